@@ -1,1 +1,3 @@
-"""Measurements against other systems, by one command: `python -m benchmarks --help`. What they mean: docs/benchmarks.md."""
+"""Measurements against other systems, by one command: `python -m benchmarks --help`. What they
+mean: docs/benchmarks.md.
+"""

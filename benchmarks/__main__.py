@@ -1,4 +1,6 @@
-"""The command line: `python -m benchmarks ops|models|zoo|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`."""
+"""The command line: `python -m benchmarks
+ops|models|zoo|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ COMMANDS = {
     "zoo": "well-known networks with recorded inputs (--models)",
     "kernels": "single layers of networks",
     "startup": "from the start of a process to its first result",
-    "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that share it",
+    "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that "
+    "share it",
     "growth": "how cost grows with the work, and with the number of layers",
     "limits": "what this machine can do at most",
     "scoring": "rows per second over whole tables, memory of workers that share a table",
@@ -30,21 +33,42 @@ ROOT = Path(__file__).resolve().parent
 def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measures uncork against other systems: interleaved, in one process, on the same arrays, after results agreed.",
+        description="Measures uncork against other systems: interleaved, in one process, on the "
+        "same arrays, after results agreed.",
         epilog="\n".join(f"{name:8} {text}" for name, text in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    result.add_argument("commands", nargs="+", choices=[*COMMANDS, "all"], metavar="command", help=f"{', '.join(COMMANDS)}, or all")
-    result.add_argument("--peers", default="openvino,torch,onnxruntime,numpy", help="comma-separated; one that is not installed is skipped")
+    result.add_argument(
+        "commands",
+        nargs="+",
+        choices=[*COMMANDS, "all"],
+        metavar="command",
+        help=f"{', '.join(COMMANDS)}, or all",
+    )
+    result.add_argument(
+        "--peers",
+        default="openvino,torch,onnxruntime,numpy",
+        help="comma-separated; one that is not installed is skipped",
+    )
     result.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
-    result.add_argument("--quick", action="store_true", help="few cases, short: to see that everything works and agrees")
+    result.add_argument(
+        "--quick",
+        action="store_true",
+        help="few cases, short: to see that everything works and agrees",
+    )
     result.add_argument("--seconds", type=float, help="of timing per case (2; quick 0.2)")
-    result.add_argument("--calls", type=int, help="of each kind of traffic at most (10,000 of the cheap ones)")
+    result.add_argument(
+        "--calls", type=int, help="of each kind of traffic at most (10,000 of the cheap ones)"
+    )
     result.add_argument("--threads", type=int, default=1)
     result.add_argument("--pin", metavar="CPU", help="run on this CPU only, or on these: 0,1")
     result.add_argument("--out", type=Path, default=ROOT / "results", metavar="DIR")
     result.add_argument(
-        "--models", type=Path, default=ROOT.parent.parent / "shared" / "models", metavar="DIR", help="models with recorded inputs"
+        "--models",
+        type=Path,
+        default=ROOT.parent.parent / "shared" / "models",
+        metavar="DIR",
+        help="models with recorded inputs",
     )
     return result
 

@@ -24,7 +24,9 @@ def aligned(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
-def normal(generator: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32) -> Array:
+def normal(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float32
+) -> Array:
     """Standard normal numbers in an aligned array."""
     result = aligned(shape, dtype)
     flat = result.reshape(-1)
@@ -40,8 +42,12 @@ def table(rows: int, columns: int, dtype: str) -> Array:
     return normal(np.random.default_rng(rows + columns), (rows, columns), dtype)
 
 
-def ids(generator: np.random.Generator, rows: int, count: int, distribution: str, dtype: str = "int64") -> Array:
-    """Ids of table rows: "uniform", or "zipf", the k-th most frequent with a probability proportional to k ** -1.05."""
+def ids(
+    generator: np.random.Generator, rows: int, count: int, distribution: str, dtype: str = "int64"
+) -> Array:
+    """Ids of table rows: "uniform", or "zipf", the k-th most frequent with a probability
+    proportional to k ** -1.05.
+    """
     if distribution == "uniform":
         return generator.integers(0, rows, count).astype(dtype)
     exponent = -0.05  # of the integral of k ** -1.05
@@ -51,7 +57,9 @@ def ids(generator: np.random.Generator, rows: int, count: int, distribution: str
 
 
 def lengths(generator: np.random.Generator, bags: int, pool: int, fixed: bool) -> Array:
-    """Bag sizes of `pool` on average, none empty: OpenVINO gives wrong results for an empty last bag."""
+    """Bag sizes of `pool` on average, none empty: OpenVINO gives wrong results for an empty last
+    bag.
+    """
     if fixed or pool == 1 or bags == 1:
         return np.full(bags, pool)
     return np.maximum(1, generator.poisson(pool, bags))

@@ -1,4 +1,6 @@
-"""A case: contenders for one piece of work. Preparing it, checking that they agree, measuring, and what came out."""
+"""A case: contenders for one piece of work. Preparing it, checking that they agree, measuring, and
+what came out.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,16 @@ class Prepared:
         """Add a peer's contenders; when the peer cannot do the case, note why."""
         try:
             self.contenders.extend(make())
-        except Exception as error:  # whatever a peer raises is the peer's, and the others are measured all the same
+        # whatever a peer raises is the peer's, and the others are measured all the same
+        except Exception as error:
             self.left_out[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 
 @dataclass(frozen=True)
 class Case:
-    """`prepare` makes the arrays and the contenders; nothing is made before it is this case's turn."""
+    """`prepare` makes the arrays and the contenders; nothing is made before it is this case's
+    turn.
+    """
 
     group: str
     name: str
@@ -65,7 +70,9 @@ class Time:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All times of a case. Ratios are time of the peer / ours: above 1, ours is faster. `statistic` is "min" or "median"."""
+    """All times of a case. Ratios are time of the peer / ours: above 1, ours is faster. `statistic`
+    is "min" or "median".
+    """
 
     group: str
     name: str
@@ -80,42 +87,83 @@ class Outcome:
 
     def ours(self, kind: str, statistic: str = "min", precision: str = "f32") -> float | None:
         """Our time for a kind of call, or for one that does more where that is all there is."""
-        ways = {"preset": (("preset",), ("direct", "call")), "direct": (("direct", "call"),), "call": (("call",),)}
+        ways = {
+            "preset": (("preset",), ("direct", "call")),
+            "direct": (("direct", "call"),),
+            "call": (("call",),),
+        }
         for kinds in ways[kind]:
-            found = [t.us(statistic) for t in self.times if t.system == "uncork" and t.kind in kinds and t.precision == precision]
+            found = [
+                t.us(statistic)
+                for t in self.times
+                if t.system == "uncork" and t.kind in kinds and t.precision == precision
+            ]
             if found:
                 return min(found)
         return None
 
-    def cheapest(self, system: str | None = None, statistic: str = "min", precision: str = "f32", against: str = "f32") -> float | None:
-        """The smallest ratio over the cheapest calls of a peer, or of all peers, each to ours of the same kind.
+    def cheapest(
+        self,
+        system: str | None = None,
+        statistic: str = "min",
+        precision: str = "f32",
+        against: str = "f32",
+    ) -> float | None:
+        """The smallest ratio over the cheapest calls of a peer, or of all peers, each to ours of
+        the same kind.
 
         What a peer can only be given as an ordinary call is held against our direct one.
         """
-        peers = [t for t in self.times if t.system not in ("uncork", "machine") and t.precision == against and system in (None, t.system)]
+        peers = [
+            t
+            for t in self.times
+            if t.system not in ("uncork", "machine")
+            and t.precision == against
+            and system in (None, t.system)
+        ]
         cheap = [t for t in peers if t.kind in ("preset", "direct")]
         bare = {t.system for t in peers} - {t.system for t in cheap}
-        kinds = [(t, t.kind) for t in cheap] + [(t, "direct") for t in peers if t.kind == "call" and t.system in bare]
+        kinds = [(t, t.kind) for t in cheap] + [
+            (t, "direct") for t in peers if t.kind == "call" and t.system in bare
+        ]
         return self._smallest(kinds, statistic, precision)
 
     def ordinary(self, system: str | None = None, statistic: str = "min") -> float | None:
         """The smallest ratio over ordinary calls."""
-        peers = [t for t in self.times if t.kind == "call" and t.system != "uncork" and t.precision == "f32" and system in (None, t.system)]
+        peers = [
+            t
+            for t in self.times
+            if t.kind == "call"
+            and t.system != "uncork"
+            and t.precision == "f32"
+            and system in (None, t.system)
+        ]
         return self._smallest([(t, "call") for t in peers], statistic, "f32")
 
-    def _smallest(self, peers: Sequence[tuple[Time, str]], statistic: str, precision: str) -> float | None:
-        ratios = [time.us(statistic) / ours for time, kind in peers for ours in [self.ours(kind, statistic, precision)] if ours]
+    def _smallest(
+        self, peers: Sequence[tuple[Time, str]], statistic: str, precision: str
+    ) -> float | None:
+        ratios = [
+            time.us(statistic) / ours
+            for time, kind in peers
+            for ours in [self.ours(kind, statistic, precision)]
+            if ours
+        ]
         return min(ratios, default=None)
 
     def to_limit(self, statistic: str = "min") -> float | None:
         """The least the machine needs / our cheapest time: 1 is as fast as it goes."""
-        limits = [t.us(statistic) for t in self.times if t.kind == "limit"] + ([self.limit_us] if self.limit_us else [])
+        limits = [t.us(statistic) for t in self.times if t.kind == "limit"] + (
+            [self.limit_us] if self.limit_us else []
+        )
         ours = self.ours("preset", statistic)
         return min(limits) / ours if limits and ours else None
 
     @property
     def wrong(self) -> bool:
-        """Ours gave a wrong result, or failed; what it says that it does not support is not counted."""
+        """Ours gave a wrong result, or failed; what it says that it does not support is not
+        counted.
+        """
         reasons = [reason for name, reason in self.left_out.items() if name.startswith("uncork")]
         return any(not reason.startswith("UnsupportedError") for reason in reasons)
 
@@ -133,13 +181,19 @@ def run(case: Case, options: Options) -> Outcome:
     def agree(contender: Contender, numbers: Sequence[int]) -> bool:
         try:
             error = disagreement(contender, numbers, expected.__getitem__)
-        except Exception as problem:  # a peer that cannot run the case is left out as one that cannot be built
-            prepared.left_out[contender.name] = f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
+        except (
+            Exception
+        ) as problem:  # a peer that cannot run the case is left out as one that cannot be built
+            prepared.left_out[contender.name] = f"{type(problem).__name__}: {problem}".splitlines()[
+                0
+            ][:200]
             return False
         errors[contender.name] = max(error, errors.get(contender.name, 0.0))
         limit = prepared.tolerance if contender.tolerance is None else contender.tolerance
         if not error <= limit:
-            prepared.left_out[contender.name] = f"wrong: error {error:.2g}, at most {limit:.2g} is right"
+            prepared.left_out[contender.name] = (
+                f"wrong: error {error:.2g}, at most {limit:.2g} is right"
+            )
         return error <= limit
 
     fit = [c for c in prepared.contenders if agree(c, checked)]
@@ -147,7 +201,16 @@ def run(case: Case, options: Options) -> Outcome:
     samples = measure(fit, prepared.sets, options.seconds, least)
     fit = [c for c in fit if agree(c, checked[-1:])]
     times = tuple(
-        Time(c.name, c.system, c.kind, c.precision, s.minimum * 1e6, s.median * 1e6, s.samples, errors[c.name])
+        Time(
+            c.name,
+            c.system,
+            c.kind,
+            c.precision,
+            s.minimum * 1e6,
+            s.median * 1e6,
+            s.samples,
+            errors[c.name],
+        )
         for c in fit
         for s in [samples[c.name]]
     )

@@ -9,7 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks import arrays, contenders_numpy, contenders_onnxruntime, contenders_openvino, contenders_torch, contenders_uncork, limit_kernels
+from benchmarks import (
+    arrays,
+    contenders_numpy,
+    contenders_onnxruntime,
+    contenders_openvino,
+    contenders_torch,
+    contenders_uncork,
+    limit_kernels,
+)
 from benchmarks.cases import Case, Prepared
 from benchmarks.options import Options
 from benchmarks.timing import Expected
@@ -42,11 +50,17 @@ class Gather:
 
     @property
     def output(self) -> tuple[int, ...]:
-        return (*self.shape[: self.axis], *self.indices[self.batch_dims :], *self.shape[self.axis + 1 :])
+        return (
+            *self.shape[: self.axis],
+            *self.indices[self.batch_dims :],
+            *self.shape[self.axis + 1 :],
+        )
 
     @property
     def constant(self) -> bool:
-        """A table, which is part of a model; all else is computed by layers before and comes as an input."""
+        """A table, which is part of a model; all else is computed by layers before and comes as an
+        input.
+        """
         return self.axis == 0 and len(self.shape) <= 2
 
 
@@ -74,7 +88,12 @@ CASES = (
 
 def cases() -> Iterator[Case]:
     for gather in CASES:
-        yield Case("gather", gather.name, partial(prepare, gather), quick=math.prod(gather.shape) <= 5_000_000)
+        yield Case(
+            "gather",
+            gather.name,
+            partial(prepare, gather),
+            quick=math.prod(gather.shape) <= 5_000_000,
+        )
 
 
 def prepare(gather: Gather, options: Options) -> Prepared:
@@ -83,28 +102,59 @@ def prepare(gather: Gather, options: Options) -> Prepared:
     data = arrays.normal(generator, gather.shape)
     count = int(np.clip(_OUTPUTS / (4 * math.prod(gather.output)), 4, 64))
     size = gather.shape[gather.axis]
-    indices = [arrays.ids(generator, size, math.prod(gather.indices), gather.ids, gather.index).reshape(gather.indices) for _ in range(count)]
+    indices = [
+        arrays.ids(generator, size, math.prod(gather.indices), gather.ids, gather.index).reshape(
+            gather.indices
+        )
+        for _ in range(count)
+    ]
     inputs = [[a] if gather.constant else [data, a] for a in indices]
     prepared = Prepared(
         sets=count,
         expect=lambda i: [Expected(picked(data, indices[i], gather.axis, gather.batch_dims))],
         tolerance=0.0,
-        about=asdict(gather) | {"bytes": 4 * math.prod(gather.output), "tiny": math.prod(gather.output) <= 1000},
+        about=asdict(gather)
+        | {"bytes": 4 * math.prod(gather.output), "tiny": math.prod(gather.output) <= 1000},
     )
-    prepared.add("uncork", lambda: contenders_uncork.of_model(model(gather, data), inputs, options.threads))
+    prepared.add(
+        "uncork", lambda: contenders_uncork.of_model(model(gather, data), inputs, options.threads)
+    )
     if math.prod(gather.output) < 100_000:
-        function = contenders_uncork.functional(lambda i: F.gather(data, indices[i], gather.axis, gather.batch_dims))
+        function = contenders_uncork.functional(
+            lambda i: F.gather(data, indices[i], gather.axis, gather.batch_dims)
+        )
         prepared.add("uncork functional", lambda: [function])
-    openvino, torch, runtime, numpy = (options.peers.get(name) for name in ("openvino", "torch", "onnxruntime", "numpy"))
+    openvino, torch, runtime, numpy = (
+        options.peers.get(name) for name in ("openvino", "torch", "onnxruntime", "numpy")
+    )
     if openvino:
-        made = partial(contenders_openvino.gather, openvino, data, gather.constant, indices[0], gather.axis, gather.batch_dims)
+        made = partial(
+            contenders_openvino.gather,
+            openvino,
+            data,
+            gather.constant,
+            indices[0],
+            gather.axis,
+            gather.batch_dims,
+        )
         result = [(gather.output, np.float32)]
-        prepared.add("openvino", lambda: contenders_openvino.of_model(openvino, made(), inputs, options.threads, result))
+        prepared.add(
+            "openvino",
+            lambda: contenders_openvino.of_model(openvino, made(), inputs, options.threads, result),
+        )
     if torch:
-        prepared.add("torch", lambda: contenders_torch.gather(torch, data, indices, gather.axis, gather.batch_dims))
+        prepared.add(
+            "torch",
+            lambda: contenders_torch.gather(torch, data, indices, gather.axis, gather.batch_dims),
+        )
     if not gather.batch_dims:
         if runtime:
-            prepared.add("onnxruntime", lambda: contenders_onnxruntime.gather(runtime, data, indices, gather.axis, options.threads))
+            prepared.add(
+                "onnxruntime",
+                lambda: contenders_onnxruntime.gather(
+                    runtime, data, indices, gather.axis, options.threads
+                ),
+            )
         if numpy:
             prepared.add("numpy", lambda: contenders_numpy.gather(data, indices, gather.axis))
         if gather.axis == 0:
@@ -115,15 +165,30 @@ def prepare(gather: Gather, options: Options) -> Prepared:
 def picked(data: Array, indices: Array, axis: int, batch_dims: int) -> Array:
     """The result by NumPy's indexing, batch by batch."""
     if batch_dims:
-        return np.stack([picked(part, own, axis - 1, batch_dims - 1) for part, own in zip(data, indices)])
+        return np.stack(
+            [picked(part, own, axis - 1, batch_dims - 1) for part, own in zip(data, indices)]
+        )
     return data[(slice(None),) * axis + (indices,)]
 
 
 def model(gather: Gather, data: Array) -> Model:
     """The case as a model for uncork."""
     builder = Builder("gather")
-    source = builder.constant(data) if gather.constant else builder.parameter("data", "f32", list(gather.shape))
-    indices = builder.parameter("indices", {"int64": "i64", "int32": "i32"}[gather.index], list(gather.indices))
-    (result,) = builder.add("Gather", 8, source, indices, builder.constant(np.array(gather.axis)), batch_dims=gather.batch_dims)
+    source = (
+        builder.constant(data)
+        if gather.constant
+        else builder.parameter("data", "f32", list(gather.shape))
+    )
+    indices = builder.parameter(
+        "indices", {"int64": "i64", "int32": "i32"}[gather.index], list(gather.indices)
+    )
+    (result,) = builder.add(
+        "Gather",
+        8,
+        source,
+        indices,
+        builder.constant(np.array(gather.axis)),
+        batch_dims=gather.batch_dims,
+    )
     builder.result(result, "result")
     return builder.model()

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import arrays, contenders_onnxruntime, contenders_openvino, contenders_torch, contenders_uncork, limits
+from benchmarks import (
+    arrays,
+    contenders_onnxruntime,
+    contenders_openvino,
+    contenders_torch,
+    contenders_uncork,
+    limits,
+)
 from benchmarks.cases import Case, Prepared
 from benchmarks.options import Options
 from benchmarks.timing import Expected
@@ -32,7 +39,9 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class Sequence_:
-    """What one case is. `after`: linear_before_reset, the mode of a GRU that torch and cuDNN have."""
+    """What one case is. `after`: linear_before_reset, the mode of a GRU that torch and cuDNN
+    have.
+    """
 
     batch: int
     steps: int
@@ -58,12 +67,20 @@ class Sequence_:
             return f"{self.cell.upper()}"
         if self.batch * self.steps == 1:
             return "GRU, tiny"
-        return "GRU, batch 1" if self.batch == 1 else "GRU, ragged" if self.ragged else "GRU, full batches"
+        return (
+            "GRU, batch 1"
+            if self.batch == 1
+            else "GRU, ragged"
+            if self.ragged
+            else "GRU, full batches"
+        )
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """In the IR's order of gates. The biases of input and state are apart, as torch and ONNX have them."""
+    """In the IR's order of gates. The biases of input and state are apart, as torch and ONNX have
+    them.
+    """
 
     w: Array
     r: Array
@@ -71,12 +88,19 @@ class _Weights:
     recurrent_bias: Array
 
     def bias(self, case: Sequence_) -> Array:
-        """As the IR has it: one sum, but for the last gate of a GRU that resets after its product."""
+        """As the IR has it: one sum, but for the last gate of a GRU that resets after its
+        product.
+        """
         if not case.after:
             return self.input_bias + self.recurrent_bias
         both = 2 * case.hidden
         return np.concatenate(
-            [self.input_bias[:, :both] + self.recurrent_bias[:, :both], self.input_bias[:, both:], self.recurrent_bias[:, both:]], 1
+            [
+                self.input_bias[:, :both] + self.recurrent_bias[:, :both],
+                self.input_bias[:, both:],
+                self.recurrent_bias[:, both:],
+            ],
+            1,
         )
 
 
@@ -96,9 +120,18 @@ def all_cases() -> list[Sequence_]:
     for cell in ("lstm", "rnn"):
         found += [
             Sequence_(*shape, cell=cell)
-            for shape in ((1, 1, 64, 128), (1, 50, 64, 128), (1, 100, 256, 256), (16, 50, 64, 128), (64, 50, 128, 256))
+            for shape in (
+                (1, 1, 64, 128),
+                (1, 50, 64, 128),
+                (1, 100, 256, 256),
+                (16, 50, 64, 128),
+                (64, 50, 128, 256),
+            )
         ]
-        found += [Sequence_(16, 50, 64, 128, cell=cell, ragged=True), Sequence_(16, 50, 64, 128, cell=cell, directions=2)]
+        found += [
+            Sequence_(16, 50, 64, 128, cell=cell, ragged=True),
+            Sequence_(16, 50, 64, 128, cell=cell, directions=2),
+        ]
     return found
 
 
@@ -128,39 +161,66 @@ def prepare(case: Sequence_, options: Options) -> Prepared:
         limit=_limit(case, operations),
     )
     threads = options.threads
-    prepared.add("uncork", lambda: contenders_uncork.of_model(model(case, constants, full), sets, threads))
+    prepared.add(
+        "uncork", lambda: contenders_uncork.of_model(model(case, constants, full), sets, threads)
+    )
     precisions: tuple[tuple[Precision, float], ...] = (("bf16x3", 2e-5), ("bf16", 3e-2))
     for precision, tolerance in precisions if case.cell == "gru" else ():
-        made = partial(contenders_uncork.of_model, model(case, constants, full), sets, threads, precision, tolerance)
-        prepared.add(f"uncork {precision}", made)
-    openvino, torch, runtime = (options.peers.get(name) for name in ("openvino", "torch", "onnxruntime"))
-    if openvino:
-        graph = contenders_openvino.sequence(openvino, case.cell, sets[0], constants, full, case.after)
-        state = (case.batch, case.directions, case.hidden)
-        results = [((case.batch, case.directions, case.steps, case.hidden), np.float32)] + [(state, np.float32)] * (
-            2 if case.cell == "lstm" else 1
+        made = partial(
+            contenders_uncork.of_model,
+            model(case, constants, full),
+            sets,
+            threads,
+            precision,
+            tolerance,
         )
+        prepared.add(f"uncork {precision}", made)
+    openvino, torch, runtime = (
+        options.peers.get(name) for name in ("openvino", "torch", "onnxruntime")
+    )
+    if openvino:
+        graph = contenders_openvino.sequence(
+            openvino, case.cell, sets[0], constants, full, case.after
+        )
+        state = (case.batch, case.directions, case.hidden)
+        results = [((case.batch, case.directions, case.steps, case.hidden), np.float32)] + [
+            (state, np.float32)
+        ] * (2 if case.cell == "lstm" else 1)
         run = partial(contenders_openvino.of_model, openvino, graph, sets, threads, results)
         prepared.add("openvino", run)
         if case.cell == "gru":
-            prepared.add("openvino default", lambda: [c for c in run(None, 3e-2) if c.precision != "f32"])
+            prepared.add(
+                "openvino default", lambda: [c for c in run(None, 3e-2) if c.precision != "f32"]
+            )
     if torch:
         if case.cell == "gru" and not case.after:
             prepared.left_out["torch"] = "has no GRU that resets before the product"
         else:
-            prepared.add("torch", lambda: contenders_torch.sequence(torch, case.cell, sets, apart, case.ragged))
+            prepared.add(
+                "torch",
+                lambda: contenders_torch.sequence(torch, case.cell, sets, apart, case.ragged),
+            )
     if runtime:
-        prepared.add("onnxruntime", lambda: contenders_onnxruntime.sequence(runtime, case.cell, sets, apart, full, case.after, threads))
+        prepared.add(
+            "onnxruntime",
+            lambda: contenders_onnxruntime.sequence(
+                runtime, case.cell, sets, apart, full, case.after, threads
+            ),
+        )
     return prepared
 
 
 def _limit(case: Sequence_, operations: float) -> float | None:
-    """Microseconds: products at the best rate of a large one; a single row reads all of R in each step, from the cache it fits."""
+    """Microseconds: products at the best rate of a large one; a single row reads all of R in each
+    step, from the cache it fits.
+    """
     if case.batch > 1:
         return operations / limits.peak() * 1e6
     gates = _GATES[case.cell] * case.hidden
     state_bytes = 4.0 * gates * case.hidden
-    speed = limits.bandwidth_for(state_bytes if case.steps > 1 else state_bytes + 4.0 * gates * case.inner)
+    speed = limits.bandwidth_for(
+        state_bytes if case.steps > 1 else state_bytes + 4.0 * gates * case.inner
+    )
     if speed is None:
         return None
     steps = case.steps * case.directions
@@ -172,15 +232,25 @@ def _limit(case: Sequence_, operations: float) -> float | None:
 def _weights(case: Sequence_, generator: np.random.Generator) -> _Weights:
     gates, directions = _GATES[case.cell] * case.hidden, case.directions
     bound = case.hidden**-0.5
-    shapes = ((directions, gates, case.inner), (directions, gates, case.hidden), (directions, gates), (directions, gates))
-    return _Weights(*(generator.uniform(-bound, bound, shape).astype(np.float32) for shape in shapes))
+    shapes = (
+        (directions, gates, case.inner),
+        (directions, gates, case.hidden),
+        (directions, gates),
+        (directions, gates),
+    )
+    return _Weights(
+        *(generator.uniform(-bound, bound, shape).astype(np.float32) for shape in shapes)
+    )
 
 
 def _inputs(case: Sequence_, generator: np.random.Generator) -> list[Array]:
     """X, the first states and, where rows differ in length, the lengths."""
     states = 2 if case.cell == "lstm" else 1
     given = [arrays.normal(generator, (case.batch, case.steps, case.inner))]
-    given += [0.5 * arrays.normal(generator, (case.batch, case.directions, case.hidden)) for _ in range(states)]
+    given += [
+        0.5 * arrays.normal(generator, (case.batch, case.directions, case.hidden))
+        for _ in range(states)
+    ]
     if case.ragged:
         given.append(generator.integers(1, case.steps + 1, case.batch).astype(np.int32))
     return given
@@ -190,14 +260,19 @@ def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def expected(case: Sequence_, weights: _Weights, given: Sequence[Array], sizes: Array) -> list[Array]:
+def expected(
+    case: Sequence_, weights: _Weights, given: Sequence[Array], sizes: Array
+) -> list[Array]:
     """The layer in f64, step by step."""
     size, states = case.hidden, 2 if case.cell == "lstm" else 1
     outputs = np.zeros((case.batch, case.directions, case.steps, size))
     lasts = [state.astype(np.float64) for state in given[1 : 1 + states]]
     x = given[0].astype(np.float64)
     for direction in range(case.directions):
-        w, r, bias, inner_bias = (a[direction].astype(np.float64) for a in (weights.w, weights.r, weights.input_bias, weights.recurrent_bias))
+        w, r, bias, inner_bias = (
+            a[direction].astype(np.float64)
+            for a in (weights.w, weights.r, weights.input_bias, weights.recurrent_bias)
+        )
         projected = x @ w.T + bias
         for step in range(case.steps):
             rows = np.flatnonzero(step < sizes)
@@ -212,7 +287,9 @@ def expected(case: Sequence_, weights: _Weights, given: Sequence[Array], sizes: 
                 h = _sigmoid(o) * np.tanh(cell)
                 lasts[1][rows, direction] = cell
             else:
-                gates = _sigmoid(from_x[:, : 2 * size] + h @ r[: 2 * size].T + inner_bias[: 2 * size])
+                gates = _sigmoid(
+                    from_x[:, : 2 * size] + h @ r[: 2 * size].T + inner_bias[: 2 * size]
+                )
                 z, reset = gates[:, :size], gates[:, size:]
                 from_h = (
                     reset * (h @ r[2 * size :].T + inner_bias[2 * size :])
@@ -230,12 +307,26 @@ def model(case: Sequence_, constants: Sequence[Array], lengths: Array | None) ->
     builder = Builder("sequence")
     states = ["h", "c"] if case.cell == "lstm" else ["h"]
     inputs = [builder.parameter("x", "f32", [case.batch, case.steps, case.inner])]
-    inputs += [builder.parameter(name, "f32", [case.batch, case.directions, case.hidden]) for name in states]
-    inputs.append(builder.parameter("lengths", "i32", [case.batch]) if lengths is None else builder.constant(lengths))
+    inputs += [
+        builder.parameter(name, "f32", [case.batch, case.directions, case.hidden])
+        for name in states
+    ]
+    inputs.append(
+        builder.parameter("lengths", "i32", [case.batch])
+        if lengths is None
+        else builder.constant(lengths)
+    )
     inputs += [builder.constant(array) for array in constants]
     more: dict[str, Any] = {"linear_before_reset": case.after} if case.cell == "gru" else {}
     direction = "bidirectional" if case.directions == 2 else "forward"
-    outputs = builder.add(f"{case.cell.upper()}Sequence", 5, *inputs, hidden_size=case.hidden, direction=direction, **more)
+    outputs = builder.add(
+        f"{case.cell.upper()}Sequence",
+        5,
+        *inputs,
+        hidden_size=case.hidden,
+        direction=direction,
+        **more,
+    )
     for name, source in zip(("y", *states), outputs):
         builder.result(source, name)
     return builder.model()

@@ -1,4 +1,6 @@
-"""onnxruntime's contenders: `run` on arrays, and arrays bound before. Models are made by the `onnx` package."""
+"""onnxruntime's contenders: `run` on arrays, and arrays bound before. Models are made by the `onnx`
+package.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def _contenders(
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     made = {name: aligned(shape, np.float32) for name, shape in outputs}
     kept: list[Any] = []
     bindings: list[Any] = []
@@ -50,11 +54,15 @@ def _contenders(
 
     return [
         Contender("onnxruntime bound", "onnxruntime", "preset", bound, results),
-        Contender("onnxruntime run", "onnxruntime", "call", lambda i: session.run(None, feeds[i]), results),
+        Contender(
+            "onnxruntime run", "onnxruntime", "call", lambda i: session.run(None, feeds[i]), results
+        ),
     ]
 
 
-def gather(runtime: Any, data: Array, indices: Sequence[Array], axis: int, threads: int) -> list[Contender]:
+def gather(
+    runtime: Any, data: Array, indices: Sequence[Array], axis: int, threads: int
+) -> list[Contender]:
     """ONNX's Gather, which has no batch dimensions."""
     from onnx import TensorProto, helper
 
@@ -65,14 +73,34 @@ def gather(runtime: Any, data: Array, indices: Sequence[Array], axis: int, threa
         helper.make_tensor_value_info("indices", kind, indices[0].shape),
     ]
     output = helper.make_tensor_value_info("output", TensorProto.FLOAT, shape)
-    graph = helper.make_graph([helper.make_node("Gather", ["data", "indices"], ["output"], axis=axis)], "gather", inputs, [output])
-    return _contenders(runtime, graph, [{"data": data, "indices": a} for a in indices], [("output", shape)], threads, list)
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["data", "indices"], ["output"], axis=axis)],
+        "gather",
+        inputs,
+        [output],
+    )
+    return _contenders(
+        runtime,
+        graph,
+        [{"data": data, "indices": a} for a in indices],
+        [("output", shape)],
+        threads,
+        list,
+    )
 
 
 def sequence(
-    runtime: Any, cell: str, sets: Sequence[Sequence[Array]], weights: Sequence[Array], lengths: Array | None, after: bool, threads: int
+    runtime: Any,
+    cell: str,
+    sets: Sequence[Sequence[Array]],
+    weights: Sequence[Array],
+    lengths: Array | None,
+    after: bool,
+    threads: int,
 ) -> list[Contender]:
-    """ONNX's GRU, LSTM or RNN. `weights` are W, R and the two biases apart, in the IR's order of gates; X lies by step, as ONNX asks for it."""
+    """ONNX's GRU, LSTM or RNN. `weights` are W, R and the two biases apart, in the IR's order of
+    gates; X lies by step, as ONNX asks for it.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     w, r, input_bias, recurrent_bias = (_ordered(cell, array) for array in weights)
@@ -82,21 +110,37 @@ def sequence(
     states = ["H", "C"] if cell == "lstm" else ["H"]
     feeds = []
     for arrays in sets:
-        feed = {"X": np.ascontiguousarray(arrays[0].transpose(1, 0, 2)), "L": lengths if lengths is not None else arrays[-1]}
-        feed.update((name, np.ascontiguousarray(a.transpose(1, 0, 2))) for name, a in zip(states, arrays[1:]))
+        feed = {
+            "X": np.ascontiguousarray(arrays[0].transpose(1, 0, 2)),
+            "L": lengths if lengths is not None else arrays[-1],
+        }
+        feed.update(
+            (name, np.ascontiguousarray(a.transpose(1, 0, 2)))
+            for name, a in zip(states, arrays[1:])
+        )
         feeds.append(feed)
-    attributes: dict[str, Any] = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else "forward"}
+    attributes: dict[str, Any] = {
+        "hidden_size": hidden,
+        "direction": "bidirectional" if directions == 2 else "forward",
+    }
     if cell == "gru":
         attributes["linear_before_reset"] = int(after)
     state = (directions, batch, hidden)
     outputs = [("Y", (steps, directions, batch, hidden)), *((f"Y{name}", state) for name in states)]
-    node = helper.make_node(cell.upper(), ["X", "W", "R", "B", "L", *states], [name for name, _ in outputs], **attributes)
+    node = helper.make_node(
+        cell.upper(),
+        ["X", "W", "R", "B", "L", *states],
+        [name for name, _ in outputs],
+        **attributes,
+    )
     inputs = [
         helper.make_tensor_value_info("X", TensorProto.FLOAT, (steps, batch, inner)),
         helper.make_tensor_value_info("L", TensorProto.INT32, (batch,)),
         *(helper.make_tensor_value_info(name, TensorProto.FLOAT, state) for name in states),
     ]
-    shown = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs]
+    shown = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs
+    ]
     initial = [numpy_helper.from_array(array, name) for name, array in constants]
     graph = helper.make_graph([node], "sequence", inputs, shown, initial)
 

@@ -1,8 +1,10 @@
-"""OpenVINO's contenders: infer requests whose tensors share our arrays, and the ordinary `compiled(inputs)`.
+"""OpenVINO's contenders: infer requests whose tensors share our arrays, and the ordinary
+`compiled(inputs)`.
 
-The cheapest way depends on the size: a request for each set of inputs, bound before, wins on small work; one request whose
-inputs are bound in each call wins on large work, since it keeps its own memory in the caches. Both are measured. Results go
-to one shared array where their shape is known, which OpenVINO does faster than into its own.
+The cheapest way depends on the size: a request for each set of inputs, bound before, wins on small
+work; one request whose inputs are bound in each call wins on large work, since it keeps its own
+memory in the caches. Both are measured. Results go to one shared array where their shape is known,
+which OpenVINO does faster than into its own.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def of_model(
 ) -> list[Contender]:
     """Contenders that run a model.
 
-    `outputs` are (shape, dtype) of the results, where all sets have the same; `precision` None is OpenVINO's default.
+    `outputs` are (shape, dtype) of the results, where all sets have the same; `precision` None is
+    OpenVINO's default.
     """
     options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
     if precision is not None:
@@ -84,7 +87,10 @@ def of_model(
         ("one request", "preset", one_request, read),
         ("call", "call", call, read_call),
     ]
-    return [Contender(f"{name} {way}", "openvino", like, run, results, kind, tolerance) for way, like, run, results in ways]
+    return [
+        Contender(f"{name} {way}", "openvino", like, run, results, kind, tolerance)
+        for way, like, run, results in ways
+    ]
 
 
 def _constant(openvino: Any, array: Array) -> Any:
@@ -95,8 +101,17 @@ def _parameter(openvino: Any, shape: Sequence[int], dtype: Any) -> Any:
     return openvino.opset8.parameter(list(shape), openvino.Type(np.dtype(dtype)))
 
 
-def bags(openvino: Any, table: Array, index: str, count: int | None, number: int, weighted: bool, segments: bool) -> Any:
-    """EmbeddingBagOffsetsSum-3 or EmbeddingSegmentsSum-3 on a table. `count` is None when the number of indices varies.
+def bags(
+    openvino: Any,
+    table: Array,
+    index: str,
+    count: int | None,
+    number: int,
+    weighted: bool,
+    segments: bool,
+) -> Any:
+    """EmbeddingBagOffsetsSum-3 or EmbeddingSegmentsSum-3 on a table. `count` is None when the
+    number of indices varies.
 
     With weights OpenVINO compiles static shapes only, so there `count` has to be known.
     """
@@ -110,27 +125,47 @@ def bags(openvino: Any, table: Array, index: str, count: int | None, number: int
     if weighted:
         weights = _parameter(openvino, [some], table.dtype)
         parameters.append(weights)
-        more = {"per_sample_weights": weights, "default_index": _constant(openvino, np.array(-1, index))}
+        more = {
+            "per_sample_weights": weights,
+            "default_index": _constant(openvino, np.array(-1, index)),
+        }
     if segments:
         more["num_segments"] = _constant(openvino, np.array(number, index))
-        node = operations.embedding_segments_sum(_constant(openvino, table), indices, places, **more)
+        node = operations.embedding_segments_sum(
+            _constant(openvino, table), indices, places, **more
+        )
     else:
-        node = operations.embedding_bag_offsets_sum(_constant(openvino, table), indices, places, **more)
+        node = operations.embedding_bag_offsets_sum(
+            _constant(openvino, table), indices, places, **more
+        )
     return openvino.Model([node], parameters, "bags")
 
 
-def gather(openvino: Any, data: Array, constant: bool, indices: Array, axis: int, batch_dims: int) -> Any:
+def gather(
+    openvino: Any, data: Array, constant: bool, indices: Array, axis: int, batch_dims: int
+) -> Any:
     """Gather-8; `data` is a constant of the model or its first input."""
     import openvino.opset8 as operations
 
     given = _parameter(openvino, indices.shape, indices.dtype)
     source = _constant(openvino, data) if constant else _parameter(openvino, data.shape, data.dtype)
-    node = operations.gather(source, given, _constant(openvino, np.array(axis, np.int64)), batch_dims)
+    node = operations.gather(
+        source, given, _constant(openvino, np.array(axis, np.int64)), batch_dims
+    )
     return openvino.Model([node], [given] if constant else [source, given], "gather")
 
 
-def sequence(openvino: Any, cell: str, inputs: Sequence[Array], weights: Sequence[Array], lengths: Array | None, after: bool) -> Any:
-    """GRUSequence-5, LSTMSequence-5 or RNNSequence-5 of static shape. `lengths` is a constant, or None for a further input."""
+def sequence(
+    openvino: Any,
+    cell: str,
+    inputs: Sequence[Array],
+    weights: Sequence[Array],
+    lengths: Array | None,
+    after: bool,
+) -> Any:
+    """GRUSequence-5, LSTMSequence-5 or RNNSequence-5 of static shape. `lengths` is a constant, or
+    None for a further input.
+    """
     import openvino.opset5 as operations
 
     parameters = [_parameter(openvino, array.shape, array.dtype) for array in inputs]
@@ -139,9 +174,13 @@ def sequence(openvino: Any, cell: str, inputs: Sequence[Array], weights: Sequenc
     w, r, b = (_constant(openvino, array) for array in weights)
     hidden, direction = weights[1].shape[2], "bidirectional" if len(weights[1]) == 2 else "forward"
     if cell == "gru":
-        node = operations.gru_sequence(*states, sizes, w, r, b, hidden, direction, linear_before_reset=after)
+        node = operations.gru_sequence(
+            *states, sizes, w, r, b, hidden, direction, linear_before_reset=after
+        )
     elif cell == "lstm":
         node = operations.lstm_sequence(*states, sizes, w, r, b, hidden, direction)
     else:
         node = operations.rnn_sequence(*states, sizes, w, r, b, hidden, direction)
-    return openvino.Model([node.output(i) for i in range(node.get_output_size())], parameters, "sequence")
+    return openvino.Model(
+        [node.output(i) for i in range(node.get_output_size())], parameters, "sequence"
+    )

@@ -18,7 +18,13 @@ def _array(result: Any) -> list[Array]:
     return [result.numpy()]
 
 
-def bags(torch: Any, table: Array, indices: Sequence[Array], offsets: Sequence[Array], weights: Sequence[Array] | None) -> list[Contender]:
+def bags(
+    torch: Any,
+    table: Array,
+    indices: Sequence[Array],
+    offsets: Sequence[Array],
+    weights: Sequence[Array] | None,
+) -> list[Contender]:
     """torch.embedding_bag and F.embedding_bag."""
     source = torch.from_numpy(table)
     ids, starts = [torch.from_numpy(a) for a in indices], [torch.from_numpy(a) for a in offsets]
@@ -36,16 +42,25 @@ def bags(torch: Any, table: Array, indices: Sequence[Array], offsets: Sequence[A
             "torch F",
             "torch",
             "call",
-            lambda i: ordinary(ids[i], source, starts[i], mode="sum", per_sample_weights=factors[i]),
+            lambda i: ordinary(
+                ids[i], source, starts[i], mode="sum", per_sample_weights=factors[i]
+            ),
             _array,
         ),
     ]
 
 
 def segments(
-    torch: Any, table: Array, indices: Sequence[Array], places: Sequence[Array], number: int, weights: Sequence[Array] | None
+    torch: Any,
+    table: Array,
+    indices: Sequence[Array],
+    places: Sequence[Array],
+    number: int,
+    weights: Sequence[Array] | None,
 ) -> list[Contender]:
-    """torch has no operation for segments; three ways to write it. segment_reduce gets the sizes of its segments for nothing."""
+    """torch has no operation for segments; three ways to write it. segment_reduce gets the sizes of
+    its segments for nothing.
+    """
     source = torch.from_numpy(table)
     ids, segment = [torch.from_numpy(a) for a in indices], [torch.from_numpy(a) for a in places]
     sizes = [torch.from_numpy(np.bincount(a, minlength=number)) for a in places]
@@ -60,41 +75,79 @@ def segments(
 
     def bag(i: int) -> Any:
         starts = torch.searchsorted(segment[i], numbers, out_int32=small)
-        return forward_only(source, ids[i], starts, False, 0, False, None if factors is None else factors[i])
+        return forward_only(
+            source, ids[i], starts, False, 0, False, None if factors is None else factors[i]
+        )
 
     ways = {
         "searchsorted, bag": (bag, lambda r: [r[0].numpy()]),
-        "index_add": (lambda i: torch.zeros(number, source.shape[1], dtype=source.dtype).index_add_(0, segment[i], rows(i)), _array),
-        "segment_reduce": (lambda i: torch.segment_reduce(rows(i), "sum", lengths=sizes[i], axis=0, unsafe=True), _array),
+        "index_add": (
+            lambda i: torch.zeros(number, source.shape[1], dtype=source.dtype).index_add_(
+                0, segment[i], rows(i)
+            ),
+            _array,
+        ),
+        "segment_reduce": (
+            lambda i: torch.segment_reduce(rows(i), "sum", lengths=sizes[i], axis=0, unsafe=True),
+            _array,
+        ),
     }
-    return [Contender(f"torch {way}", "torch", "direct", call, results) for way, (call, results) in ways.items()]
+    return [
+        Contender(f"torch {way}", "torch", "direct", call, results)
+        for way, (call, results) in ways.items()
+    ]
 
 
-def gather(torch: Any, data: Array, indices: Sequence[Array], axis: int, batch_dims: int) -> list[Contender]:
+def gather(
+    torch: Any, data: Array, indices: Sequence[Array], axis: int, batch_dims: int
+) -> list[Contender]:
     """index_select, indexing with brackets, or gather with indices that are expanded before."""
     source = torch.from_numpy(data)
     shape = (*data.shape[:axis], *indices[0].shape[batch_dims:], *data.shape[axis + 1 :])
     given = [torch.from_numpy(a) for a in indices]
     if batch_dims:
         count = indices[0].size // int(np.prod(indices[0].shape[:batch_dims]))
-        ones = [*data.shape[:batch_dims], *[1] * (axis - batch_dims), count, *[1] * (data.ndim - axis - 1)]
-        wide = [t.long().reshape(ones).expand(*data.shape[:axis], count, *data.shape[axis + 1 :]) for t in given]
+        ones = [
+            *data.shape[:batch_dims],
+            *[1] * (axis - batch_dims),
+            count,
+            *[1] * (data.ndim - axis - 1),
+        ]
+        wide = [
+            t.long().reshape(ones).expand(*data.shape[:axis], count, *data.shape[axis + 1 :])
+            for t in given
+        ]
         return [
-            Contender("torch gather", "torch", "direct", lambda i: torch.gather(source, axis, wide[i]), lambda r: [r.numpy().reshape(shape)])
+            Contender(
+                "torch gather",
+                "torch",
+                "direct",
+                lambda i: torch.gather(source, axis, wide[i]),
+                lambda r: [r.numpy().reshape(shape)],
+            )
         ]
     flat = [t.reshape(-1) for t in given]
     contenders = [
         Contender(
-            "torch index_select", "torch", "direct", lambda i: torch.index_select(source, axis, flat[i]), lambda r: [r.numpy().reshape(shape)]
+            "torch index_select",
+            "torch",
+            "direct",
+            lambda i: torch.index_select(source, axis, flat[i]),
+            lambda r: [r.numpy().reshape(shape)],
         )
     ]
     if axis == 0:
-        contenders.append(Contender("torch indexing", "torch", "call", lambda i: source[given[i]], _array))
+        contenders.append(
+            Contender("torch indexing", "torch", "call", lambda i: source[given[i]], _array)
+        )
     return contenders
 
 
-def sequence(torch: Any, cell: str, sets: Sequence[Sequence[Array]], weights: Sequence[Array], ragged: bool) -> list[Contender]:
-    """torch.nn.GRU, LSTM or RNN, and the operator below it. `weights` are W, R and the two biases apart, in the IR's order of gates.
+def sequence(
+    torch: Any, cell: str, sets: Sequence[Sequence[Array]], weights: Sequence[Array], ragged: bool
+) -> list[Contender]:
+    """torch.nn.GRU, LSTM or RNN, and the operator below it. `weights` are W, R and the two biases
+    apart, in the IR's order of gates.
 
     Ragged rows are packed before and padded afterwards, as torch asks for it.
     """
@@ -103,13 +156,24 @@ def sequence(torch: Any, cell: str, sets: Sequence[Sequence[Array]], weights: Se
     module = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM, "rnn": torch.nn.RNN}[cell]
     layer = module(w.shape[2], hidden, batch_first=True, bidirectional=directions == 2).eval()
     for direction, suffix in zip(range(directions), ("", "_reverse")):
-        for name, array in (("weight_ih", w), ("weight_hh", r), ("bias_ih", input_bias), ("bias_hh", recurrent_bias)):
+        for name, array in (
+            ("weight_ih", w),
+            ("weight_hh", r),
+            ("bias_ih", input_bias),
+            ("bias_hh", recurrent_bias),
+        ):
             blocks = np.split(array[direction], len(_GATES[cell]))
             ordered = np.concatenate([blocks[gate] for gate in _GATES[cell]])
             getattr(layer, f"{name}_l0{suffix}").copy_(torch.from_numpy(ordered))
     states = 2 if cell == "lstm" else 1
     xs = [torch.from_numpy(arrays[0]) for arrays in sets]
-    firsts = [[torch.from_numpy(np.ascontiguousarray(a.transpose(1, 0, 2))) for a in arrays[1 : 1 + states]] for arrays in sets]
+    firsts = [
+        [
+            torch.from_numpy(np.ascontiguousarray(a.transpose(1, 0, 2)))
+            for a in arrays[1 : 1 + states]
+        ]
+        for arrays in sets
+    ]
     given = [tuple(first) if states == 2 else first[0] for first in firsts]
 
     def results(returned: Any) -> list[Array]:
@@ -122,7 +186,12 @@ def sequence(torch: Any, cell: str, sets: Sequence[Sequence[Array]], weights: Se
         utilities = torch.nn.utils.rnn
 
         def packed(i: int) -> Any:
-            y, last = layer(utilities.pack_padded_sequence(xs[i], sizes[i], batch_first=True, enforce_sorted=False), given[i])
+            y, last = layer(
+                utilities.pack_padded_sequence(
+                    xs[i], sizes[i], batch_first=True, enforce_sorted=False
+                ),
+                given[i],
+            )
             return utilities.pad_packed_sequence(y, batch_first=True, total_length=steps)[0], last
 
         return [Contender("torch nn, packed", "torch", "call", packed, results)]

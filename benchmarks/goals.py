@@ -1,4 +1,6 @@
-"""What the project wants to reach, group by group: time of the peer / ours, minimum over repeats."""
+"""What the project wants to reach, group by group: time of the peer / ours, minimum over
+repeats.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ GOALS = {
     "models, batch 1": Goal(openvino=1.5, worst=1.0),
     "models, batch 64": Goal(openvino=1.5, worst=1.0),
 }
-#: Cases small enough that an ordinary call is nearly all there is: at least this many times OpenVINO's `compiled(inputs)`.
+#: Cases small enough that an ordinary call is nearly all there is: at least this many times
+#: OpenVINO's `compiled(inputs)`.
 ORDINARY_TINY = 10.0
 #: precision="bf16x3" against OpenVINO in f32, and "bf16" against its bf16.
 PRECISIONS = {

@@ -1,7 +1,7 @@
 """`python -m benchmarks growth`: how cost grows with the work, and with the number of layers.
 
-One quantity at a time. The slope is that of the logarithms over the larger half of the sizes, where fixed costs are small: 1
-means that twice the work takes twice the time.
+One quantity at a time. The slope is that of the logarithms over the larger half of the sizes, where
+fixed costs are small: 1 means that twice the work takes twice the time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import arrays, cases_embedding, cases_gather, cases_recurrent, contenders_openvino, contenders_uncork, plots
+from benchmarks import (
+    arrays,
+    cases_embedding,
+    cases_gather,
+    cases_recurrent,
+    contenders_openvino,
+    contenders_uncork,
+    plots,
+)
 from benchmarks.cases import Case, Outcome, Prepared, run
 from benchmarks.options import Options
 from benchmarks.report import Report, markdown_table, number
@@ -41,44 +49,97 @@ def all_series(folder: Path, quick: bool) -> Iterator[Series]:
     def sizes(*all_of_them: int) -> Sequence[int]:
         return all_of_them[: len(all_of_them) // 2 + 1] if quick else all_of_them
 
-    def series(quantity: str, most: float, chosen: Sequence[int], prepare: Callable[[int], Callable[[Options], Prepared]]) -> Series:
+    def series(
+        quantity: str,
+        most: float,
+        chosen: Sequence[int],
+        prepare: Callable[[int], Callable[[Options], Prepared]],
+    ) -> Series:
         return Series(quantity, most, tuple((size, prepare(size)) for size in chosen))
 
-    def of_bags(rows: int = 100_000, dim: int = 64, bags: int = 128, pool: int = 10) -> Callable[[Options], Prepared]:
+    def of_bags(
+        rows: int = 100_000, dim: int = 64, bags: int = 128, pool: int = 10
+    ) -> Callable[[Options], Prepared]:
         return partial(cases_embedding.prepare, cases_embedding.Bags(rows, dim, bags, pool))
 
-    def of_steps(batch: int = 1, steps: int = 20, hidden: int = 128) -> Callable[[Options], Prepared]:
-        return partial(cases_recurrent.prepare, cases_recurrent.Sequence_(batch, steps, 64, hidden, after=True))
+    def of_steps(
+        batch: int = 1, steps: int = 20, hidden: int = 128
+    ) -> Callable[[Options], Prepared]:
+        return partial(
+            cases_recurrent.prepare, cases_recurrent.Sequence_(batch, steps, 64, hidden, after=True)
+        )
 
-    yield series("indices in each of 128 bags", 1.0, sizes(1, 4, 16, 64, 256, 1024, 4096), lambda n: of_bags(pool=n))
-    yield series("bags of 10 indices", 1.0, sizes(1, 8, 64, 512, 4096, 32768), lambda n: of_bags(bags=n))
+    yield series(
+        "indices in each of 128 bags",
+        1.0,
+        sizes(1, 4, 16, 64, 256, 1024, 4096),
+        lambda n: of_bags(pool=n),
+    )
+    yield series(
+        "bags of 10 indices", 1.0, sizes(1, 8, 64, 512, 4096, 32768), lambda n: of_bags(bags=n)
+    )
     # More rows fit ever fewer of the caches; the work is the same.
     yield series(
-        "rows of the table, 4096 bags of 10", 0.6, sizes(10**3, 10**4, 10**5, 10**6, 10**7), lambda n: of_bags(bags=4096, rows=n, dim=16)
+        "rows of the table, 4096 bags of 10",
+        0.6,
+        sizes(10**3, 10**4, 10**5, 10**6, 10**7),
+        lambda n: of_bags(bags=4096, rows=n, dim=16),
     )
-    yield series("numbers in a row, 128 bags of 10", 1.0, sizes(16, 64, 256, 1024, 4096), lambda n: of_bags(dim=n, rows=10_000))
+    yield series(
+        "numbers in a row, 128 bags of 10",
+        1.0,
+        sizes(16, 64, 256, 1024, 4096),
+        lambda n: of_bags(dim=n, rows=10_000),
+    )
     yield series(
         "rows gathered",
         1.0,
         sizes(1, 10, 100, 1000, 10**4, 10**5, 10**6),
         lambda n: partial(cases_gather.prepare, cases_gather.Gather((100_000, 64), 0, (n,))),
     )
-    yield series("steps of a GRU, batch 1", 1.0, sizes(1, 4, 16, 64, 256, 1024), lambda n: of_steps(steps=n))
-    yield series("rows of a GRU's batch, 20 steps", 1.0, sizes(1, 4, 16, 64, 256, 1024), lambda n: of_steps(batch=n))
-    yield series("hidden size of a GRU, 16 rows, 20 steps", 2.0, sizes(32, 64, 128, 256, 512), lambda n: of_steps(batch=16, hidden=n))
+    yield series(
+        "steps of a GRU, batch 1", 1.0, sizes(1, 4, 16, 64, 256, 1024), lambda n: of_steps(steps=n)
+    )
+    yield series(
+        "rows of a GRU's batch, 20 steps",
+        1.0,
+        sizes(1, 4, 16, 64, 256, 1024),
+        lambda n: of_steps(batch=n),
+    )
+    yield series(
+        "hidden size of a GRU, 16 rows, 20 steps",
+        2.0,
+        sizes(32, 64, 128, 256, 512),
+        lambda n: of_steps(batch=16, hidden=n),
+    )
     layers = sizes(1, 4, 16, 64, 256, 1024)
     # The weights of many layers leave the nearer caches, one after the other.
-    yield series("dense layers, a call", 1.2, layers, lambda n: partial(prepare_layers, folder, n, compiling=False))
-    yield series("dense layers, loading and the first call", 1.0, layers, lambda n: partial(prepare_layers, folder, n, compiling=True))
+    yield series(
+        "dense layers, a call",
+        1.2,
+        layers,
+        lambda n: partial(prepare_layers, folder, n, compiling=False),
+    )
+    yield series(
+        "dense layers, loading and the first call",
+        1.0,
+        layers,
+        lambda n: partial(prepare_layers, folder, n, compiling=True),
+    )
 
 
 # ---- models of many layers
 
 
 def prepare_layers(folder: Path, count: int, options: Options, compiling: bool) -> Prepared:
-    """A chain of dense layers with ReLU between them; either it is called, or it is loaded and called once."""
+    """A chain of dense layers with ReLU between them; either it is called, or it is loaded and
+    called once.
+    """
     generator = np.random.default_rng(count)
-    weights = [generator.standard_normal((_WIDTH, _WIDTH)).astype(np.float32) * np.float32(_WIDTH**-0.5) for _ in range(count)]
+    weights = [
+        generator.standard_normal((_WIDTH, _WIDTH)).astype(np.float32) * np.float32(_WIDTH**-0.5)
+        for _ in range(count)
+    ]
     biases = [generator.standard_normal((1, _WIDTH)).astype(np.float32) for _ in range(count)]
     path = folder / f"layers{count}.xml"
     if not path.exists():
@@ -91,15 +152,30 @@ def prepare_layers(folder: Path, count: int, options: Options, compiling: bool) 
             x = np.maximum(x @ w + b, 0)
         return [Expected(x, float(np.abs(x).max()))]
 
-    prepared = Prepared(sets=len(inputs), expect=expect, tolerance=1e-3, about={"layers": 3 * count})
+    prepared = Prepared(
+        sets=len(inputs), expect=expect, tolerance=1e-3, about={"layers": 3 * count}
+    )
     openvino = options.peers.get("openvino")
     if not compiling:
-        prepared.add("uncork", lambda: contenders_uncork.of_model(str(path), inputs, options.threads))
+        prepared.add(
+            "uncork", lambda: contenders_uncork.of_model(str(path), inputs, options.threads)
+        )
         if openvino:
-            prepared.add("openvino", lambda: contenders_openvino.of_model(openvino, openvino.Core().read_model(path), inputs, options.threads))
+            prepared.add(
+                "openvino",
+                lambda: contenders_openvino.of_model(
+                    openvino, openvino.Core().read_model(path), inputs, options.threads
+                ),
+            )
         return prepared
     prepared.contenders.append(
-        Contender("uncork load", "uncork", "call", lambda i: list(load(path, threads=options.threads)(*inputs[i])), list),
+        Contender(
+            "uncork load",
+            "uncork",
+            "call",
+            lambda i: list(load(path, threads=options.threads)(*inputs[i])),
+            list,
+        ),
     )
     if openvino:
         core = openvino.Core()
@@ -108,7 +184,9 @@ def prepare_layers(folder: Path, count: int, options: Options, compiling: bool) 
         def load_there(i: int) -> Any:
             return core.compile_model(core.read_model(path), "CPU", settings)(inputs[i])
 
-        prepared.contenders.append(Contender("openvino load", "openvino", "call", load_there, lambda r: [np.asarray(r[0])]))
+        prepared.contenders.append(
+            Contender("openvino load", "openvino", "call", load_there, lambda r: [np.asarray(r[0])])
+        )
     return prepared
 
 
@@ -136,9 +214,15 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def in_order(slopes: Mapping[str, float | None], most: float) -> bool:
-    """Our slope is no more than the work's, or than the machine's: who leaves a cache behind grows faster, the native loop too."""
+    """Our slope is no more than the work's, or than the machine's: who leaves a cache behind grows
+    faster, the native loop too.
+    """
     ours, limit = slopes.get("uncork"), slopes.get("limit")
-    peers = [value for name, value in slopes.items() if name not in ("uncork", "limit") and value is not None]
+    peers = [
+        value
+        for name, value in slopes.items()
+        if name not in ("uncork", "limit") and value is not None
+    ]
     return ours is not None and ours <= max(most, limit or 0.0, min(peers, default=0.0)) + 0.1
 
 
@@ -147,9 +231,15 @@ def curves(outcomes: Sequence[tuple[int, Outcome]]) -> dict[str, list[tuple[floa
     found: dict[str, list[tuple[float, float]]] = {}
     for size, outcome in outcomes:
         for system in dict.fromkeys(t.system for t in outcome.times):
-            times = [t.min_us for t in outcome.times if t.system == system and t.precision == "f32" and t.kind != "other"]
+            times = [
+                t.min_us
+                for t in outcome.times
+                if t.system == system and t.precision == "f32" and t.kind != "other"
+            ]
             if times:
-                found.setdefault("limit" if system == "machine" else system, []).append((float(size), min(times)))
+                found.setdefault("limit" if system == "machine" else system, []).append(
+                    (float(size), min(times))
+                )
     return found
 
 
@@ -182,13 +272,32 @@ def main(options: Options) -> int:
                 value = slopes[name]
                 judged = f"{value:.2f}" if value is not None else "-"
                 if name == "uncork" and value is not None:
-                    judged += " (in order)" if in_order(slopes, series.most) else f" (**more than {series.most:g}**)"
-                rows.append([series.quantity, name, judged, " ".join(f"{size:g}: {number(us)}" for size, us in points)])
-            print(f"{series.quantity}: " + ", ".join(f"{name} {value:.2f}" for name, value in slopes.items() if value is not None), flush=True)
+                    judged += (
+                        " (in order)"
+                        if in_order(slopes, series.most)
+                        else f" (**more than {series.most:g}**)"
+                    )
+                rows.append(
+                    [
+                        series.quantity,
+                        name,
+                        judged,
+                        " ".join(f"{size:g}: {number(us)}" for size, us in points),
+                    ]
+                )
+            print(
+                f"{series.quantity}: "
+                + ", ".join(
+                    f"{name} {value:.2f}" for name, value in slopes.items() if value is not None
+                ),
+                flush=True,
+            )
     if not rows:
         print("no quantity has such a name")
         return 2
-    table = markdown_table(["quantity", "contender", "slope", "size: microseconds, by the cheapest call"], rows)
+    table = markdown_table(
+        ["quantity", "contender", "slope", "size: microseconds, by the cheapest call"], rows
+    )
     report.write({"growth": data}, table)
     plots.growth(measured, options.out / f"{report.name}.png")
     report.say()

@@ -1,7 +1,8 @@
-"""Native loops that do the least a piece of work needs, written in uncork's own vector language: what the machine can do.
+"""Native loops that do the least a piece of work needs, written in uncork's own vector language:
+what the machine can do.
 
-They check nothing and know everything: each is made in several ways (how far ahead rows are prefetched, by which stores), and
-the way that is fastest on the arrays at hand counts.
+They check nothing and know everything: each is made in several ways (how far ahead rows are
+prefetched, by which stores), and the way that is fastest on the arrays at hand counts.
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ def program(name: str, make: Callable[[], str], words: Sequence[int]) -> Callabl
     from uncork.kernels.runtime.segment import Segment
     from uncork.kernels.runtime.segment_plan import SegmentPlan, Step
 
-    return Segment(SegmentPlan((Step(STORE.function(name, _source(), make), tuple(words)),)), Context([], 0), 0).run
+    return Segment(
+        SegmentPlan((Step(STORE.function(name, _source(), make), tuple(words)),)), Context([], 0), 0
+    ).run
 
 
 @functools.lru_cache(maxsize=1)
 def _source() -> str:
-    """This file's own hash: the store tells kernels apart by their description, and knows the source of uncork's only."""
+    """This file's own hash: the store tells kernels apart by their description, and knows the
+    source of uncork's only.
+    """
     return "benchmarks " + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
@@ -77,7 +82,8 @@ def sums(table: Array, indices: Sequence[Array], offsets: Sequence[Array]) -> li
     if columns % vector:
         return []
     output = aligned((len(offsets[0]), columns), np.float32)
-    # The end of the last bag is written down, and indices are followed by some that a prefetch may look at.
+    # The end of the last bag is written down, and indices are followed by some that a prefetch may
+    # look at.
     padded = [np.concatenate([a, np.zeros(max(_AHEAD), a.dtype)]).astype(np.int64) for a in indices]
     ends = [np.append(o, len(a)).astype(np.int64) for o, a in zip(offsets, indices)]
 
@@ -119,7 +125,10 @@ def _emit_sums(name: str, columns: int, lanes: int, ahead: int) -> str:
         start, end = (k.load(offsets + (bag + n) * 8, I64) for n in (0, 1))
         for first in range(0, columns // lanes, _BLOCK):
             vectors = range(first, min(columns // lanes, first + _BLOCK))
-            chains = [[k.variable(k.number(0.0, F32, lanes)) for _ in vectors] for _ in range(max(1, min(4, 8 // len(vectors))))]
+            chains = [
+                [k.variable(k.number(0.0, F32, lanes)) for _ in vectors]
+                for _ in range(max(1, min(4, 8 // len(vectors))))
+            ]
             whole = start + ((end - start) // len(chains)) * len(chains)
             with k.loop(start, whole, len(chains)) as position:
                 for number, chain in enumerate(chains):
@@ -127,7 +136,10 @@ def _emit_sums(name: str, columns: int, lanes: int, ahead: int) -> str:
             with k.loop(whole, end) as position:
                 add(chains[0], position, vectors)
             for number, v in enumerate(vectors):
-                k.store(_joined([chain[number].get() for chain in chains]), output + bag * row + v * vector)
+                k.store(
+                    _joined([chain[number].get() for chain in chains]),
+                    output + bag * row + v * vector,
+                )
     k.finish()
     return k.text()
 
@@ -148,7 +160,10 @@ def copies(data: Array, indices: Sequence[Array]) -> list[Contender]:
     if item % 64 or not item or not available():
         return []
     output = aligned((indices[0].size, *data.shape[1:]), data.dtype)
-    flat = [np.concatenate([a.reshape(-1), np.zeros(max(_AHEAD), a.dtype)]).astype(np.int64) for a in indices]
+    flat = [
+        np.concatenate([a.reshape(-1), np.zeros(max(_AHEAD), a.dtype)]).astype(np.int64)
+        for a in indices
+    ]
 
     def way(ahead: int, streaming: bool) -> Callable[[int], object]:
         name = f"limit_copies_{item}_{ahead}_{int(streaming)}"
@@ -162,10 +177,16 @@ def copies(data: Array, indices: Sequence[Array]) -> list[Contender]:
         ]
         return lambda i: calls[i]()
 
-    call = _fastest([way(ahead, streaming) for ahead in _AHEAD for streaming in (False, True)], len(indices))
+    call = _fastest(
+        [way(ahead, streaming) for ahead in _AHEAD for streaming in (False, True)], len(indices)
+    )
     shape = (*indices[0].shape, *data.shape[1:])
     kept = (flat,)
-    return [Contender("limit", "machine", "limit", call, lambda _: [output.reshape(shape)] if kept else [])]
+    return [
+        Contender(
+            "limit", "machine", "limit", call, lambda _: [output.reshape(shape)] if kept else []
+        )
+    ]
 
 
 def _emit_copies(name: str, item: int, ahead: int, streaming: bool) -> str:
@@ -184,7 +205,12 @@ def _emit_copies(name: str, item: int, ahead: int, streaming: bool) -> str:
 
         with k.loop(0, item // straight) as block:
             for at in range(0, straight, 64):
-                k.store(k.load(source + block * straight + at, F32, lanes), target + block * straight + at, 64, streaming)
+                k.store(
+                    k.load(source + block * straight + at, F32, lanes),
+                    target + block * straight + at,
+                    64,
+                    streaming,
+                )
         for at in range(item - item % straight, item, 64):
             k.store(k.load(source + at, F32, lanes), target + at, 64, streaming)
     k.finish()
@@ -195,17 +221,29 @@ def _emit_copies(name: str, item: int, ahead: int, streaming: bool) -> str:
 
 
 def multiplying() -> tuple[Callable[[], int], float]:
-    """A call that multiplies rows by a panel which lies in the first cache, over and over, and the operations that it makes.
+    """A call that multiplies rows by a panel which lies in the first cache, over and over, and the
+    operations that it makes.
 
-    The inner loop of a product of matrices, with nothing around it: libraries reach a part of this rate.
+    The inner loop of a product of matrices, with nothing around it: libraries reach a part of this
+    rate.
     """
     from uncork.kernels.runtime.target import host_target
 
     vector = host_target().lanes
-    rows, vectors, inner, times = (4 if vector == 8 else 8), 3, 64, 2000  # as many sums as there are registers for
-    panel, source = (aligned(shape, np.float32) for shape in ((inner, vectors * vector), (rows, inner)))
+    rows, vectors, inner, times = (
+        (4 if vector == 8 else 8),
+        3,
+        64,
+        2000,
+    )  # as many sums as there are registers for
+    panel, source = (
+        aligned(shape, np.float32) for shape in ((inner, vectors * vector), (rows, inner))
+    )
     generator = np.random.default_rng(4)
-    panel[:], source[:] = generator.standard_normal(panel.shape), generator.standard_normal(source.shape)
+    panel[:], source[:] = (
+        generator.standard_normal(panel.shape),
+        generator.standard_normal(source.shape),
+    )
     result = aligned((rows, vectors * vector), np.float32)
     name = f"limit_multiplying_{vector}"
 
@@ -214,9 +252,14 @@ def multiplying() -> tuple[Callable[[], int], float]:
 
         k = Kernel(name, ["source", "panel", "times", "result"])
         left, right, repeats, target = k.arguments
-        sums = [[k.variable(k.number(0.0, F32, vector)) for _ in range(vectors)] for _ in range(rows)]
+        sums = [
+            [k.variable(k.number(0.0, F32, vector)) for _ in range(vectors)] for _ in range(rows)
+        ]
         with k.loop(0, repeats), k.loop(0, inner) as step:
-            weights = [k.load(right + (step * vectors + v) * (vector * 4), F32, vector) for v in range(vectors)]
+            weights = [
+                k.load(right + (step * vectors + v) * (vector * 4), F32, vector)
+                for v in range(vectors)
+            ]
             for row in range(rows):
                 factor = k.splat(k.load(left + row * inner * 4 + step * 4, F32), vector)
                 for total, weight in zip(sums[row], weights):
@@ -257,6 +300,8 @@ def reading(memory: Array, times: int) -> Callable[[], int]:
         k.finish()
         return k.text()
 
-    run = program(name, make, [memory.ctypes.data, memory.nbytes // step * step, times, result.ctypes.data])
+    run = program(
+        name, make, [memory.ctypes.data, memory.nbytes // step * step, times, result.ctypes.data]
+    )
     kept = (memory, result)
     return lambda: run() if kept else 0

@@ -1,4 +1,6 @@
-"""What this machine can do at most: reading in order and at random, and products of matrices. `python -m benchmarks limits`."""
+"""What this machine can do at most: reading in order and at random, and products of matrices.
+`python -m benchmarks limits`.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,24 @@ from benchmarks.report import Report, markdown_table
 from uncork.types import Array
 
 _KIB, _MIB = 1 << 10, 1 << 20
-_FOOTPRINTS = (24 * _KIB, 192 * _KIB, 768 * _KIB, 1536 * _KIB, 3 * _MIB, 8 * _MIB, 32 * _MIB, 256 * _MIB)
-_PRODUCTS = ((1024, 1024, 1024), (256, 1536, 512), (64, 768, 256), (16, 384, 128), (1, 1536, 512), (1, 384, 128))
+_FOOTPRINTS = (
+    24 * _KIB,
+    192 * _KIB,
+    768 * _KIB,
+    1536 * _KIB,
+    3 * _MIB,
+    8 * _MIB,
+    32 * _MIB,
+    256 * _MIB,
+)
+_PRODUCTS = (
+    (1024, 1024, 1024),
+    (256, 1536, 512),
+    (64, 768, 256),
+    (16, 384, 128),
+    (1, 1536, 512),
+    (1, 384, 128),
+)
 _ROW_BYTES = (64, 128, 256, 512, 1024)
 _TABLES = (16 * _MIB, 256 * _MIB, 2048 * _MIB)
 _PICKED = 40_000
@@ -49,16 +67,22 @@ def bandwidth() -> dict[int, float]:
 
 
 def bandwidth_for(size: float) -> float | None:
-    """Bandwidth when so many bytes are read again and again, between the measured sizes by proportion of the logarithms."""
+    """Bandwidth when so many bytes are read again and again, between the measured sizes by
+    proportion of the logarithms.
+    """
     measured = bandwidth()
     if not measured:
         return None
-    return float(np.exp(np.interp(np.log(size), np.log(list(measured)), np.log(list(measured.values())))))
+    return float(
+        np.exp(np.interp(np.log(size), np.log(list(measured)), np.log(list(measured.values()))))
+    )
 
 
 @lru_cache(maxsize=1)
 def products() -> dict[tuple[int, int, int], float]:
-    """Operations in a second of an f32 product of matrices [m, k] x [k, n], by NumPy's BLAS, by (m, n, k)."""
+    """Operations in a second of an f32 product of matrices [m, k] x [k, n], by NumPy's BLAS, by (m,
+    n, k).
+    """
     generator = np.random.default_rng(2)
     found: dict[tuple[int, int, int], float] = {}
     for m, n, k in _PRODUCTS:
@@ -73,7 +97,9 @@ def products() -> dict[tuple[int, int, int], float]:
 
 @lru_cache(maxsize=1)
 def peak() -> float:
-    """Operations in a second, at most: the inner loop of a product alone, or NumPy's best product without native loops."""
+    """Operations in a second, at most: the inner loop of a product alone, or NumPy's best product
+    without native loops.
+    """
     if not limit_kernels.available():
         return max(products().values())
     call, operations = limit_kernels.multiplying()
@@ -112,21 +138,52 @@ class _Row:
 
 def main(options: Options) -> int:
     """Measure all of it and write it down."""
-    rows = [_Row("reading in order", _size(size), speed / 1e9, "GB/s") for size, speed in bandwidth().items()]
-    rows += [_Row("product of matrices", " x ".join(map(str, size)), speed / 1e9, "GFLOP/s") for size, speed in products().items()]
+    rows = [
+        _Row("reading in order", _size(size), speed / 1e9, "GB/s")
+        for size, speed in bandwidth().items()
+    ]
+    rows += [
+        _Row("product of matrices", " x ".join(map(str, size)), speed / 1e9, "GFLOP/s")
+        for size, speed in products().items()
+    ]
     rows.append(_Row("product, inner loop alone", "in the first cache", peak() / 1e9, "GFLOP/s"))
     torch = options.peers.get("torch")
     if torch is not None:
-        rows += [_Row("product of matrices, torch", f"{n} x {n} x {n}", _torch_product(torch, n) / 1e9, "GFLOP/s") for n in (256, 1024)]
+        rows += [
+            _Row(
+                "product of matrices, torch",
+                f"{n} x {n} x {n}",
+                _torch_product(torch, n) / 1e9,
+                "GFLOP/s",
+            )
+            for n in (256, 1024)
+        ]
     if limit_kernels.available():
         for table_bytes in _TABLES[: 2 if options.quick else None]:
             for row_bytes in _ROW_BYTES:
                 speed = random_rows(row_bytes, table_bytes)
-                rows.append(_Row("rows at random", f"{row_bytes} bytes of {_size(table_bytes)}", speed / 1e9, "GB/s"))
-                rows.append(_Row("rows at random", f"{row_bytes} bytes of {_size(table_bytes)}", row_bytes / speed * 1e9, "ns a row"))
+                rows.append(
+                    _Row(
+                        "rows at random",
+                        f"{row_bytes} bytes of {_size(table_bytes)}",
+                        speed / 1e9,
+                        "GB/s",
+                    )
+                )
+                rows.append(
+                    _Row(
+                        "rows at random",
+                        f"{row_bytes} bytes of {_size(table_bytes)}",
+                        row_bytes / speed * 1e9,
+                        "ns a row",
+                    )
+                )
     else:
         print("llvmlite is not installed: no native loops, so only products are measured")
-    table = markdown_table(["what", "size", "value", "unit"], [[r.what, r.size, f"{r.value:.1f}", r.unit] for r in rows])
+    table = markdown_table(
+        ["what", "size", "value", "unit"],
+        [[r.what, r.size, f"{r.value:.1f}", r.unit] for r in rows],
+    )
     report = Report("limits", options)
     report.write({"limits": [asdict(row) for row in rows]}, table)
     report.say()
@@ -140,4 +197,10 @@ def _torch_product(torch: Any, size: int) -> float:
 
 
 def _size(size: int) -> str:
-    return f"{size >> 30} GiB" if size >= 1 << 30 else f"{size >> 20} MiB" if size >= 2 * _MIB else f"{size >> 10} KiB"
+    return (
+        f"{size >> 30} GiB"
+        if size >= 1 << 30
+        else f"{size >> 20} MiB"
+        if size >= 2 * _MIB
+        else f"{size >> 10} KiB"
+    )

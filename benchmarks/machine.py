@@ -10,7 +10,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("uncork", "numpy", "llvmlite", "openvino", "torch", "onnxruntime", "onnx", "matplotlib")
+_PACKAGES = (
+    "uncork",
+    "numpy",
+    "llvmlite",
+    "openvino",
+    "torch",
+    "onnxruntime",
+    "onnx",
+    "matplotlib",
+)
 
 
 def describe(threads: int) -> dict[str, Any]:
@@ -34,9 +43,14 @@ def describe(threads: int) -> dict[str, Any]:
 def in_words(machine: dict[str, Any]) -> str:
     """The description as one paragraph."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    pinned = f", pinned to CPU {machine['pinned_to']}" if machine["pinned_to"] and len(machine["pinned_to"]) < machine["cores"] else ""
+    pinned = (
+        f", pinned to CPU {machine['pinned_to']}"
+        if machine["pinned_to"] and len(machine["pinned_to"]) < machine["cores"]
+        else ""
+    )
     return (
-        f"{machine['date']}. {machine['cpu']}, {machine['cores']} cores ({machine['caches']}), {machine['memory_gib']} GiB; "
+        f"{machine['date']}. {machine['cpu']}, {machine['cores']} cores ({machine['caches']}), "
+        f"{machine['memory_gib']} GiB; "
         f"{machine['system']}, {machine['python']}; {versions}; commit {machine['commit']}. "
         f"Threads: {machine['threads']}{pinned}; load average at the end {machine['load_average']}."
     )
@@ -45,8 +59,14 @@ def in_words(machine: dict[str, Any]) -> str:
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-        fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        return f"{fields['model name']} (family {fields.get('cpu family')}, model {fields.get('model')})"
+        fields = {
+            name.strip(): value.strip()
+            for name, _, value in (line.partition(":") for line in lines)
+        }
+        return (
+            f"{fields['model name']} (family {fields.get('cpu family')}, model "
+            f"{fields.get('model')})"
+        )
     except (OSError, KeyError):
         return platform.processor() or platform.machine()
 
@@ -55,7 +75,9 @@ def _caches() -> str:
     found = []
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+            level, kind, size = (
+                (folder / name).read_text().strip() for name in ("level", "type", "size")
+            )
         except OSError:
             continue
         if kind != "Instruction":
@@ -81,9 +103,13 @@ def _commit() -> str:
     root = Path(__file__).parent
 
     def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
-        return git("rev-parse", "--short", "HEAD") + ("-changed" if git("status", "--porcelain", "--untracked-files=no", "../src") else "")
+        return git("rev-parse", "--short", "HEAD") + (
+            "-changed" if git("status", "--porcelain", "--untracked-files=no", "../src") else ""
+        )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -1,7 +1,9 @@
-"""`python -m benchmarks memory`: a model with a table of 4 GB, which is a sparse file: it takes no room on the disk.
+"""`python -m benchmarks memory`: a model with a table of 4 GB, which is a sparse file: it takes no
+room on the disk.
 
-The rows that are looked up hold random numbers, and the sums are checked. Measured in fresh processes: the time to load the
-model, what it adds to resident memory beyond the pages of those rows, and what four processes take that use it together.
+The rows that are looked up hold random numbers, and the sums are checked. Measured in fresh
+processes: the time to load the model, what it adds to resident memory beyond the pages of those
+rows, and what four processes take that use it together.
 """
 
 from __future__ import annotations
@@ -75,14 +77,22 @@ class _Result:
     alone_mb: float
 
 
-def make_model(folder: Path, rows: int, generator: np.random.Generator, touched: int) -> tuple[Path, Array, Array, Array]:
-    """A model of `rows` rows whose weights file has holes wherever no row is looked up; indices, offsets and right sums.
+def make_model(
+    folder: Path, rows: int, generator: np.random.Generator, touched: int
+) -> tuple[Path, Array, Array, Array]:
+    """A model of `rows` rows whose weights file has holes wherever no row is looked up; indices,
+    offsets and right sums.
 
     It is written with 16 rows by uncork, and then told that the table goes on.
     """
     builder = Builder("large")
-    table = builder.constant(generator.standard_normal((16, _COLUMNS)).astype(np.float32), name="table")
-    indices, offsets = builder.parameter("indices", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    table = builder.constant(
+        generator.standard_normal((16, _COLUMNS)).astype(np.float32), name="table"
+    )
+    indices, offsets = (
+        builder.parameter("indices", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     (sums,) = builder.add("EmbeddingBagOffsetsSum", 3, table, indices, offsets)
     builder.result(sums, "sums")
     path = folder / f"rows{rows}.xml"
@@ -130,22 +140,44 @@ def main(options: Options) -> int:
         systems = ["uncork"] + (["openvino"] if options.peers.get("openvino") else [])
         for system in systems:
             if options.wants(system):
-                arguments = [*command(system, _PROGRAM, options.threads), str(small), str(large), str(given)]
+                arguments = [
+                    *command(system, _PROGRAM, options.threads),
+                    str(small),
+                    str(large),
+                    str(given),
+                ]
                 try:
                     _prime(arguments, environment(folder, options.threads), folder)
-                    results.append(_measure(system, arguments, environment(folder, options.threads), folder, indices))
+                    results.append(
+                        _measure(
+                            system, arguments, environment(folder, options.threads), folder, indices
+                        )
+                    )
                 except (RuntimeError, OSError) as error:
                     notes.append(f"{system}: {error}")
     report = Report("memory", options)
     report.write(
-        {"memory": [asdict(r) for r in results], "table_bytes": rows * _ROW, "rows_touched": touched, "notes": notes},
-        "\n\n".join([f"A table of {rows * _ROW / 2**30:.3g} GiB, {touched} rows of it looked up.", _page(results), *notes]),
+        {
+            "memory": [asdict(r) for r in results],
+            "table_bytes": rows * _ROW,
+            "rows_touched": touched,
+            "notes": notes,
+        },
+        "\n\n".join(
+            [
+                f"A table of {rows * _ROW / 2**30:.3g} GiB, {touched} rows of it looked up.",
+                _page(results),
+                *notes,
+            ]
+        ),
     )
     report.say()
     return 1 if any(note.startswith("uncork") for note in notes) else 0
 
 
-def _measure(system: str, arguments: list[str], env: dict[str, str], folder: Path, indices: Array) -> _Result:
+def _measure(
+    system: str, arguments: list[str], env: dict[str, str], folder: Path, indices: Array
+) -> _Result:
     processes: list[subprocess.Popen[str]] = []
     try:
         processes.append(_start(arguments, env, folder))
@@ -154,7 +186,9 @@ def _measure(system: str, arguments: list[str], env: dict[str, str], folder: Pat
             raise RuntimeError(f"wrong result: error {first['error']:.2g}")
         alone = _proportional(processes[0].pid)
         added = first["called"]["VmRSS"] - first["before"]["VmRSS"]
-        available = int(re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[0]) * 1024
+        available = (
+            int(re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[0]) * 1024
+        )
         count = _PROCESSES if added * _PROCESSES < 0.6 * available else 1
         for _ in range(count - 1):
             processes.append(_start(arguments, env, folder))
@@ -168,7 +202,9 @@ def _measure(system: str, arguments: list[str], env: dict[str, str], folder: Pat
         for process in processes:
             process.kill()
             process.communicate()
-    pages = len(np.unique(np.concatenate([indices * _ROW // _PAGE, (indices * _ROW + _ROW - 1) // _PAGE])))
+    pages = len(
+        np.unique(np.concatenate([indices * _ROW // _PAGE, (indices * _ROW + _ROW - 1) // _PAGE]))
+    )
     at_load = first["loaded"]["VmRSS"] - first["before"]["VmRSS"]
     return _Result(
         system=system,
@@ -186,7 +222,15 @@ def _measure(system: str, arguments: list[str], env: dict[str, str], folder: Pat
 
 
 def _start(arguments: list[str], env: dict[str, str], folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(arguments, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        arguments,
+        env=env,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _prime(arguments: list[str], env: dict[str, str], folder: Path) -> None:
@@ -203,30 +247,65 @@ def _answer(process: subprocess.Popen[str]) -> dict[str, Any]:
     assert process.stdout is not None and process.stderr is not None
     line = process.stdout.readline()
     if not line:
-        raise RuntimeError((process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1][:300])
+        raise RuntimeError(
+            (process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1][:300]
+        )
     answer: dict[str, Any] = json.loads(line)
     return answer
 
 
 def _proportional(pid: int) -> int:
     """Bytes of memory of a process, those shared with others divided among them."""
-    return int(re.findall(r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)[0]) * 1024
+    return (
+        int(
+            re.findall(
+                r"^Pss:\s+(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE
+            )[0]
+        )
+        * 1024
+    )
 
 
 def _page(results: list[_Result]) -> str:
-    head = ["", "load, first, ms", "load, best, ms", "added at load, MB", "added by the call, MB", "pages of the rows, MB", "beyond them, MB"]
-    head += ["of it private, MB", "processes", "proportional memory of each, MB", "of one alone, MB"]
+    head = [
+        "",
+        "load, first, ms",
+        "load, best, ms",
+        "added at load, MB",
+        "added by the call, MB",
+        "pages of the rows, MB",
+        "beyond them, MB",
+    ]
+    head += [
+        "of it private, MB",
+        "processes",
+        "proportional memory of each, MB",
+        "of one alone, MB",
+    ]
     rows = []
     for r in results:
-        row = [r.system, f"{r.load_first_s * 1e3:.1f}", f"{r.load_best_s * 1e3:.1f}", f"{r.added_at_load_mb:.1f}", f"{r.added_by_call_mb:.1f}"]
-        row += [f"{r.touched_mb:.1f}", f"{r.beyond_mb:.1f}", f"{r.private_mb:.1f}", str(r.shared_by_processes)]
+        row = [
+            r.system,
+            f"{r.load_first_s * 1e3:.1f}",
+            f"{r.load_best_s * 1e3:.1f}",
+            f"{r.added_at_load_mb:.1f}",
+            f"{r.added_by_call_mb:.1f}",
+        ]
+        row += [
+            f"{r.touched_mb:.1f}",
+            f"{r.beyond_mb:.1f}",
+            f"{r.private_mb:.1f}",
+            str(r.shared_by_processes),
+        ]
         rows.append([*row, " ".join(f"{mb:.0f}" for mb in r.proportional_mb), f"{r.alone_mb:.0f}"])
     ours = next((r for r in results if r.system == "uncork"), None)
     lines = [markdown_table(head, rows)] if rows else []
     if ours:
         load, beyond = ours.load_first_s <= MEMORY_LOAD, ours.beyond_mb * 1e6 <= MEMORY_BEYOND
         lines.append(
-            f"uncork loads it in {ours.load_first_s * 1e3:.1f} ms ({'<=' if load else '**misses**'} {MEMORY_LOAD * 1e3:.0f} ms) and adds "
-            f"{ours.beyond_mb:.1f} MB beyond the rows ({'<=' if beyond else '**misses**'} {MEMORY_BEYOND / 1e6:.0f} MB)."
+            f"uncork loads it in {ours.load_first_s * 1e3:.1f} ms "
+            f"({'<=' if load else '**misses**'} {MEMORY_LOAD * 1e3:.0f} ms) and adds "
+            f"{ours.beyond_mb:.1f} MB beyond the rows ({'<=' if beyond else '**misses**'} "
+            f"{MEMORY_BEYOND / 1e6:.0f} MB)."
         )
     return "\n\n".join(lines)

@@ -13,12 +13,18 @@ from benchmarks.report import Report, number, outcomes_page
 
 def main(options: Options) -> int:
     """All cases that were asked for."""
-    return run_cases("ops", [*cases_embedding.cases(), *cases_gather.cases(), *cases_recurrent.cases()], options)
+    return run_cases(
+        "ops", [*cases_embedding.cases(), *cases_gather.cases(), *cases_recurrent.cases()], options
+    )
 
 
 def run_cases(name: str, cases: Iterable[Case], options: Options) -> int:
     """Run cases one by one; what is done is on disk at any time. Returns the exit status."""
-    chosen = [case for case in cases if options.wants(case.full_name) and (case.quick or not options.quick)]
+    chosen = [
+        case
+        for case in cases
+        if options.wants(case.full_name) and (case.quick or not options.quick)
+    ]
     if not chosen:
         print("no case has such a name")
         return 2
@@ -55,5 +61,13 @@ def _line(outcome: Outcome) -> str:
         "ordinary": outcome.ordinary("openvino"),
         "limit": outcome.to_limit(),
     }
-    wrong = "".join(f"  {name}: {reason}" for name, reason in outcome.left_out.items() if outcome.wrong and name.startswith("uncork"))
-    return f"{outcome.full_name}  " + "  ".join(f"{name} {number(value)}" for name, value in found.items() if value is not None) + wrong
+    wrong = "".join(
+        f"  {name}: {reason}"
+        for name, reason in outcome.left_out.items()
+        if outcome.wrong and name.startswith("uncork")
+    )
+    return (
+        f"{outcome.full_name}  "
+        + "  ".join(f"{name} {number(value)}" for name, value in found.items() if value is not None)
+        + wrong
+    )

@@ -22,7 +22,9 @@ class Peers:
         self._loaded: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """The module of a peer, set to this many threads; None when it was not asked for or is not installed."""
+        """The module of a peer, set to this many threads; None when it was not asked for or is not
+        installed.
+        """
         if name not in self.names:
             return None
         if name not in self._loaded:
@@ -40,7 +42,8 @@ class Peers:
         if name == "torch":
             module.set_num_threads(self.threads)
             module.set_num_interop_threads(1)
-            # For the whole process: the cheapest mode torch has, and not to be paid for in every call.
+            # For the whole process: the cheapest mode torch has, and not to be paid for in every
+            # call.
             self._mode = module.inference_mode()
             self._mode.__enter__()
         return module

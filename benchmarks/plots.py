@@ -9,7 +9,14 @@ from typing import Any
 from benchmarks.cases import Outcome
 
 _RATIOS = {"openvino": "#d1495b", "best peer": "#66a182", "ordinary call": "#edae49"}
-_SYSTEMS = {"uncork": "#1b6ca8", "openvino": "#d1495b", "torch": "#edae49", "onnxruntime": "#66a182", "numpy": "#8d6cab", "limit": "#555555"}
+_SYSTEMS = {
+    "uncork": "#1b6ca8",
+    "openvino": "#d1495b",
+    "torch": "#edae49",
+    "onnxruntime": "#66a182",
+    "numpy": "#8d6cab",
+    "limit": "#555555",
+}
 
 
 def _pyplot() -> Any:
@@ -25,7 +32,9 @@ def _pyplot() -> Any:
 
 
 def ratios(outcomes: Sequence[Outcome], title: str, path: Path) -> None:
-    """Every case as a dot: how many times faster than OpenVINO and than the best peer, group by group."""
+    """Every case as a dot: how many times faster than OpenVINO and than the best peer, group by
+    group.
+    """
     pyplot = _pyplot()
     if pyplot is None or not outcomes:
         return
@@ -41,7 +50,15 @@ def ratios(outcomes: Sequence[Outcome], title: str, path: Path) -> None:
         for offset, (name, values) in zip((-0.22, 0.0, 0.22), series.items()):
             known = [value for value in values if value]
             places = [row + offset] * len(known)
-            axes.plot(known, places, "o", color=_RATIOS[name], alpha=0.6, markersize=4, label=name if not row else None)
+            axes.plot(
+                known,
+                places,
+                "o",
+                color=_RATIOS[name],
+                alpha=0.6,
+                markersize=4,
+                label=name if not row else None,
+            )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_yticks(range(len(groups)), groups)
@@ -61,11 +78,20 @@ def growth(series: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], pa
         return
     columns = min(3, len(series))
     lines = -(-len(series) // columns)
-    figure, grid = pyplot.subplots(lines, columns, figsize=(4.2 * columns, 3.2 * lines), squeeze=False, layout="constrained")
+    figure, grid = pyplot.subplots(
+        lines, columns, figsize=(4.2 * columns, 3.2 * lines), squeeze=False, layout="constrained"
+    )
     for axes, (quantity, contenders) in zip(grid.flat, series.items()):
         for name, points in contenders.items():
             style = "o:" if name == "limit" else "o-"
-            axes.plot(*zip(*points), style, markersize=3, label=name, color=_SYSTEMS.get(name), linewidth=2 if name == "uncork" else 1)
+            axes.plot(
+                *zip(*points),
+                style,
+                markersize=3,
+                label=name,
+                color=_SYSTEMS.get(name),
+                linewidth=2 if name == "uncork" else 1,
+            )
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_title(quantity, fontsize="small")
@@ -79,12 +105,16 @@ def growth(series: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], pa
 
 
 def traffic(records: Sequence[Any], turn: int, path: Path) -> None:
-    """For every kind of traffic the time of each call, and the memory after each turn of so many calls."""
+    """For every kind of traffic the time of each call, and the memory after each turn of so many
+    calls.
+    """
     pyplot = _pyplot()
     if pyplot is None or not records:
         return
     cases = list(dict.fromkeys(record.case for record in records))
-    figure, grid = pyplot.subplots(len(cases), 2, figsize=(10, 2.4 * len(cases)), squeeze=False, layout="constrained")
+    figure, grid = pyplot.subplots(
+        len(cases), 2, figsize=(10, 2.4 * len(cases)), squeeze=False, layout="constrained"
+    )
     for (times, memory), case in zip(grid, cases):
         for record in (r for r in records if r.case == case):
             style: dict[str, Any] = {"label": record.system, "color": _SYSTEMS.get(record.system)}

@@ -1,4 +1,6 @@
-"""Fresh processes to measure: their programs, their environment, and when they had their first result."""
+"""Fresh processes to measure: their programs, their environment, and when they had their first
+result.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import uncork
 
-#: What each system's program begins with: `load(path, inputs)` and `run(loaded, inputs)`, in the words that a user would write.
+#: What each system's program begins with: `load(path, inputs)` and `run(loaded, inputs)`, in the
+#: words that a user would write.
 PROGRAMS = {
     "uncork": """
 import uncork
@@ -47,7 +50,9 @@ def run(loaded, inputs):
 def environment(home: Path, threads: int) -> dict[str, str]:
     """Variables of a process whose home, and with it every cache, is this folder."""
     source = str(Path(uncork.__file__).resolve().parent.parent)
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PYTHON"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "PYTHON"))
+    }
     return inherited | {
         "HOME": str(home),
         "PYTHONPATH": source,
@@ -57,9 +62,17 @@ def environment(home: Path, threads: int) -> dict[str, str]:
     }
 
 
-def command(system: str, program: str, threads: int, cache: str = "", fixed: bool = False) -> list[str]:
-    """Python, with a program that may use what `PROGRAMS[system]` defines. `cache` and `fixed` (shapes) are OpenVINO's."""
-    return [sys.executable, "-c", f"THREADS, CACHE, FIXED = {threads}, {cache!r}, {fixed}\n{PROGRAMS[system]}\n{program}"]
+def command(
+    system: str, program: str, threads: int, cache: str = "", fixed: bool = False
+) -> list[str]:
+    """Python, with a program that may use what `PROGRAMS[system]` defines. `cache` and `fixed`
+    (shapes) are OpenVINO's.
+    """
+    return [
+        sys.executable,
+        "-c",
+        f"THREADS, CACHE, FIXED = {threads}, {cache!r}, {fixed}\n{PROGRAMS[system]}\n{program}",
+    ]
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,8 @@ class Run:
     peak_bytes: int
 
 
-#: What a program says when it has its first result: "ready" at once, then the most memory it had by then, in KiB.
+#: What a program says when it has its first result: "ready" at once, then the most memory it had by
+#: then, in KiB.
 READY = """
 print("ready", flush=True)
 import re
@@ -82,7 +96,9 @@ with open("/proc/self/status") as status:
 def timed(arguments: list[str], env: dict[str, str], folder: Path) -> Run:
     """Start a process in a folder and wait until it is ready. Raises RuntimeError when it fails."""
     start = time.perf_counter()
-    with subprocess.Popen(arguments, env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        arguments, env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
         seconds = time.perf_counter() - start

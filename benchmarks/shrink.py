@@ -1,7 +1,9 @@
-"""`python -m benchmarks shrink`: look-ups in tables of 8-bit and 4-bit rows and of f16 against the same tables in f32.
+"""`python -m benchmarks shrink`: look-ups in tables of 8-bit and 4-bit rows and of f16 against the
+same tables in f32.
 
-The models are written and loaded as users have them, with their tables mapped; ids are uniform over tables far larger than the
-caches. Before anything is timed the sums are held against f64 sums of the values that the stored codes stand for.
+The models are written and loaded as users have them, with their tables mapped; ids are uniform over
+tables far larger than the caches. Before anything is timed the sums are held against f64 sums of
+the values that the stored codes stand for.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ _Rows = tuple[Array, Array, Array]  # codes, zero points, scales of some rows
 
 @dataclass(frozen=True)
 class Work:
-    """One table and what is looked up in it: `bags` bags of `pool` rows, or with a pool of 1 as many rows by Gather."""
+    """One table and what is looked up in it: `bags` bags of `pool` rows, or with a pool of 1 as
+    many rows by Gather.
+    """
 
     rows: int
     columns: int
@@ -102,7 +106,9 @@ def run(work: Work, folder: Path, options: Options) -> list[Result]:
         write_model(before if stored == "f32" else shrink(before, stored).model, path)
         contender = _contender(stored, path, ids, offsets if work.pool > 1 else None)
         kept = _constants(load(path).model, stored)
-        errors[stored] = disagreement(contender, [0, _SETS - 1], lambda i, kept=kept: [_expected(work, _values(kept, ids[i]))])  # type: ignore[misc]
+        errors[stored] = disagreement(
+            contender, [0, _SETS - 1], lambda i, kept=kept: [_expected(work, _values(kept, ids[i]))]
+        )  # type: ignore[misc]
         contenders.append(contender)
     del before
     times = measure(contenders, _SETS, options.seconds * 2)
@@ -126,7 +132,9 @@ def model(work: Work, table: Array) -> Model:
     users = builder.constant(table, name="users")
     ids = builder.parameter("ids", "i64", [None])
     if work.pool > 1:
-        sums: Source = builder.add("EmbeddingBagOffsetsSum", 3, users, ids, builder.parameter("offsets", "i64", [None]))[0]
+        sums: Source = builder.add(
+            "EmbeddingBagOffsetsSum", 3, users, ids, builder.parameter("offsets", "i64", [None])
+        )[0]
     else:
         sums = builder.add("Gather", 8, users, ids, builder.constant(np.int64(0)))[0]
     builder.result(sums, "rows")
@@ -147,7 +155,10 @@ def _contender(stored: str, path: Path, ids: Sequence[Array], offsets: Array | N
 
 def _constants(read: Model, stored: str) -> dict[str, Any]:
     constants = {node.name: node.operation for node in read.nodes if node.type_name == "Const"}
-    return {"stored": stored, **{name: constants.get(f"users{name}") for name in ("", "/zero_point", "/scale")}}
+    return {
+        "stored": stored,
+        **{name: constants.get(f"users{name}") for name in ("", "/zero_point", "/scale")},
+    }
 
 
 def _values(kept: dict[str, Any], ids: Array) -> Array:
@@ -156,7 +167,9 @@ def _values(kept: dict[str, Any], ids: Array) -> Array:
     if hasattr(constant, "packed"):
         row = constant.shape.static[1] // 2
         packed = constant.packed.reshape(-1, row)[ids]
-        rows = unpack(np.ascontiguousarray(packed).data.cast("B"), constant.element_type, packed.size * 2).reshape(len(ids), -1)
+        rows = unpack(
+            np.ascontiguousarray(packed).data.cast("B"), constant.element_type, packed.size * 2
+        ).reshape(len(ids), -1)
     else:
         rows = constant.value[ids]
     values = rows.astype(np.float64)
@@ -168,7 +181,9 @@ def _values(kept: dict[str, Any], ids: Array) -> Array:
 def _expected(work: Work, values: Array) -> Expected:
     """Sums of each bag in f64, and the sums of |terms|, which errors are measured by."""
     bags = values.reshape(work.bags, work.pool, work.columns)
-    return Expected(bags.sum(1), np.abs(bags).sum(1).max() if work.pool == 1 else np.abs(bags).sum(1))
+    return Expected(
+        bags.sum(1), np.abs(bags).sum(1).max() if work.pool == 1 else np.abs(bags).sum(1)
+    )
 
 
 def page(results: Sequence[Result]) -> str:
@@ -177,7 +192,13 @@ def page(results: Sequence[Result]) -> str:
     for r in results:
         f32 = next(other for other in results if other.work == r.work and other.stored == "f32")
         faster, share = f32.min_ns / r.min_ns, r.bytes / f32.bytes
-        mark = f"{faster:.2f}" + ("" if r.stored != "int8" else f" (>= {GOAL})" if faster >= GOAL else f" (**misses** {GOAL})")
+        mark = f"{faster:.2f}" + (
+            ""
+            if r.stored != "int8"
+            else f" (>= {GOAL})"
+            if faster >= GOAL
+            else f" (**misses** {GOAL})"
+        )
         rows.append(
             [
                 r.work,
@@ -190,5 +211,14 @@ def page(results: Sequence[Result]) -> str:
                 f"{r.error:.1e}",
             ]
         )
-    head = ["table and look-ups", "stored", "min ns/row", "median", "f32 min / min", "f32 median / median", "bytes / f32", "error"]
+    head = [
+        "table and look-ups",
+        "stored",
+        "min ns/row",
+        "median",
+        "f32 min / min",
+        "f32 median / median",
+        "bytes / f32",
+        "error",
+    ]
     return markdown_table(head, rows)

@@ -1,7 +1,8 @@
-"""`python -m benchmarks startup`: from the start of a process to its first result, each time in a fresh process.
+"""`python -m benchmarks startup`: from the start of a process to its first result, each time in a
+fresh process.
 
-A warm run finds compiled kernels (OpenVINO: a compiled model) of an earlier run in its cache, a cold one finds an empty home.
-Files are in the system's page cache in both.
+A warm run finds compiled kernels (OpenVINO: a compiled model) of an earlier run in its cache, a
+cold one finds an empty home. Files are in the system's page cache in both.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def _models(options: Options) -> Iterator[tuple[str, Path, Recorded]]:
         if path.exists() and options.wants(name):
             yield name, path, recorded_calls(path.parent)[0]
     for path in sorted(EXAMPLES.glob("*/model.xml")):
-        if options.wants(path.parent.name) and any(path.parent.glob("*.npz")):  # others come without inputs
+        if options.wants(path.parent.name) and any(
+            path.parent.glob("*.npz")
+        ):  # others come without inputs
             yield path.parent.name, path, example_call(path)
 
 
@@ -81,28 +84,56 @@ def main(options: Options) -> int:
         print("no such model is there")
         return 2
     report = Report("startup", options)
-    rows = [[r.model, r.way, f"{r.min_s:.3f}", f"{r.median_s:.3f}", f"{r.peak_mb:.0f}", str(r.runs)] for r in results]
-    page = [markdown_table(["model", "contender", "minimum, s", "median, s", "peak memory, MB", "runs"], rows), _verdicts(results)]
-    report.write({"startup": [asdict(r) for r in results], "notes": notes}, "\n\n".join([*page, *(f"- {note}" for note in notes)]))
+    rows = [
+        [r.model, r.way, f"{r.min_s:.3f}", f"{r.median_s:.3f}", f"{r.peak_mb:.0f}", str(r.runs)]
+        for r in results
+    ]
+    page = [
+        markdown_table(
+            ["model", "contender", "minimum, s", "median, s", "peak memory, MB", "runs"], rows
+        ),
+        _verdicts(results),
+    ]
+    report.write(
+        {"startup": [asdict(r) for r in results], "notes": notes},
+        "\n\n".join([*page, *(f"- {note}" for note in notes)]),
+    )
     report.say()
     return 1 if any("uncork" in note for note in notes) else 0
 
 
-def _measure(name: str, path: Path, recorded: Recorded, options: Options, folder: Path, notes: list[str]) -> list[_Result]:
+def _measure(
+    name: str, path: Path, recorded: Recorded, options: Options, folder: Path, notes: list[str]
+) -> list[_Result]:
     given = folder / "inputs.npz"
     stored: dict[str, Any] = {str(i): a for i, a in enumerate(recorded.inputs)}
     np.savez(given, **stored)
-    ways = [_Way("Python and NumPy alone", "nothing"), _Way("uncork, warm", "uncork"), _Way("uncork, cold", "uncork", cold=True)]
+    ways = [
+        _Way("Python and NumPy alone", "nothing"),
+        _Way("uncork, warm", "uncork"),
+        _Way("uncork, cold", "uncork", cold=True),
+    ]
     if options.peers.get("openvino"):
         for fixed in (False, True):
             called = "openvino, fixed shapes" if fixed else "openvino"
             ways.append(_Way(called, "openvino", fixed=fixed))
-            ways.append(_Way(f"{called}, model cache", "openvino", str(folder / f"openvino{fixed}"), fixed=fixed))
+            ways.append(
+                _Way(
+                    f"{called}, model cache",
+                    "openvino",
+                    str(folder / f"openvino{fixed}"),
+                    fixed=fixed,
+                )
+            )
     runs: dict[_Way, list[Run]] = {}
     for way in list(ways):
         try:  # the first run fills the caches, and tells whether the result is right
             made = folder / "outputs.npz"
-            timed([*way.command(options), str(path), str(given), str(made)], _home(way, folder, options), folder)
+            timed(
+                [*way.command(options), str(path), str(given), str(made)],
+                _home(way, folder, options),
+                folder,
+            )
             problem = "" if way.system == "nothing" else _wrong(made, recorded)
         except RuntimeError as error:
             problem = str(error)
@@ -114,7 +145,13 @@ def _measure(name: str, path: Path, recorded: Recorded, options: Options, folder
     for number in range(3 if options.quick else 15):
         for turn in range(len(ways)):
             way = ways[(turn + number) % len(ways)]
-            runs[way].append(timed([*way.command(options), str(path), str(given)], _home(way, folder, options), folder))
+            runs[way].append(
+                timed(
+                    [*way.command(options), str(path), str(given)],
+                    _home(way, folder, options),
+                    folder,
+                )
+            )
     return [
         _Result(
             name,

@@ -1,4 +1,6 @@
-"""Contenders measured side by side: in one process, by turns, on the same arrays, after they have been seen to agree."""
+"""Contenders measured side by side: in one process, by turns, on the same arrays, after they have
+been seen to agree.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,20 @@ from uncork.types import Array
 #: A sample is as many calls as take this long, so that reading the clock does not show.
 _SAMPLE = 40e-6
 _MOST_CALLS, _MOST_SAMPLES, _LEAST_SAMPLES = 200, 400, 5
-#: Calls shorter than this are preceded by one that is not counted: the contender before has filled the caches with its own.
+#: Calls shorter than this are preceded by one that is not counted: the contender before has filled
+#: the caches with its own.
 _WARMED = 5e-3
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that computes. `call(i)` works on set i of the inputs; `results` makes arrays of what it returned.
+    """Something that computes. `call(i)` works on set i of the inputs; `results` makes arrays of
+    what it returned.
 
-    `kind` is what a call includes, for contenders are compared with their like: "preset", all arrays were bound before;
-    "direct", the inputs are given and the result is new; "call", what a user ordinarily writes; "limit", no contender but the
-    least that the machine needs; "other", shown and compared with nothing.
+    `kind` is what a call includes, for contenders are compared with their like: "preset", all
+    arrays were bound before; "direct", the inputs are given and the result is new; "call", what a
+    user ordinarily writes; "limit", no contender but the least that the machine needs; "other",
+    shown and compared with nothing.
     """
 
     name: str
@@ -41,7 +46,9 @@ class Contender:
 
 
 class Expected(NamedTuple):
-    """One result as it should be. An error is measured in units of `scale`: the sum of |terms| where terms are added."""
+    """One result as it should be. An error is measured in units of `scale`: the sum of |terms|
+    where terms are added.
+    """
 
     value: Array
     scale: Array | float = 1.0
@@ -69,20 +76,28 @@ def error_of(results: Sequence[Array], expected: Sequence[Expected]) -> float:
     return worst
 
 
-def disagreement(contender: Contender, numbers: Iterable[int], expect: Callable[[int], Sequence[Expected]]) -> float:
+def disagreement(
+    contender: Contender, numbers: Iterable[int], expect: Callable[[int], Sequence[Expected]]
+) -> float:
     """The contender's largest error over some sets of inputs."""
     return max(error_of(contender.results(contender.call(i)), expect(i)) for i in numbers)
 
 
-def measure(contenders: Sequence[Contender], sets: int, seconds: float, least: int = _LEAST_SAMPLES) -> dict[str, Sample]:
+def measure(
+    contenders: Sequence[Contender], sets: int, seconds: float, least: int = _LEAST_SAMPLES
+) -> dict[str, Sample]:
     """Time all contenders by turns for about so many seconds in all.
 
-    The order rotates from round to round and every call works on another set than the one before. In a round all contenders are at
-    sets far from each other's, so that nobody finds in the caches what another has just fetched. A slow contender gets fewer
-    samples, spread over the whole time, but at least `least`.
+    The order rotates from round to round and every call works on another set than the one before.
+    In a round all contenders are at sets far from each other's, so that nobody finds in the caches
+    what another has just fetched. A slow contender gets fewer samples, spread over the whole time,
+    but at least `least`.
     """
     share = seconds / max(1, len(contenders))
-    plans = [_Plan(c, sets, number * sets // len(contenders), share, least) for number, c in enumerate(contenders)]
+    plans = [
+        _Plan(c, sets, number * sets // len(contenders), share, least)
+        for number, c in enumerate(contenders)
+    ]
     rounds = max((plan.samples for plan in plans), default=0)
     gc.collect()
     gc.disable()
@@ -102,7 +117,9 @@ def summary(times: Sequence[float]) -> Sample:
 
 
 class _Plan:
-    def __init__(self, contender: Contender, sets: int, first: int, share: float, least: int) -> None:
+    def __init__(
+        self, contender: Contender, sets: int, first: int, share: float, least: int
+    ) -> None:
         self.contender = contender
         self.sets = sets
         self.first = first

@@ -1,9 +1,10 @@
-"""`python -m benchmarks traffic`: calls of ever new sizes: sentences, sessions, images, a decoder with state, sizes that data tell.
+"""`python -m benchmarks traffic`: calls of ever new sizes: sentences, sessions, images, a decoder
+with state, sizes that data tell.
 
-Each system has a process of its own, for its memory is measured, and they take turns on the same calls, some at a time. Behind
-each timed call comes another of the same sizes with other contents, made in the same way and called
-behind the same call: by how much the first is dearer is what a new size costs. Results are compared
-before anything is timed.
+Each system has a process of its own, for its memory is measured, and they take turns on the same
+calls, some at a time. Behind each timed call comes another of the same sizes with other contents,
+made in the same way and called behind the same call: by how much the first is dearer is what a new
+size costs. Results are compared before anything is timed.
 """
 
 from __future__ import annotations
@@ -30,13 +31,16 @@ ROOT = Path(__file__).resolve().parent.parent
 _TURN = 20
 #: Of what is measured, the first part belongs to the start.
 _START = 0.2
-#: A new size costs at most so many microseconds more than one met before, and memory grows by at most so much after the start.
+#: A new size costs at most so many microseconds more than one met before, and memory grows by at
+#: most so much after the start.
 DEARER, GROWTH = 30.0, 0.05
 
 
 @dataclass
 class Record:
-    """One system under one kind of traffic. Times are in microseconds, memory in MB after each turn."""
+    """One system under one kind of traffic. Times are in microseconds, memory in MB after each
+    turn.
+    """
 
     case: str
     system: str
@@ -78,11 +82,25 @@ class Worker:
     """A process that makes calls; see `traffic_worker`."""
 
     def __init__(self, system: str, case: Traffic, folder: Path, threads: int) -> None:
-        command = [sys.executable, "-m", "benchmarks.traffic_worker", system, case.name, str(folder), str(threads)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.traffic_worker",
+            system,
+            case.name,
+            str(folder),
+            str(threads),
+        ]
         source = str(ROOT / "src")
         env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), source])}
         self._process = subprocess.Popen(
-            command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def answer(self) -> dict[str, Any]:
@@ -90,7 +108,11 @@ class Worker:
         assert self._process.stdout is not None and self._process.stderr is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError((self._process.stderr.read().strip().splitlines() or ["it ended without a word"])[-1][:300])
+            raise RuntimeError(
+                (self._process.stderr.read().strip().splitlines() or ["it ended without a word"])[
+                    -1
+                ][:300]
+            )
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -110,13 +132,22 @@ def agree(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) ->
     """The sums of all results are those of the other system, to a thousandth."""
     if [len(sums) for sums in ours] != [len(sums) for sums in theirs]:
         return False
-    return all(abs(a - b) <= 1e-3 * max(1.0, abs(b)) for x, y in zip(ours, theirs) for a, b in zip(x, y))
+    return all(
+        abs(a - b) <= 1e-3 * max(1.0, abs(b)) for x, y in zip(ours, theirs) for a, b in zip(x, y)
+    )
 
 
 def measured(case: Traffic, options: Options, folder: Path, notes: list[str]) -> list[Record]:
     """All systems on one kind of traffic, by turns."""
     write_model(case.model(), folder / "model.xml")
-    names = ["uncork", *(n for n in ("openvino", "onnxruntime") if options.peers.get(n) and (n != "onnxruntime" or case.onnx))]
+    names = [
+        "uncork",
+        *(
+            n
+            for n in ("openvino", "onnxruntime")
+            if options.peers.get(n) and (n != "onnxruntime" or case.onnx)
+        ),
+    ]
     records: list[Record] = []
     workers: dict[str, Worker] = {}
     sums: list[list[float]] = []
@@ -150,9 +181,14 @@ def measured(case: Traffic, options: Options, folder: Path, notes: list[str]) ->
 def row(record: Record, ours: Record | None) -> list[str]:
     """The line of the table."""
     median = statistics.median(record.settled)
-    ratio = "" if ours is None or ours is record else f"{median / statistics.median(ours.settled):.2f}"
+    ratio = (
+        "" if ours is None or ours is record else f"{median / statistics.median(ours.settled):.2f}"
+    )
     dearer = record.dearer
-    made = [f"{numbers[0]} to {numbers[-1]}" if numbers else "" for numbers in (record.kernels, record.plans)]
+    made = [
+        f"{numbers[0]} to {numbers[-1]}" if numbers else ""
+        for numbers in (record.kernels, record.plans)
+    ]
     return [
         record.case,
         record.system,
@@ -167,7 +203,9 @@ def row(record: Record, ours: Record | None) -> list[str]:
 
 
 def misses(records: Sequence[Record]) -> list[str]:
-    """What is not as it should be: slower than OpenVINO, dear new sizes, memory, kernels or plans that grow."""
+    """What is not as it should be: slower than OpenVINO, dear new sizes, memory, kernels or plans
+    that grow.
+    """
     found: list[str] = []
     for record in (r for r in records if r.system == "uncork"):
         peer = next((r for r in records if r.case == record.case and r.system == "openvino"), None)
@@ -180,7 +218,9 @@ def misses(records: Sequence[Record]) -> list[str]:
         for name, numbers in (("kernels", record.kernels), ("plans", record.plans)):
             start = numbers[int((len(numbers) - 1) * _START)]
             if numbers[-1] > start:
-                found.append(f"{record.case}: {name} grow from {start} to {numbers[-1]} after the start")
+                found.append(
+                    f"{record.case}: {name} grow from {start} to {numbers[-1]} after the start"
+                )
     return found
 
 
@@ -195,16 +235,37 @@ def main(options: Options) -> int:
         if options.wants(case.name):
             with tempfile.TemporaryDirectory() as scratch:
                 records += measured(case, options, Path(scratch), notes)
-            print(f"{case.name}: " + ", ".join(f"{r.system} {statistics.median(r.settled):.1f} us" for r in records if r.case == case.name))
+            print(
+                f"{case.name}: "
+                + ", ".join(
+                    f"{r.system} {statistics.median(r.settled):.1f} us"
+                    for r in records
+                    if r.case == case.name
+                )
+            )
     if not records:
         print("no traffic has such a name")
         return 2
     ours = {r.case: r for r in records if r.system == "uncork"}
-    head = ["traffic", "system", "calls", "median, us", "99 %, us", "times ours", "a new size more, us", "memory, MB", "kernels", "plans"]
+    head = [
+        "traffic",
+        "system",
+        "calls",
+        "median, us",
+        "99 %, us",
+        "times ours",
+        "a new size more, us",
+        "memory, MB",
+        "kernels",
+        "plans",
+    ]
     table = markdown_table(head, [row(record, ours.get(record.case)) for record in records])
     missed = [f"**Misses:** {', '.join(misses(records))}." if misses(records) else "No misses."]
     report = Report("traffic", options)
-    report.write({"traffic": [asdict(record) for record in records], "notes": notes}, "\n\n".join([table, *missed, *notes]))
+    report.write(
+        {"traffic": [asdict(record) for record in records], "notes": notes},
+        "\n\n".join([table, *missed, *notes]),
+    )
     plots.traffic(records, _TURN, options.out / f"{report.name}.png")
     report.say()
     return 1 if notes else 0

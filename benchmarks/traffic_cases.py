@@ -1,4 +1,5 @@
-"""Traffic: calls of one model, each of another size than the one before. A call depends on its number
+"""Traffic: calls of one model, each of another size than the one before. A call depends on its
+number
 alone, and so does another one of the same sizes.
 """
 
@@ -19,7 +20,9 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 @dataclass(frozen=True)
 class Traffic:
-    """A model, and the inputs of its calls by their number. `calls` are made in full, `quick` ones to see that all is well."""
+    """A model, and the inputs of its calls by their number. `calls` are made in full, `quick` ones
+    to see that all is well.
+    """
 
     name: str
     model: Callable[[], Model]
@@ -34,7 +37,9 @@ class Traffic:
 
     def call(self, number: int, contents: int = 0) -> list[Array]:
         """The inputs of a call; those of other `contents` have the same sizes."""
-        return self.inputs(np.random.default_rng((7, number)), np.random.default_rng((8, number, contents)))
+        return self.inputs(
+            np.random.default_rng((7, number)), np.random.default_rng((8, number, contents))
+        )
 
 
 def _length(generator: np.random.Generator, most: int) -> int:

@@ -1,4 +1,6 @@
-"""The models that traffic goes through, built here: a sentence encoder, an image classifier, a decoder with state, a detector's end."""
+"""The models that traffic goes through, built here: a sentence encoder, an image classifier, a
+decoder with state, a detector's end.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ class _Net:
         return self.builder.constant(np.asarray(value, dtype))
 
     def weights(self, *shape: int) -> Source:
-        scale = np.float32(1 / np.sqrt(np.prod(shape[:-1]) if len(shape) == 2 else np.prod(shape[1:])))
-        return self.constant(np.random.default_rng(next(self._seeds)).standard_normal(shape) * scale, np.float32)
+        scale = np.float32(
+            1 / np.sqrt(np.prod(shape[:-1]) if len(shape) == 2 else np.prod(shape[1:]))
+        )
+        return self.constant(
+            np.random.default_rng(next(self._seeds)).standard_normal(shape) * scale, np.float32
+        )
 
     def add(self, type_name: str, opset: int, *inputs: Source, **attributes: Any) -> Source:
         return self.builder.add(type_name, opset, *inputs, **attributes)[0]
@@ -36,14 +42,29 @@ class _Net:
     # ---- what several models are made of
 
     def dense(self, x: Source, inner: int, outer: int, activation: str = "") -> Source:
-        total = self.add("Add", 1, self.add("MatMul", 1, x, self.weights(inner, outer)), self.weights(1, outer))
+        total = self.add(
+            "Add", 1, self.add("MatMul", 1, x, self.weights(inner, outer)), self.weights(1, outer)
+        )
         if activation == "Gelu":
             return self.add("Gelu", 7, total, approximation_mode="ERF")
         return self.add(activation, 1, total) if activation else total
 
     def normalised(self, x: Source) -> Source:
-        centered = self.add("MVN", 6, x, self.constant([-1]), normalize_variance=True, eps=1e-5, eps_mode="INSIDE_SQRT")
-        return self.add("Add", 1, self.add("Multiply", 1, centered, self.weights(1, WIDTH)), self.weights(1, WIDTH))
+        centered = self.add(
+            "MVN",
+            6,
+            x,
+            self.constant([-1]),
+            normalize_variance=True,
+            eps=1e-5,
+            eps_mode="INSIDE_SQRT",
+        )
+        return self.add(
+            "Add",
+            1,
+            self.add("Multiply", 1, centered, self.weights(1, WIDTH)),
+            self.weights(1, WIDTH),
+        )
 
     def size(self, x: Source, axis: int) -> Source:
         """A size of a tensor, as a scalar."""
@@ -52,7 +73,9 @@ class _Net:
 
     def heads(self, x: Source) -> Source:
         """[b, s, width] as [b, heads, s, width / heads]."""
-        apart = self.add("Reshape", 1, x, self.constant([0, 0, HEADS, WIDTH // HEADS]), special_zero=True)
+        apart = self.add(
+            "Reshape", 1, x, self.constant([0, 0, HEADS, WIDTH // HEADS]), special_zero=True
+        )
         return self.add("Transpose", 1, apart, self.constant([0, 2, 1, 3]))
 
     def together(self, x: Source) -> Source:
@@ -61,7 +84,9 @@ class _Net:
 
     def rest_of_layer(self, x: Source, attended: Source) -> Source:
         """What a layer does behind its attention."""
-        x = self.normalised(self.add("Add", 1, x, self.dense(self.together(attended), WIDTH, WIDTH)))
+        x = self.normalised(
+            self.add("Add", 1, x, self.dense(self.together(attended), WIDTH, WIDTH))
+        )
         wide = self.dense(x, WIDTH, 4 * WIDTH, "Gelu")
         return self.normalised(self.add("Add", 1, x, self.dense(wide, 4 * WIDTH, WIDTH)))
 
@@ -70,7 +95,11 @@ class _Net:
         zero, one = self.constant(0), self.constant(1)
         places = self.add("Range", 4, first, last, one, output_type="i64")
         words = self.add("Gather", 8, self.weights(WORDS, WIDTH), ids, zero)
-        return self.normalised(self.add("Add", 1, words, self.add("Gather", 8, self.weights(POSITIONS, WIDTH), places, zero)))
+        return self.normalised(
+            self.add(
+                "Add", 1, words, self.add("Gather", 8, self.weights(POSITIONS, WIDTH), places, zero)
+            )
+        )
 
 
 def encoder() -> Model:
@@ -88,13 +117,21 @@ def encoder() -> Model:
 
 
 def decoder() -> Model:
-    """One token after the other: keys and values of those before are kept in variables, as OpenVINO's converters write it."""
+    """One token after the other: keys and values of those before are kept in variables, as
+    OpenVINO's converters write it.
+    """
     net = _Net("decoder")
-    ids, beam = net.builder.parameter("ids", "i64", [None, None]), net.builder.parameter("beam_idx", "i32", [None])
+    ids, beam = (
+        net.builder.parameter("ids", "i64", [None, None]),
+        net.builder.parameter("beam_idx", "i32", [None]),
+    )
     batch = net.add("Unsqueeze", 1, net.size(ids, 0), net.constant(0))
     empty = net.add("Concat", 1, batch, net.constant([HEADS, 0, WIDTH // HEADS]), axis=0)
     zero = net.add("Broadcast", 3, net.constant(0, np.float32), empty, mode="numpy")
-    pasts = [[_past(net, f"{layer}.{name}", zero, beam) for name in ("key", "value")] for layer in range(LAYERS)]
+    pasts = [
+        [_past(net, f"{layer}.{name}", zero, beam) for name in ("key", "value")]
+        for layer in range(LAYERS)
+    ]
     before = net.size(pasts[0][0], 2)
     x = net.embedded(ids, before, net.add("Add", 1, before, net.size(ids, 1)))
     for layer, past in enumerate(pasts):
@@ -109,7 +146,9 @@ def decoder() -> Model:
 
 def _past(net: _Net, name: str, start: Source, beam: Source) -> Source:
     shape = PartialShape([None, HEADS, None, WIDTH // HEADS])
-    old = net.add("ReadValue", 6, start, variable_id=name, variable_type="f32", variable_shape=shape)
+    old = net.add(
+        "ReadValue", 6, start, variable_id=name, variable_type="f32", variable_shape=shape
+    )
     return net.add("Gather", 8, old, beam, net.constant(0))
 
 
@@ -129,7 +168,9 @@ def classifier() -> Model:
     return net.builder.model()
 
 
-def _convolved(net: _Net, x: Source, inner: int, outer: int, taps: int, stride: int, ended: bool = True) -> Source:
+def _convolved(
+    net: _Net, x: Source, inner: int, outer: int, taps: int, stride: int, ended: bool = True
+) -> Source:
     pads = [taps // 2] * 2
     around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": pads, "pads_end": pads}
     y = net.add("Convolution", 1, x, net.weights(outer, inner, taps, taps), **around)
@@ -138,15 +179,28 @@ def _convolved(net: _Net, x: Source, inner: int, outer: int, taps: int, stride: 
 
 
 def _pooled(net: _Net, x: Source) -> Source:
-    around: dict[str, Sequence[int]] = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "kernel": [3, 3]}
+    around: dict[str, Sequence[int]] = {
+        "strides": [2, 2],
+        "dilations": [1, 1],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+        "kernel": [3, 3],
+    }
     return net.builder.add("MaxPool", 8, x, rounding_type="floor", **around)[0]
 
 
 def masked_rows() -> Model:
-    """Rows of a table that a mask names, through two dense layers: how many there are, the data tell."""
+    """Rows of a table that a mask names, through two dense layers: how many there are, the data
+    tell.
+    """
     net = _Net("masked")
-    mask, table = net.builder.parameter("mask", "f32", [None]), net.builder.parameter("table", "f32", [None, 32])
-    places = net.add("Squeeze", 1, net.builder.add("NonZero", 3, mask, output_type="i64")[0], net.constant([0]))
+    mask, table = (
+        net.builder.parameter("mask", "f32", [None]),
+        net.builder.parameter("table", "f32", [None, 32]),
+    )
+    places = net.add(
+        "Squeeze", 1, net.builder.add("NonZero", 3, mask, output_type="i64")[0], net.constant([0])
+    )
     rows = net.add("Gather", 8, table, places, net.constant(0))
     net.builder.result(net.dense(net.dense(rows, 32, 64, "ReLU"), 64, 8), "y")
     return net.builder.model()
@@ -155,11 +209,16 @@ def masked_rows() -> Model:
 def detections() -> Model:
     """What a detector does with its boxes: suppression, and two dense layers on what is left."""
     net = _Net("detections")
-    boxes, scores = net.builder.parameter("boxes", "f32", [1, None, 4]), net.builder.parameter("scores", "f32", [1, 8, None])
+    boxes, scores = (
+        net.builder.parameter("boxes", "f32", [1, None, 4]),
+        net.builder.parameter("scores", "f32", [1, 8, None]),
+    )
     numbers = [net.constant(50), net.constant(0.5, np.float32), net.constant(0.3, np.float32)]
     rows = net.builder.add("NonMaxSuppression", 9, boxes, scores, *numbers, output_type="i64")[0]
     taken = net.add("Gather", 8, rows, net.constant(2), net.constant(1))
-    kept = net.add("Gather", 8, net.add("Squeeze", 1, boxes, net.constant([0])), taken, net.constant(0))
+    kept = net.add(
+        "Gather", 8, net.add("Squeeze", 1, boxes, net.constant([0])), taken, net.constant(0)
+    )
     net.builder.result(net.dense(net.dense(kept, 4, 64, "ReLU"), 64, 8), "y")
     return net.builder.model()
 
@@ -169,4 +228,7 @@ def boxes_of(generator: np.random.Generator, count: int) -> list[Array]:
     centers = generator.uniform(0, 10, (1, count, 2))
     sizes = generator.uniform(0.5, 2, (1, count, 2))
     scores = generator.uniform(0, 1, (1, 8, count)) ** 2
-    return [np.concatenate([centers - sizes / 2, centers + sizes / 2], 2).astype(np.float32), scores.astype(np.float32)]
+    return [
+        np.concatenate([centers - sizes / 2, centers + sizes / 2], 2).astype(np.float32),
+        scores.astype(np.float32),
+    ]

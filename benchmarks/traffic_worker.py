@@ -1,8 +1,10 @@
-"""One system under traffic, in a process of its own: `python -m benchmarks.traffic_worker SYSTEM CASE FOLDER THREADS`.
+"""One system under traffic, in a process of its own: `python -m benchmarks.traffic_worker SYSTEM
+CASE FOLDER THREADS`.
 
-Each line that comes in is {"first": number, "count": calls}; the answer has the seconds of each call, and of another call
-of the same sizes, which are met by then; then resident memory and, of uncork, how many kernels and plans there are. The first line that
-goes out has the sums of the results of the first calls, by which the systems are seen to agree.
+Each line that comes in is {"first": number, "count": calls}; the answer has the seconds of each
+call, and of another call of the same sizes, which are met by then; then resident memory and, of
+uncork, how many kernels and plans there are. The first line that goes out has the sums of the
+results of the first calls, by which the systems are seen to agree.
 """
 
 from __future__ import annotations
@@ -61,7 +63,11 @@ class OpenVino:
     def __init__(self, path: Path, threads: int) -> None:
         import openvino
 
-        options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+        options = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+        }
         compiled = openvino.Core().compile_model(str(path), "CPU", options)
         self._request, self._count = compiled.create_infer_request(), len(compiled.outputs)
 
@@ -88,7 +94,9 @@ class OnnxRuntime:
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
         proto = to_onnx(path)
-        self._session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         del proto
         self._names = [port.name for port in self._session.get_inputs()]
 
@@ -110,9 +118,13 @@ SYSTEMS: dict[str, Callable[[Path, int], Uncork | OpenVino | OnnxRuntime]] = {
 }
 
 
-def run(system: Uncork | OpenVino | OnnxRuntime, traffic: Traffic, first: int, count: int) -> dict[str, Any]:
-    """So many calls, each timed. Where there is no state there is another one of the same sizes, made and
-    called in the same way behind the call before: what the first has that this has not is a new size.
+def run(
+    system: Uncork | OpenVino | OnnxRuntime, traffic: Traffic, first: int, count: int
+) -> dict[str, Any]:
+    """So many calls, each timed. Where there is no state there is another one of the same sizes,
+    made and
+    called in the same way behind the call before: what the first has that this has not is a new
+    size.
     """
     new: list[float] = []
     again: list[float] = []
@@ -143,7 +155,10 @@ def main(name: str, case: str, folder: str, threads: str) -> None:
     system = SYSTEMS[name](Path(folder) / "model.xml", int(threads))
     if traffic.sequence:
         system.reset()
-    compared = [[float(np.abs(np.asarray(r, np.float64)).sum()) for r in system.call(traffic.call(i))] for i in range(COMPARED)]
+    compared = [
+        [float(np.abs(np.asarray(r, np.float64)).sum()) for r in system.call(traffic.call(i))]
+        for i in range(COMPARED)
+    ]
     print(json.dumps({"sums": compared, "resident": resident(), **system.made()}), flush=True)
     for line in sys.stdin:
         print(json.dumps(run(system, traffic, **json.loads(line))), flush=True)

@@ -1,7 +1,9 @@
-"""`python -m benchmarks zoo --models DIR`: well-known networks with recorded inputs, beside OpenVINO.
+"""`python -m benchmarks zoo --models DIR`: well-known networks with recorded inputs, beside
+OpenVINO.
 
-A folder holds model.xml and model.bin, `inputs.npz` (run<k>/<input>), `expected.npz` (run<k>/<output>, OpenVINO's results in f32),
-and `origin.json` with "stateful" where runs follow each other. Such a model is one case: all its runs after a reset.
+A folder holds model.xml and model.bin, `inputs.npz` (run<k>/<input>), `expected.npz`
+(run<k>/<output>, OpenVINO's results in f32), and `origin.json` with "stateful" where runs follow
+each other. Such a model is one case: all its runs after a reset.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from benchmarks.timing import Contender, Expected
 from uncork.compiler.compile import compile_model
 from uncork.types import Array
 
-#: Of the largest number of a result: networks add up rounding over their layers, and OpenVINO rounds quantised values otherwise.
+#: Of the largest number of a result: networks add up rounding over their layers, and OpenVINO
+#: rounds quantised values otherwise.
 _TOLERANCE, _QUANTISED = 1e-4, 0.1
 #: What a file of a quantised network has.
 _MARKS = ('type="FakeQuantize"', 'element_type="i4"', 'element_type="u4"')
@@ -37,7 +40,10 @@ def recorded(folder: Path) -> list[Recorded]:
     with np.load(folder / "inputs.npz") as inputs, np.load(folder / "expected.npz") as outputs:
 
         def run(stored: Any, number: int) -> list[Array]:
-            return [stored[f"run{number}/{i}"] for i in range(sum(key.startswith(f"run{number}/") for key in stored.files))]
+            return [
+                stored[f"run{number}/{i}"]
+                for i in range(sum(key.startswith(f"run{number}/") for key in stored.files))
+            ]
 
         while f"run{len(found)}/0" in inputs.files:
             found.append(Recorded(run(inputs, len(found)), run(outputs, len(found))))
@@ -62,10 +68,18 @@ def cases(models: Path) -> Iterator[Case]:
 
 def _prepared(folder: Path, outputs: list[Array], about: dict[str, Any]) -> Prepared:
     tolerance = _QUANTISED if _has(folder, *_MARKS) else _TOLERANCE
-    expected = [Expected(output, max(1.0, float(np.abs(output).max(initial=0.0)))) for output in _comparable(folder, outputs)]
+    expected = [
+        Expected(output, max(1.0, float(np.abs(output).max(initial=0.0))))
+        for output in _comparable(folder, outputs)
+    ]
     origin = folder / "origin.json"
     told = json.loads(origin.read_text(encoding="utf-8")) if origin.exists() else {}
-    return Prepared(sets=1, expect=lambda i: expected, tolerance=tolerance, about={"network": told.get("about", ""), **about})
+    return Prepared(
+        sets=1,
+        expect=lambda i: expected,
+        tolerance=tolerance,
+        about={"network": told.get("about", ""), **about},
+    )
 
 
 def _has(folder: Path, *marks: str) -> bool:
@@ -74,13 +88,21 @@ def _has(folder: Path, *marks: str) -> bool:
 
 
 def _comparable(folder: Path, results: Sequence[Array]) -> list[Array]:
-    """The results; of detectors their numbers in order, for boxes whose scores differ by rounding change places."""
-    return [np.sort(array, axis=None) for array in results] if _has(folder, 'type="NonMaxSuppression"') else list(results)
+    """The results; of detectors their numbers in order, for boxes whose scores differ by rounding
+    change places.
+    """
+    return (
+        [np.sort(array, axis=None) for array in results]
+        if _has(folder, 'type="NonMaxSuppression"')
+        else list(results)
+    )
 
 
 def _compared(folder: Path, contenders: list[Contender]) -> list[Contender]:
     def wrapped(contender: Contender) -> Contender:
-        return replace(contender, results=lambda made: _comparable(folder, list(contender.results(made))))
+        return replace(
+            contender, results=lambda made: _comparable(folder, list(contender.results(made)))
+        )
 
     return [wrapped(contender) for contender in contenders]
 
@@ -88,14 +110,24 @@ def _compared(folder: Path, contenders: list[Contender]) -> list[Contender]:
 def prepare(folder: Path, call: Recorded, options: Options) -> Prepared:
     """One recorded call."""
     path = folder / "model.xml"
-    prepared = _prepared(folder, call.outputs, {"inputs": [[a.dtype.name, list(a.shape)] for a in call.inputs]})
-    prepared.add("uncork", lambda: _compared(folder, contenders_uncork.of_model(str(path), [call.inputs], options.threads)))
+    prepared = _prepared(
+        folder, call.outputs, {"inputs": [[a.dtype.name, list(a.shape)] for a in call.inputs]}
+    )
+    prepared.add(
+        "uncork",
+        lambda: _compared(
+            folder, contenders_uncork.of_model(str(path), [call.inputs], options.threads)
+        ),
+    )
     openvino = options.peers.get("openvino")
     if openvino:
 
         def theirs() -> list[Contender]:
             model = openvino.Core().read_model(path)
-            return _compared(folder, contenders_openvino.of_model(openvino, model, [call.inputs], options.threads))
+            return _compared(
+                folder,
+                contenders_openvino.of_model(openvino, model, [call.inputs], options.threads),
+            )
 
         prepared.add("openvino", theirs)
     return prepared
@@ -121,12 +153,20 @@ def prepare_stateful(folder: Path, options: Options) -> Prepared:
     openvino = options.peers.get("openvino")
 
     def theirs() -> list[Contender]:
-        settings = {"INFERENCE_NUM_THREADS": options.threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+        settings = {
+            "INFERENCE_NUM_THREADS": options.threads,
+            "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
         request = openvino.Core().compile_model(path, "CPU", settings).create_infer_request()
 
         def run(_: int) -> list[Array]:
             request.reset_state()
-            return [np.array(value) for call in calls for value in request.infer(call.inputs, share_inputs=True).values()]
+            return [
+                np.array(value)
+                for call in calls
+                for value in request.infer(call.inputs, share_inputs=True).values()
+            ]
 
         return [Contender("openvino call", "openvino", "call", run, list)]
 

@@ -1,4 +1,5 @@
-"""Ids that do not exist, in OpenVINO and in uncork: python examples/ids_out_of_range.py (needs `pip install openvino`).
+"""Ids that do not exist, in OpenVINO and in uncork: python examples/ids_out_of_range.py (needs `pip
+install openvino`).
 
 OpenVINO is asked in a process of its own: what it does with some of these inputs is not defined.
 """
@@ -22,7 +23,9 @@ print(model([numpy.array(eval(sys.argv[2]))])[0].tolist())
 
 
 def embedding_bag(name: str, index: str) -> uncork.Model:
-    """One bag of a table of five rows: row i holds the number i. Its ids are i64, or made i32 as models from PyTorch do."""
+    """One bag of a table of five rows: row i holds the number i. Its ids are i64, or made i32 as
+    models from PyTorch do.
+    """
     builder = uncork.Builder(name)
     table = builder.constant(np.arange(5, dtype=np.float32)[:, np.newaxis])
     ids = builder.parameter("ids", "i64", [1])
@@ -47,15 +50,30 @@ def gather() -> uncork.Model:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for title, model, ids in (
-            ("EmbeddingBagOffsetsSum, id 2**32 + 1 in a table of 5 rows", embedding_bag("bag", "i64"), [2**32 + 1]),
-            ("The same behind a Convert to i32, as models from PyTorch have it", embedding_bag("converted", "i32"), [2**32 + 1]),
+            (
+                "EmbeddingBagOffsetsSum, id 2**32 + 1 in a table of 5 rows",
+                embedding_bag("bag", "i64"),
+                [2**32 + 1],
+            ),
+            (
+                "The same behind a Convert to i32, as models from PyTorch have it",
+                embedding_bag("converted", "i32"),
+                [2**32 + 1],
+            ),
             ("Gather-8 of [1, 2, 3, 4, 5], ids 3, 10 and -20", gather(), [3, 10, -20]),
         ):
             path = Path(folder) / f"{model.name}.xml"
             uncork.write_model(model, path)
             print(title)
-            asked = subprocess.run([sys.executable, "-c", ASK_OPENVINO, str(path), str(ids)], capture_output=True, text=True, check=False)
-            last = (asked.stdout or asked.stderr).strip().splitlines() or [f"the process ended with status {asked.returncode}"]
+            asked = subprocess.run(
+                [sys.executable, "-c", ASK_OPENVINO, str(path), str(ids)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            last = (asked.stdout or asked.stderr).strip().splitlines() or [
+                f"the process ended with status {asked.returncode}"
+            ]
             print("  OpenVINO:", last[-1])
             try:
                 print("  uncork:  ", uncork.load(path)(ids)[0].tolist())

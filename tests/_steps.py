@@ -1,6 +1,7 @@
 """Ends what writes files at its n-th step on the file system, before the step is taken.
 
-A step is a file that is opened to be written, renamed, linked, deleted or flushed, or a folder made.
+A step is a file that is opened to be written, renamed, linked, deleted or flushed, or a folder
+made.
 """
 
 from __future__ import annotations

@@ -19,8 +19,14 @@ settings.load_profile("fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--without-llvmlite", action="store_true", help="hide llvmlite: everything must work by the references")
-    parser.addoption("--update-golden", action="store_true", help="write the golden texts of printed plans anew")
+    parser.addoption(
+        "--without-llvmlite",
+        action="store_true",
+        help="hide llvmlite: everything must work by the references",
+    )
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden texts of printed plans anew"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

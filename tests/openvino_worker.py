@@ -1,7 +1,9 @@
-"""Runs models with OpenVINO in a process of its own: it crashes on some inputs, and a crash must cost one answer only.
+"""Runs models with OpenVINO in a process of its own: it crashes on some inputs, and a crash must
+cost one answer only.
 
-Reads lines of JSON from standard input, {"model": "x.xml", "inputs": "in.npz", "outputs": "out.npz", "reshape": bool}, and
-answers each with {"error": text or null}. Inputs are named by position.
+Reads lines of JSON from standard input, {"model": "x.xml", "inputs": "in.npz", "outputs":
+"out.npz", "reshape": bool}, and answers each with {"error": text or null}. Inputs are named by
+position.
 """
 
 from __future__ import annotations
@@ -28,11 +30,16 @@ def main() -> None:
                 model.reshape({i: list(a.shape) for i, a in enumerate(arrays)})
             compiled = core.compile_model(model, "CPU", options)
             tensors = [
-                openvino.Tensor(a.tolist()) if a.dtype.kind == "U" else openvino.Tensor(np.ascontiguousarray(a).reshape(a.shape))
+                openvino.Tensor(a.tolist())
+                if a.dtype.kind == "U"
+                else openvino.Tensor(np.ascontiguousarray(a).reshape(a.shape))
                 for a in arrays
             ]
             results = compiled(dict(enumerate(tensors)))
-            np.savez(job["outputs"], **{str(i): np.asarray(results[i]) for i in range(len(compiled.outputs))})
+            np.savez(
+                job["outputs"],
+                **{str(i): np.asarray(results[i]) for i in range(len(compiled.outputs))},
+            )
             answer = None
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"

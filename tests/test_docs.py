@@ -1,4 +1,6 @@
-"""The pages say what is true: the operations page is current, the README's Python code and its example run."""
+"""The pages say what is true: the operations page is current, the README's Python code and its
+example run.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,30 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_operations_page_is_current() -> None:
-    assert operations_page.PAGE.read_text(encoding="utf-8") == operations_page.page(), "run python -m tools.operations_page"
+    assert operations_page.PAGE.read_text(encoding="utf-8") == operations_page.page(), (
+        "run python -m tools.operations_page"
+    )
 
 
 def test_export_page_is_current() -> None:
-    assert export_page.PAGE.read_text(encoding="utf-8") == export_page.page(), "run python -m tools.export_page"
+    assert export_page.PAGE.read_text(encoding="utf-8") == export_page.page(), (
+        "run python -m tools.export_page"
+    )
 
 
 def test_readme_code_runs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert blocks
-    done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "probabilities f32[?,8]" in done.stdout
 
@@ -42,7 +57,11 @@ def test_pages_run_as_they_say(name: str, tmp_path: Path) -> None:
 
 
 def test_every_page_with_code_is_run() -> None:
-    with_code = {p.stem for p in ROOT.glob("docs/*.md") if re.search("^```(python|console)", p.read_text(encoding="utf-8"), re.MULTILINE)}
+    with_code = {
+        p.stem
+        for p in ROOT.glob("docs/*.md")
+        if re.search("^```(python|console)", p.read_text(encoding="utf-8"), re.MULTILINE)
+    }
     assert with_code == {"get_a_model", "troubleshooting", "threads_and_state", "scoring", "shrink"}
 
 
@@ -52,9 +71,20 @@ CONVERSIONS = _pages.steps(ROOT / "docs" / "get_a_model.md")
 @pytest.mark.oracle
 @pytest.mark.parametrize("last", CONVERSIONS, ids=lambda needs: needs[-1])
 def test_models_are_converted_as_the_page_says(last: tuple[str, ...], tmp_path: Path) -> None:
-    asked = "import transformers; transformers.BertModel" if "transformers" in last else "import " + ", ".join(last)
+    asked = (
+        "import transformers; transformers.BertModel"
+        if "transformers" in last
+        else "import " + ", ".join(last)
+    )
     environment = {**os.environ, "KERAS_BACKEND": "torch"}
-    found = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", asked],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     if found.returncode:
         pytest.skip(found.stderr.strip().splitlines()[-1])
     steps = CONVERSIONS[last]
@@ -65,9 +95,17 @@ def test_models_are_converted_as_the_page_says(last: tuple[str, ...], tmp_path: 
 
 @pytest.mark.parametrize(
     ("printed", "expected", "same"),
-    [("a\nb", "a\nb\n", True), ("a 12 b  \n", "a ... b", True), ("a\nb\nc", "a\n...\nc", True), ("a b", "a", False), ("axb", "a.b", False)],
+    [
+        ("a\nb", "a\nb\n", True),
+        ("a 12 b  \n", "a ... b", True),
+        ("a\nb\nc", "a\n...\nc", True),
+        ("a b", "a", False),
+        ("axb", "a.b", False),
+    ],
 )
-def test_what_a_page_shows_is_held_against_what_is_printed(printed: str, expected: str, same: bool) -> None:
+def test_what_a_page_shows_is_held_against_what_is_printed(
+    printed: str, expected: str, same: bool
+) -> None:
     assert _pages.matches(printed, expected) is same
 
 
@@ -79,7 +117,9 @@ def test_the_path_of_one_call_can_be_walked() -> None:
     walked = 0
     for step in steps:
         files = re.findall(r"`([a-z_/]+\.py)`", step)
-        sources = "".join((ROOT / "src" / "uncork" / file).read_text(encoding="utf-8") for file in files)
+        sources = "".join(
+            (ROOT / "src" / "uncork" / file).read_text(encoding="utf-8") for file in files
+        )
         for name in re.findall(r"`([A-Za-z_.]+?)`", step) if files else []:
             if not name.endswith(".py"):
                 assert name.split(".")[-1] in sources, f"{name} is not in {files}"
@@ -104,7 +144,9 @@ def test_the_readme_compares_and_measures() -> None:
     ):
         (line,) = re.findall(rf"^    uncork ({command} examples/.*)$", text, re.MULTILINE)
         words = [sys.executable, "-m", "uncork", *(line + options).split()]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == status, done.stderr
         assert said in done.stdout
 
@@ -113,7 +155,9 @@ def test_the_readme_compares_and_measures() -> None:
 def test_the_difference_from_openvino_is_as_shown() -> None:
     pytest.importorskip("openvino")
     script = ROOT / "examples" / "ids_out_of_range.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True
+    )
     bag, converted, gather = re.split(r"(?m)^(?=Gather|The same)", done.stdout)
     for part in (bag, converted):
         assert "OpenVINO: [[1.0]]" in part, "OpenVINO no longer narrows ids: say so in the README"

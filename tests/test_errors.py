@@ -1,4 +1,6 @@
-"""Errors carry data: the layer, the input, the position, the value and its limits are fields that no program has to read out of a message."""
+"""Errors carry data: the layer, the input, the position, the value and its limits are fields that
+no program has to read out of a message.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ from uncork.errors import InputError, Label, Problem, ValidationError
 def bag(rows: int = 3) -> uncork.Builder:
     """A layer called 'bag' that looks up rows of a table."""
     builder = uncork.Builder("model")
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     table = builder.constant(np.ones((rows, 2), np.float32))
     builder.result(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bag")[0])
     return builder
@@ -46,9 +51,14 @@ def test_in_a_sub_graph_the_layer_is_the_inner_one() -> None:
     from uncork.ir.bodies import GraphBody
     from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
-    inner = BodyMap(GraphBody(bag().model()), (BodyInput(1, 0), BodyInput(2, 1)), (BodyOutput(0, 0),))
+    inner = BodyMap(
+        GraphBody(bag().model()), (BodyInput(1, 0), BodyInput(2, 1)), (BodyOutput(0, 0),)
+    )
     builder = uncork.Builder("model")
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     flag = builder.parameter("flag", "boolean", [])
     bodies = {"then_body": inner, "else_body": inner}
     builder.result(builder.add_with_bodies("If", 8, flag, ids, offsets, bodies=bodies)[0])
@@ -78,7 +88,9 @@ def test_strict_conversions_have_the_limits_of_the_type() -> None:
 
 
 def test_functions_name_their_own_inputs() -> None:
-    problem = refused(functional.embedding_bag_offsets_sum, np.ones((3, 2), np.float32), [0, 9], [0])
+    problem = refused(
+        functional.embedding_bag_offsets_sum, np.ones((3, 2), np.float32), [0, 9], [0]
+    )
     assert (problem.position, problem.value, problem.low, problem.high) == ((1,), 9, 0, 2)
     names = functional.embedding_bag_offsets_sum.__signature__.parameters  # type: ignore[attr-defined]
     assert problem.input in names
@@ -90,7 +102,16 @@ def test_functions_name_their_own_inputs() -> None:
 def test_values_are_those_of_python() -> None:
     builder = uncork.Builder("model")
     x = builder.parameter("x", "f32", [2])
-    builder.result(builder.add("ReverseSequence", 1, builder.constant(np.ones((2, 2), np.float32)), x, batch_axis=0, seq_axis=1)[0])
+    builder.result(
+        builder.add(
+            "ReverseSequence",
+            1,
+            builder.constant(np.ones((2, 2), np.float32)),
+            x,
+            batch_axis=0,
+            seq_axis=1,
+        )[0]
+    )
     problem = refused(uncork.compile_model(builder.model()), [1.0, 0.1])
     assert type(problem.value) is float
     assert problem.value == 0.1, "the shortest number that f32 rounds to it"
@@ -98,7 +119,8 @@ def test_values_are_those_of_python() -> None:
 
 def test_problems_of_a_file_name_their_layers(tmp_path: Path) -> None:
     net = Net(
-        [parameter(0), layer(1, "ReLU", [port(0, [2])], [port(1, [3])], name="wrong"), result(2)], [edge("0:0", "1:0"), edge("1:1", "2:0")]
+        [parameter(0), layer(1, "ReLU", [port(0, [2])], [port(1, [3])], name="wrong"), result(2)],
+        [edge("0:0", "1:0"), edge("1:1", "2:0")],
     )
     with pytest.raises(ValidationError) as caught:
         uncork.load(net.save(tmp_path, b""))

@@ -1,4 +1,6 @@
-"""What people of OpenVINO and PyTorch type first works here, or the message has what to type instead."""
+"""What people of OpenVINO and PyTorch type first works here, or the message has what to type
+instead.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ def test_inputs_by_list_and_key(inputs: Any) -> None:
         result = COMPILED(inputs)
         np.testing.assert_array_equal(result["sum"], [[11, 22], [33, 44]])
         np.testing.assert_array_equal(result["product"], [[10, 40], [90, 160]])
-    bound = COMPILED.bind(inputs) if not isinstance(inputs, list) or isinstance(inputs[0], np.ndarray) else None
+    bound = (
+        COMPILED.bind(inputs)
+        if not isinstance(inputs, list) or isinstance(inputs[0], np.ndarray)
+        else None
+    )
     if bound is not None:
         np.testing.assert_array_equal(bound()["sum"], [[11, 22], [33, 44]])
 
@@ -88,7 +94,11 @@ def test_a_list_to_a_model_of_one_input() -> None:
         ({0: A, "a": A, 1: B}, "input 'a' is given twice"),
         ({"a": A, "bb": B}, "no input is called 'bb'"),
         ({COMPILED.outputs[0]: A, 1: B}, r"'sum f32\[\?,2\]' is no input of this model"),
-        ([A, B.astype(np.float64) / 3], r"input 'b': .*convert the array yourself if the loss is meant, by \.astype\(np\.float32\)"),
+        (
+            [A, B.astype(np.float64) / 3],
+            r"input 'b': .*convert the array yourself if the loss is meant, by "
+            r"\.astype\(np\.float32\)",
+        ),
     ],
 )
 def test_keys_that_find_nothing(inputs: Any, message: str) -> None:
@@ -106,8 +116,18 @@ def test_results_are_a_mapping_too() -> None:
     assert results.values()[0] is results["sum"] is results.get("sum") is results.to_tuple()[0]
     assert results.get("total") is None
     assert results.get("total", 5) == 5
-    assert "sum" in results and 1 in results and COMPILED.outputs[1] in results and results[0] in results
-    assert "total" not in results and 2 not in results and A not in results and COMPILED.inputs[0] not in results
+    assert (
+        "sum" in results
+        and 1 in results
+        and COMPILED.outputs[1] in results
+        and results[0] in results
+    )
+    assert (
+        "total" not in results
+        and 2 not in results
+        and A not in results
+        and COMPILED.inputs[0] not in results
+    )
     assert dict(results).keys() == {"sum", "product"}
     assert {**results}["sum"] is results[0]
     total, product = results
@@ -136,21 +156,31 @@ def test_ports_have_openvinos_names() -> None:
         assert port.partial_shape == [None, 2]
         assert port.element_type == "f32"
         assert port.rank == 2
-        with pytest.raises(uncork.InputError, match=r"the model has 2 inputs, so say which: a f32\[\?,2\], b f32\[\?,2\]"):
+        with pytest.raises(
+            uncork.InputError,
+            match=r"the model has 2 inputs, so say which: a f32\[\?,2\], b f32\[\?,2\]",
+        ):
             holder.input()
-        with pytest.raises(uncork.InputError, match="no output is called 'sun'; did you mean 'sum'"):
+        with pytest.raises(
+            uncork.InputError, match="no output is called 'sun'; did you mean 'sum'"
+        ):
             holder.output("sun")
     assert uncork.compile_model(doubled()).output().name == doubled().input().name.replace("x", "y")
 
 
 @pytest.mark.parametrize(
-    ("element_type", "expected"), [("f32", "f4"), ("i64", "i8"), ("bf16", "f4"), ("i4", "i1"), ("string", str), ("boolean", "?")]
+    ("element_type", "expected"),
+    [("f32", "f4"), ("i64", "i8"), ("bf16", "f4"), ("i4", "i1"), ("string", str), ("boolean", "?")],
 )
 def test_dtype_is_that_of_the_results(element_type: str, expected: Any) -> None:
     builder = uncork.Builder("same")
     builder.result(builder.parameter("x", element_type, [1]), "y")
     compiled = uncork.compile_model(builder.model())
-    value = np.array(["a"]) if element_type == "string" else np.ones(1, bool if element_type == "boolean" else np.int8)
+    value = (
+        np.array(["a"])
+        if element_type == "string"
+        else np.ones(1, bool if element_type == "boolean" else np.int8)
+    )
     assert compiled.output(0).dtype == np.dtype(expected)
     assert compiled(value)[0].dtype.kind == compiled.output(0).dtype.kind
 
@@ -196,20 +226,37 @@ def test_reshape_of_some_inputs_reaches_the_file(tmp_path: Path) -> None:
     reshaped = sums().reshape({"a": [(2, 8), 2]})
     assert str(reshaped.inputs[1]) == "b f32[?,2]"
     uncork.write_model(reshaped, tmp_path / "new.xml")
-    assert [str(port) for port in uncork.read_model(tmp_path / "new.xml").inputs] == ["a f32[2..8,2]", "b f32[?,2]"]
+    assert [str(port) for port in uncork.read_model(tmp_path / "new.xml").inputs] == [
+        "a f32[2..8,2]",
+        "b f32[?,2]",
+    ]
 
 
 @pytest.mark.parametrize(
     ("shapes", "kind", "message"),
     [
-        ([1, 2], uncork.InputError, r"reshape: the model has 2 inputs: give a mapping such as \{'a': \[1, 8\]\}"),
+        (
+            [1, 2],
+            uncork.InputError,
+            r"reshape: the model has 2 inputs: give a mapping such as \{'a': \[1, 8\]\}",
+        ),
         ({"c": [1, 2]}, uncork.InputError, "no input is called 'c'"),
-        ({"a": "1,x"}, uncork.InputError, "reshape, input 'a': expected dimensions such as '1,\\?,2' or '1..8', got '1,x'"),
+        (
+            {"a": "1,x"},
+            uncork.InputError,
+            "reshape, input 'a': expected dimensions such as '1,\\?,2' or '1..8', got '1,x'",
+        ),
         ({"a": 5}, uncork.InputError, r"expected a shape such as \[1, None, \(2, 8\)\], got 5"),
-        ({"a": [1, 3]}, uncork.ValidationError, r"^sums, reshaped to a \[1,3\]: 2 problems:\n  1. layer 'Add_2'"),
+        (
+            {"a": [1, 3]},
+            uncork.ValidationError,
+            r"^sums, reshaped to a \[1,3\]: 2 problems:\n  1. layer 'Add_2'",
+        ),
     ],
 )
-def test_reshapes_that_do_not_fit(shapes: Any, kind: type[uncork.UncorkError], message: str) -> None:
+def test_reshapes_that_do_not_fit(
+    shapes: Any, kind: type[uncork.UncorkError], message: str
+) -> None:
     with pytest.raises(kind, match=message):
         sums().reshape(shapes)
 
@@ -217,12 +264,19 @@ def test_reshapes_that_do_not_fit(shapes: Any, kind: type[uncork.UncorkError], m
 def test_devices_and_properties() -> None:
     for name in ("CPU", "AUTO", "cpu"):
         np.testing.assert_array_equal(uncork.compile_model(doubled(), name)(A)[0], 2 * A)
-    with pytest.raises(uncork.UnsupportedError, match="there is no device 'GPU': uncork runs models on the CPU"):
+    with pytest.raises(
+        uncork.UnsupportedError, match="there is no device 'GPU': uncork runs models on the CPU"
+    ):
         uncork.compile_model(doubled(), "GPU")
-    with pytest.raises(uncork.ValidationError, match="device_name: expected 'CPU', got 2; options are given by name, as in threads=2"):
+    with pytest.raises(
+        uncork.ValidationError,
+        match="device_name: expected 'CPU', got 2; options are given by name, as in threads=2",
+    ):
         uncork.compile_model(doubled(), 2)  # type: ignore[arg-type]
     with pytest.raises(
-        uncork.ValidationError, match=r"2 problems:\n  1. config, INFERENCE_NUM_THREADS: give threads=N\n  2. config, X: there is"
+        uncork.ValidationError,
+        match=r"2 problems:\n  1. config, INFERENCE_NUM_THREADS: give threads=N\n  2. config, X: "
+        r"there is",
     ):
         uncork.compile_model(doubled(), "CPU", {"INFERENCE_NUM_THREADS": 1, "X": 2})
 
@@ -239,9 +293,13 @@ def test_devices_and_properties() -> None:
     ],
 )
 def test_what_there_is_not(name: str, way: str) -> None:
-    with pytest.raises(AttributeError, match=rf"module 'uncork' has no attribute '{name}'.*{way}") as caught:
+    with pytest.raises(
+        AttributeError, match=rf"module 'uncork' has no attribute '{name}'.*{way}"
+    ) as caught:
         getattr(uncork, name)
-    assert "Did you mean" not in "".join(traceback.format_exception_only(caught.value))  # Python's own, beside ours
+    assert "Did you mean" not in "".join(
+        traceback.format_exception_only(caught.value)
+    )  # Python's own, beside ours
     assert not hasattr(uncork, "__path_of_nothing__")
 
 
@@ -252,7 +310,9 @@ def test_the_namespace_is_what_is_public() -> None:
 
 def test_pickling_says_what_to_do() -> None:
     for action in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match=r"send the path of the model and uncork\.load it there"):
+        with pytest.raises(
+            TypeError, match=r"send the path of the model and uncork\.load it there"
+        ):
             action(COMPILED)
 
 
@@ -261,7 +321,9 @@ def test_odd_values() -> None:
     ids.result(ids.parameter("ids", "i64", [None]), "same")
     assert uncork.compile_model(ids.model())([])[0].shape == (0,), "an empty list is ids"
     masked = np.ma.masked_array(A, A == 4)
-    with pytest.raises(uncork.InputError, match=r"it is masked at \[1, 1\]: fill it first, by \.filled\(value\)"):
+    with pytest.raises(
+        uncork.InputError, match=r"it is masked at \[1, 1\]: fill it first, by \.filled\(value\)"
+    ):
         COMPILED(masked, B)
     np.testing.assert_array_equal(COMPILED(np.ma.masked_array(A), B)[0], A + B)
 
@@ -282,7 +344,9 @@ def test_sparse_matrices_and_nulls() -> None:
 
     with pytest.raises(uncork.InputError, match=r"input 'a': .*sparse: give its \.toarray\(\)"):
         COMPILED(Sparse(), B)
-    with pytest.raises(uncork.InputError, match=r"input 'b': expected an array of f32, got None|None at \[0, 1\]"):
+    with pytest.raises(
+        uncork.InputError, match=r"input 'b': expected an array of f32, got None|None at \[0, 1\]"
+    ):
         COMPILED(A, np.array([[1, None]], object))
 
 
@@ -293,7 +357,10 @@ def test_notebooks_show_tables() -> None:
     builder.result(builder.add("Add", 1, x, x, name="<i>")[0], "a&b")
     compiled = uncork.compile_model(builder.model())
     results = compiled(A)
-    shown = [thing._repr_html_() for thing in (compiled.model, compiled, results, compiled.plan, compiled.profile(A))]
+    shown = [
+        thing._repr_html_()
+        for thing in (compiled.model, compiled, results, compiled.plan, compiled.profile(A))
+    ]
     for html in shown:
         assert html.startswith("<table><caption>") and html.endswith("</table>")
         assert "<script" not in html and "<b>" not in html and "<i>" not in html
@@ -304,9 +371,26 @@ def test_notebooks_show_tables() -> None:
 
 def test_help_has_the_options() -> None:
     for function in (uncork.load, uncork.compile_model):
-        assert {"backend", "strict", "threads", "precision", "loop_limit", "tables", "ids", "mmap"} <= set(
-            inspect.signature(function).parameters
-        )
+        assert {
+            "backend",
+            "strict",
+            "threads",
+            "precision",
+            "loop_limit",
+            "tables",
+            "ids",
+            "mmap",
+        } <= set(inspect.signature(function).parameters)
     text = pydoc.render_doc(uncork.load, renderer=pydoc.plaintext)
-    for option in ("threads", "precision", "tables", "ids", "mmap", "strict", "loop_limit", "backend", "weights"):
+    for option in (
+        "threads",
+        "precision",
+        "tables",
+        "ids",
+        "mmap",
+        "strict",
+        "loop_limit",
+        "backend",
+        "weights",
+    ):
         assert f"`{option}" in text, f"help(uncork.load) says nothing of {option}"

@@ -1,4 +1,6 @@
-"""The import rules of ARCHITECTURE.md: who may import whom, rooms of the kernels included, and no circles, late imports counted."""
+"""The import rules of ARCHITECTURE.md: who may import whom, rooms of the kernels included, and no
+circles, late imports counted.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,22 @@ LAYERS: list[set[str]] = [
     {"score", "compare", "shrink", "surgery"},
     {"cli"},
 ]
-#: The rooms of the kernels. A family imports from those above it, and from another family's room what stands in a layer before.
+#: The rooms of the kernels. A family imports from those above it, and from another family's room
+#: what stands in a layer before.
 ROOMS: list[set[str]] = [
-    {"names", "extents", "epilogue", "kernel_spec", "kernel_plan", "select", "select_epilogue", "runtime", "codegen", "entry", "store"},
+    {
+        "names",
+        "extents",
+        "epilogue",
+        "kernel_spec",
+        "kernel_plan",
+        "select",
+        "select_epilogue",
+        "runtime",
+        "codegen",
+        "entry",
+        "store",
+    },
     {"movement", "elementwise"},
     {"gemm"},
     {"loops"},
@@ -58,7 +73,9 @@ ROOMS: list[set[str]] = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOM_RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}
-FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py" and p != ROOT / "__main__.py")
+FILES = sorted(
+    p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py" and p != ROOT / "__main__.py"
+)
 KERNELS = ROOT / "kernels"
 
 
@@ -79,14 +96,20 @@ MODULES = {module_of(path): path for path in ROOT.rglob("*.py")}
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
     """Everything that may run: what stands under `if TYPE_CHECKING` does not."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
             continue
         yield node
         yield from statements(node)
 
 
 def imported(path: Path, run_only: bool = False) -> set[str]:
-    """Every module a file imports, at any depth of it; with `run_only` without those that only the type checker sees."""
+    """Every module a file imports, at any depth of it; with `run_only` without those that only the
+    type checker sees.
+    """
     names: set[str] = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in statements(tree) if run_only else ast.walk(tree):
@@ -95,7 +118,9 @@ def imported(path: Path, run_only: bool = False) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             module = node.module or ""
-            inner = {f"{module}.{alias.name}" for alias in node.names} & (MODULES.keys() | {f"uncork.{name}" for name in RANK})
+            inner = {f"{module}.{alias.name}" for alias in node.names} & (
+                MODULES.keys() | {f"uncork.{name}" for name in RANK}
+            )
             names.update(inner)
             if len(inner) < len(node.names):
                 names.add(module)
@@ -105,7 +130,11 @@ def imported(path: Path, run_only: bool = False) -> set[str]:
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
     """The sets of modules that import each other, directly or by others."""
     reached = {module: _reached(graph, module) for module in graph}
-    found = {frozenset(m for m in own if module in reached[m]) for module, own in reached.items() if module in own}
+    found = {
+        frozenset(m for m in own if module in reached[m])
+        for module, own in reached.items()
+        if module in own
+    }
     return sorted(sorted(circle) for circle in found)
 
 
@@ -127,30 +156,51 @@ def test_imports_only_from_above(path: Path) -> None:
         names = module.split(".")
         if names[0] == "uncork" and len(names) > 1 and names[1] in RANK:
             assert RANK[names[1]] <= RANK[own], f"{own} must not import {module}"
-            assert RANK[names[1]] < RANK[own] or names[1] == own, f"{own} and {names[1]} stand side by side: neither may import the other"
+            assert RANK[names[1]] < RANK[own] or names[1] == own, (
+                f"{own} and {names[1]} stand side by side: neither may import the other"
+            )
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if KERNELS in p.parents and p.parent != KERNELS], ids=lambda p: str(p.relative_to(KERNELS)))
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if KERNELS in p.parents and p.parent != KERNELS],
+    ids=lambda p: str(p.relative_to(KERNELS)),
+)
 def test_rooms_of_the_kernels(path: Path) -> None:
-    """Only the runtime knows llvmlite, only emitters know emitters, and a spec knows no other room."""
+    """Only the runtime knows llvmlite, only emitters know emitters, and a spec knows no other
+    room.
+    """
     room, name = path.relative_to(KERNELS).parts[0], path.stem
     assert room in ROOM_RANK, f"say in ROOMS where '{room}' belongs"
     ground = ROOM_RANK[room] == 0
     emits = name.startswith(("emit", "microkernel"))
     for module in imported(path):
-        assert room == "runtime" or not module.startswith("llvmlite"), "kernels are written by codegen/llvm_ir.py"
+        assert room == "runtime" or not module.startswith("llvmlite"), (
+            "kernels are written by codegen/llvm_ir.py"
+        )
         if not module.startswith("uncork.kernels."):
-            assert not name.startswith("spec") or not module.startswith("uncork"), f"a spec must not import {module}"
+            assert not name.startswith("spec") or not module.startswith("uncork"), (
+                f"a spec must not import {module}"
+            )
             continue
         other, *inside = module.split(".")[2:]
-        assert other == room or ROOM_RANK[other] < ROOM_RANK[room] or ground, f"{room} must not import {module}"
-        assert not name.startswith("spec") or other in ("names", "epilogue", room), f"a spec must not import {module}"
-        assert emits or ground or not inside or not inside[-1].startswith("emit"), f"an emitter is found by the name in its spec: {module}"
+        assert other == room or ROOM_RANK[other] < ROOM_RANK[room] or ground, (
+            f"{room} must not import {module}"
+        )
+        assert not name.startswith("spec") or other in ("names", "epilogue", room), (
+            f"a spec must not import {module}"
+        )
+        assert emits or ground or not inside or not inside[-1].startswith("emit"), (
+            f"an emitter is found by the name in its spec: {module}"
+        )
 
 
 def test_no_import_circles() -> None:
     """Late imports count: they hide a circle, they do not open it."""
-    graph = {module: (imported(path, run_only=True) & MODULES.keys()) - {module} for module, path in MODULES.items()}
+    graph = {
+        module: (imported(path, run_only=True) & MODULES.keys()) - {module}
+        for module, path in MODULES.items()
+    }
     assert circles(graph) == []
 
 
@@ -161,15 +211,22 @@ def test_circles_are_found() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_needs_only_numpy(path: Path) -> None:
-    """NumPy is the only hard dependency (the kernels need llvmlite too), and no option is read from the environment.
+    """NumPy is the only hard dependency (the kernels need llvmlite too), and no option is read from
+    the environment.
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
-    extras = {"export": {"onnx", "torch"}, "kernels": {"llvmlite"}, "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"}}
+    extras = {
+        "export": {"onnx", "torch"},
+        "kernels": {"llvmlite"},
+        "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"},
+    }
     allowed = {"numpy", "uncork"} | extras.get(part(path), set())
     for module in imported(path):
         top = module.split(".")[0]
         assert top in sys.stdlib_module_names or top in allowed, f"{path} imports {module}"
-    assert "environ" not in path.read_text(encoding="utf-8"), "options are arguments, never environment variables"
+    assert "environ" not in path.read_text(encoding="utf-8"), (
+        "options are arguments, never environment variables"
+    )
 
 
 def test_operations_are_declared_in_two_places() -> None:
@@ -196,5 +253,9 @@ def test_every_public_name_is_documented() -> None:
 
 def test_files_stay_readable() -> None:
     """One subject a file: a few screens, not more."""
-    long = {str(p.relative_to(ROOT)): n for p in FILES if (n := len(p.read_text(encoding="utf-8").splitlines())) > 450}
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in FILES
+        if (n := len(p.read_text(encoding="utf-8").splitlines())) > 450
+    }
     assert not long, f"too long to have one subject: {long}"

@@ -1,4 +1,6 @@
-"""The site: every link leads to a page of it, the reference has every public name and option, and mkdocs builds it."""
+"""The site: every link leads to a page of it, the reference has every public name and option, and
+mkdocs builds it.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,26 @@ ROOT = Path(__file__).resolve().parents[1]
     ("source", "text", "expected"),
     [
         ("README.md", "[a](docs/cli.md#what)", "[a](cli.md#what)"),
-        ("README.md", "[a](#here) [b](https://example.org/c.md)", "[a](#here) [b](https://example.org/c.md)"),
+        (
+            "README.md",
+            "[a](#here) [b](https://example.org/c.md)",
+            "[a](#here) [b](https://example.org/c.md)",
+        ),
         ("README.md", "[results](benchmarks/results)", "[results](benchmarks.md)"),
-        ("README.md", "[licence](LICENSE) and [`LICENSE`](LICENSE)", "licence (`LICENSE`) and `LICENSE`"),
+        (
+            "README.md",
+            "[licence](LICENSE) and [`LICENSE`](LICENSE)",
+            "licence (`LICENSE`) and `LICENSE`",
+        ),
         ("docs/openvino.md", "[a](../README.md#b)", "[a](index.md#b)"),
         ("docs/openvino.md", "[a](nowhere.md)", "[a](nowhere.md)"),
         ("examples/word_language/README.md", "[a](../../docs/cli.md)", "[a](../cli.md)"),
         ("benchmarks/results/ops.md", "![plot](ops.png)", "![plot](ops.png)"),
-        ("README.md", "```python\nx = [f](docs/cli.md)\n```", "```python\nx = [f](docs/cli.md)\n```"),
+        (
+            "README.md",
+            "```python\nx = [f](docs/cli.md)\n```",
+            "```python\nx = [f](docs/cli.md)\n```",
+        ),
     ],
 )
 def test_links_lead_where_they_lead_in_the_project(source: str, text: str, expected: str) -> None:
@@ -50,14 +64,26 @@ def test_the_reference_has_every_public_name() -> None:
 
 def test_a_page_of_the_reference() -> None:
     text = reference.page("models")
-    assert text.startswith("# Models\n\n## `uncork.read_model`\n\n```python\nuncork.read_model(\n    path: str | os.PathLike[str],\n")
+    assert text.startswith(
+        "# Models\n\n## `uncork.read_model`\n\n```python\nuncork.read_model(\n"
+        "    path: str | os.PathLike[str],\n"
+    )
     assert "    *,\n    mmap: bool = True,\n) -> Model\n```\n\nRead and check `model.xml`" in text
     assert "### `.add()`\n" in text
 
 
 @pytest.mark.parametrize(
     "function",
-    [uncork.load, uncork.compile_model, uncork.score.score, Scorer, compare, uncork.to_onnx, uncork.write_onnx, uncork.to_torch],
+    [
+        uncork.load,
+        uncork.compile_model,
+        uncork.score.score,
+        Scorer,
+        compare,
+        uncork.to_onnx,
+        uncork.write_onnx,
+        uncork.to_torch,
+    ],
     ids=lambda function: function.__name__,
 )
 def test_every_option_is_told_of(function: Callable[..., Any]) -> None:
@@ -68,8 +94,25 @@ def test_every_option_is_told_of(function: Callable[..., Any]) -> None:
 
 def test_the_site_is_built(tmp_path: Path) -> None:
     pytest.importorskip("material")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    pages = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("index.html")}
-    assert {"index.html", "reference/calling/index.html", "operations/index.html", "results/models/index.html"} <= pages
+    pages = {
+        path.relative_to(tmp_path / "site").as_posix()
+        for path in (tmp_path / "site").rglob("index.html")
+    }
+    assert {
+        "index.html",
+        "reference/calling/index.html",
+        "operations/index.html",
+        "results/models/index.html",
+    } <= pages

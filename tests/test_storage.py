@@ -1,4 +1,6 @@
-"""Bytes and codes: packing, unpacking, and the small floats, held against arithmetic written a second time with exact fractions."""
+"""Bytes and codes: packing, unpacking, and the small floats, held against arithmetic written a
+second time with exact fractions.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,11 @@ def test_any_values_survive_packing(element_type: ElementType, data: st.DataObje
     wide = np.frombuffer(raw, np.uint64)
     carrier = element_type.dtype
     if element_type.is_packed:
-        values = encode(wide.astype(np.int64), element_type) if element_type.is_integer else (wide % (1 << element_type.bits)).astype(carrier)
+        values = (
+            encode(wide.astype(np.int64), element_type)
+            if element_type.is_integer
+            else (wide % (1 << element_type.bits)).astype(carrier)
+        )
     elif element_type is ElementType.boolean:
         values = wide % 2 == 1
     else:
@@ -74,7 +80,9 @@ def test_the_last_bits_of_the_last_byte_do_not_matter(element_type: ElementType)
         size = packed_size(element_type, count)
         ones = unpack(memoryview(b"\xff" * size), element_type, count)
         assert len(ones) == count
-        assert set(ones.tolist()) == {-1 if element_type is ElementType.i4 else 2**element_type.bits - 1}
+        assert set(ones.tolist()) == {
+            -1 if element_type is ElementType.i4 else 2**element_type.bits - 1
+        }
         zero = pack(np.zeros(count, element_type.dtype), element_type)
         assert bytes(zero) == bytes(size)
 
@@ -112,7 +120,9 @@ def test_whole_bytes_are_not_copied() -> None:
 def test_strings_survive_packing(texts: list[str]) -> None:
     values = np.empty(len(texts), object)
     values[:] = texts
-    assert unpack(pack(values, ElementType.string), ElementType.string, len(texts)).tolist() == texts
+    assert (
+        unpack(pack(values, ElementType.string), ElementType.string, len(texts)).tolist() == texts
+    )
 
 
 def test_strings_that_the_format_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,10 +151,17 @@ def test_strings_are_checked() -> None:
 
 
 def exact(element_type: ElementType, code: int) -> Fraction | float:
-    """The value of a code by the definitions of OFP8, OCP MX and bfloat16: a Fraction, or a float that is infinite or NaN."""
+    """The value of a code by the definitions of OFP8, OCP MX and bfloat16: a Fraction, or a float
+    that is infinite or NaN.
+    """
     if element_type is ElementType.f8e8m0:
         return math.nan if code == 255 else Fraction(2) ** (code - 127)
-    exponent_bits, mantissa_bits = {"f8e4m3": (4, 3), "f8e5m2": (5, 2), "f4e2m1": (2, 1), "bf16": (8, 7)}[element_type.name]
+    exponent_bits, mantissa_bits = {
+        "f8e4m3": (4, 3),
+        "f8e5m2": (5, 2),
+        "f4e2m1": (2, 1),
+        "bf16": (8, 7),
+    }[element_type.name]
     sign = -1 if code >> (exponent_bits + mantissa_bits) else 1
     exponent = code >> mantissa_bits & (2**exponent_bits - 1)
     mantissa = code & (2**mantissa_bits - 1)
@@ -164,7 +181,9 @@ NF4 = [-1, -0.696193, -0.525073, -0.394917, -0.284441, -0.184773, -0.09105, 0]
 NF4 += [0.07958, 0.16093, 0.246112, 0.337915, 0.44071, 0.562617, 0.722957, 1]
 
 
-@pytest.mark.parametrize("element_type", [t for t in CODED if t is not ElementType.nf4] + [ElementType.bf16])
+@pytest.mark.parametrize(
+    "element_type", [t for t in CODED if t is not ElementType.nf4] + [ElementType.bf16]
+)
 def test_the_value_of_every_code(element_type: ElementType) -> None:
     codes = all_codes(element_type)
     values = decode(codes, element_type)
@@ -176,7 +195,9 @@ def test_the_value_of_every_code(element_type: ElementType) -> None:
             assert Fraction(value) == expected, f"{element_type} {code:#x}"
         else:
             assert math.isnan(value) if math.isnan(expected) else value == expected
-    negative_zero = {"f8e4m3": 0x80, "f8e5m2": 0x80, "f4e2m1": 0x8, "bf16": 0x8000}.get(element_type.name)
+    negative_zero = {"f8e4m3": 0x80, "f8e5m2": 0x80, "f4e2m1": 0x8, "bf16": 0x8000}.get(
+        element_type.name
+    )
     if negative_zero:
         assert math.copysign(1, float(values[negative_zero])) == -1
 
@@ -212,12 +233,18 @@ def test_every_code_survives_rounding(element_type: ElementType) -> None:
         kept = ~np.isnan(values)
         np.testing.assert_array_equal(again[kept], codes[kept])
         assert np.isnan(decode(again[~kept], element_type)).all()
-    if element_type is ElementType.bf16:  # a quiet NaN keeps its payload, a signalling one becomes quiet
-        np.testing.assert_array_equal(encode(values, element_type), np.where(np.isnan(values), codes | 0x40, codes))
+    if (
+        element_type is ElementType.bf16
+    ):  # a quiet NaN keeps its payload, a signalling one becomes quiet
+        np.testing.assert_array_equal(
+            encode(values, element_type), np.where(np.isnan(values), codes | 0x40, codes)
+        )
 
 
 def nearest(element_type: ElementType, value: float) -> set[int]:
-    """The codes that a finite value may be rounded to: the nearest, of two equally near the one with the even code."""
+    """The codes that a finite value may be rounded to: the nearest, of two equally near the one
+    with the even code.
+    """
     codes = all_codes(element_type).tolist()
     if element_type is ElementType.nf4:
         known = {c: Fraction(float(code_book(element_type)[c])) for c in codes}
@@ -233,7 +260,11 @@ def nearest(element_type: ElementType, value: float) -> set[int]:
         step = largest - max(v for v in known.values() if v < largest)
         if abs(Fraction(value)) >= largest + step / 2:
             special = {"f8e4m3": 0x7F, "f8e5m2": 0x7C, "bf16": 0x7F80}[element_type.name]
-            return {special | (0x8000 if element_type is ElementType.bf16 else 0x80) if value < 0 else special}
+            return {
+                special | (0x8000 if element_type is ElementType.bf16 else 0x80)
+                if value < 0
+                else special
+            }
     if element_type not in (ElementType.nf4, ElementType.f8e8m0):
         top = 1 << (element_type.bits - 1)
         best = [c for c in best if bool(c & top) == (math.copysign(1, value) < 0)]
@@ -290,7 +321,9 @@ def test_bf16_is_rounded_once(value: float) -> None:
     assert int(encode(np.array(value), ElementType.bf16)) == expected
 
 
-@given(value=st.integers(-(2**63), 2**64 - 1) | st.integers(-70, 70).map(lambda n: (2**62 + 2**54) + n))
+@given(
+    value=st.integers(-(2**63), 2**64 - 1) | st.integers(-70, 70).map(lambda n: (2**62 + 2**54) + n)
+)
 def test_bf16_of_integers(value: int) -> None:
     array = np.array([value], np.int64 if value < 2**63 else np.uint64)
     assert int(encode(array, ElementType.bf16)[0]) == bf16_of(Fraction(value))
@@ -300,10 +333,22 @@ def test_bf16_of_integers(value: int) -> None:
 
 def test_double_rounding_of_bf16() -> None:
     tie = 1 + 2.0**-8  # half way between two bf16
-    assert encode(np.array([tie, tie + 2.0**-40, tie - 2.0**-40]), ElementType.bf16).tolist() == [0x3F80, 0x3F81, 0x3F80]
+    assert encode(np.array([tie, tie + 2.0**-40, tie - 2.0**-40]), ElementType.bf16).tolist() == [
+        0x3F80,
+        0x3F81,
+        0x3F80,
+    ]
     odd = 1 + 3 * 2.0**-8
-    assert encode(np.array([odd, odd + 2.0**-40, odd - 2.0**-40]), ElementType.bf16).tolist() == [0x3F82, 0x3F82, 0x3F81]
-    assert encode(np.array([1e300, -1e300, 1e-300, np.nan]), ElementType.bf16).tolist()[:3] == [0x7F80, 0xFF80, 0]
+    assert encode(np.array([odd, odd + 2.0**-40, odd - 2.0**-40]), ElementType.bf16).tolist() == [
+        0x3F82,
+        0x3F82,
+        0x3F81,
+    ]
+    assert encode(np.array([1e300, -1e300, 1e-300, np.nan]), ElementType.bf16).tolist()[:3] == [
+        0x7F80,
+        0xFF80,
+        0,
+    ]
 
 
 def test_nan_and_infinity() -> None:
@@ -322,7 +367,11 @@ def test_integers_wrap(element_type: ElementType, values: list[int]) -> None:
     modulus = 2**element_type.bits
     for value, code in zip(values, codes.tolist()):
         assert (value - code) % modulus == 0
-        assert 0 <= code < modulus if element_type.kind == "unsigned" else -modulus // 2 <= code < modulus // 2
+        assert (
+            0 <= code < modulus
+            if element_type.kind == "unsigned"
+            else -modulus // 2 <= code < modulus // 2
+        )
 
 
 @pytest.mark.parametrize("element_type", WIDE)
@@ -337,6 +386,10 @@ def test_types_of_numpy_are_their_own_carrier(element_type: ElementType) -> None
 def test_shapes_are_kept(element_type: ElementType, shape: tuple[int, ...]) -> None:
     """Of arrays without dimensions too NumPy's scalars are not made."""
     values = decode(np.zeros(shape, element_type.dtype), element_type)
-    for array in (values, encode(values, element_type), encode(np.zeros(shape, np.int64), element_type)):
+    for array in (
+        values,
+        encode(values, element_type),
+        encode(np.zeros(shape, np.int64), element_type),
+    ):
         assert isinstance(array, np.ndarray)
         assert array.shape == shape

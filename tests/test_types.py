@@ -1,4 +1,6 @@
-"""Element types, dimensions and shapes: their arithmetic is that of sets of sizes, their text that of the file."""
+"""Element types, dimensions and shapes: their arithmetic is that of sets of sizes, their text that
+of the file.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uncork.types import DYNAMIC, Dimension, ElementType, PartialShape, TensorSpec, describe_array, dtype_name
+from uncork.types import (
+    DYNAMIC,
+    Dimension,
+    ElementType,
+    PartialShape,
+    TensorSpec,
+    describe_array,
+    dtype_name,
+)
 
 SMALL = 12
 #: Every interval of small sizes, and those without an upper bound.
 DIMENSIONS = [Dimension(low, high) for low in range(4) for high in (*range(low, 5), None)]
 dimensions = st.builds(
-    lambda low, extra: Dimension(low, None if extra is None else low + extra), st.integers(0, 2**40), st.none() | st.integers(0, 2**40)
+    lambda low, extra: Dimension(low, None if extra is None else low + extra),
+    st.integers(0, 2**40),
+    st.none() | st.integers(0, 2**40),
 )
 shapes = st.builds(PartialShape, st.none() | st.lists(dimensions, max_size=6))
 
@@ -42,7 +54,12 @@ def test_every_type_has_two_names() -> None:
     }  # fmt: skip
     assert {t.name: t.ir_name for t in ElementType} == port_names
     for element_type in ElementType:
-        for text in (element_type.name, element_type.ir_name, element_type.ir_name.lower(), f" {element_type.name.upper()} "):
+        for text in (
+            element_type.name,
+            element_type.ir_name,
+            element_type.ir_name.lower(),
+            f" {element_type.name.upper()} ",
+        ):
             assert ElementType.parse(text) is element_type
         assert str(element_type) == element_type.name
         assert repr(element_type) == f"ElementType.{element_type.name}"
@@ -60,9 +77,13 @@ def test_types_are_all_different() -> None:
 
 @pytest.mark.parametrize("element_type", ElementType)
 def test_kinds_and_carriers(element_type: ElementType) -> None:
-    assert element_type.is_float == (element_type.name[0] == "f" or element_type.name in ("bf16", "nf4"))
+    assert element_type.is_float == (
+        element_type.name[0] == "f" or element_type.name in ("bf16", "nf4")
+    )
     assert element_type.is_integer == (element_type.name[0] in "iu")
-    assert element_type.is_packed == (element_type.name in ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1"))
+    assert element_type.is_packed == (
+        element_type.name in ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1")
+    )
     native = {"f64", "f32", "f16", "boolean", *(f"{s}{b}" for s in "iu" for b in (8, 16, 32, 64))}
     assert element_type.is_native == (element_type.name in native)
     assert ElementType.of_dtype(element_type.dtype) is element_type or not element_type.is_native
@@ -71,7 +92,14 @@ def test_kinds_and_carriers(element_type: ElementType) -> None:
 
 
 def test_types_of_numpy() -> None:
-    for dtype, name in ((np.float32, "f32"), (int, "i64"), (bool, "boolean"), ("<U5", "string"), (object, "string"), (">i2", "i16")):
+    for dtype, name in (
+        (np.float32, "f32"),
+        (int, "i64"),
+        (bool, "boolean"),
+        ("<U5", "string"),
+        (object, "string"),
+        (">i2", "i16"),
+    ):
         assert ElementType.of_dtype(dtype) is ElementType.parse(name)
     for dtype in (np.complex64, "S3", "M8[s]", "V4", np.longdouble):
         if np.dtype(dtype) != np.dtype(np.float64):
@@ -115,7 +143,14 @@ def test_equality_and_hashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dimension", "text"), [(Dimension(3, 3), "3"), (DYNAMIC, "?"), (Dimension(2), "2.."), (Dimension(0, 8), "0..8"), (Dimension(1, 8), "1..8")]
+    ("dimension", "text"),
+    [
+        (Dimension(3, 3), "3"),
+        (DYNAMIC, "?"),
+        (Dimension(2), "2.."),
+        (Dimension(0, 8), "0..8"),
+        (Dimension(1, 8), "1..8"),
+    ],
 )
 def test_text(dimension: Dimension, text: str) -> None:
     assert str(dimension) == text
@@ -128,13 +163,20 @@ def test_arithmetic_is_that_of_sets(a: Dimension, b: Dimension) -> None:
     """Each result is the smallest interval that holds what any two sizes give."""
     pairs = list(itertools.product(sizes(a), sizes(b)))
     assert a + b == hull((x + y for x, y in pairs), a.high is None or b.high is None)
-    product = hull((x * y for x, y in pairs), (a.high is None and b.high != 0) or (b.high is None and a.high != 0))
+    product = hull(
+        (x * y for x, y in pairs),
+        (a.high is None and b.high != 0) or (b.high is None and a.high != 0),
+    )
     assert a * b == product
     unlimited = a.high is None
     difference = a - b
     assert difference.low == (0 if b.high is None else max(0, a.low - b.high))
     assert difference.high == (None if unlimited else max(difference.low, a.high - b.low))
-    assert a.compatible(b) == b.compatible(a) == bool({x for x in range(20) if a.contains(x) and b.contains(x)})
+    assert (
+        a.compatible(b)
+        == b.compatible(a)
+        == bool({x for x in range(20) if a.contains(x) and b.contains(x)})
+    )
     merged = a.merge(b)
     assert (merged is not None) == a.compatible(b)
     if merged is not None:
@@ -219,7 +261,13 @@ def test_unknown_rank() -> None:
     assert shape == PartialShape() != PartialShape([])
     assert not shape.is_static
     assert shape.size == DYNAMIC
-    for use in (lambda: shape.dims, lambda: len(shape), lambda: shape.static, lambda: list(shape), lambda: shape[0]):
+    for use in (
+        lambda: shape.dims,
+        lambda: len(shape),
+        lambda: shape.static,
+        lambda: list(shape),
+        lambda: shape[0],
+    ):
         with pytest.raises(ValueError, match="the rank of this shape is unknown"):
             use()
 
@@ -281,7 +329,9 @@ def test_merging_agrees_with_compatible(a: PartialShape, b: PartialShape) -> Non
 
 
 def spec(shape: list[int | None] | None, value: object = None) -> TensorSpec:
-    return TensorSpec(ElementType.i64, PartialShape(shape), None if value is None else np.asarray(value))
+    return TensorSpec(
+        ElementType.i64, PartialShape(shape), None if value is None else np.asarray(value)
+    )
 
 
 def test_values_as_integers_and_sizes() -> None:
@@ -303,6 +353,10 @@ def test_bounds_as_pairs() -> None:
     shape = PartialShape([1, None, (2, 8), (3, None), (4, -1), (5, 5)])
     assert str(shape) == "[1,?,2..8,3..,4..,5]"
     assert shape == [1, -1, Dimension(2, 8), (3, -1), Dimension(4), 5]
-    for wrong, message in (((8, 2), "bounds must satisfy"), ((-1, 2), "bounds must satisfy"), ((1, 2, 3), "expected a pair of bounds")):
+    for wrong, message in (
+        ((8, 2), "bounds must satisfy"),
+        ((-1, 2), "bounds must satisfy"),
+        ((1, 2, 3), "expected a pair of bounds"),
+    ):
         with pytest.raises(ValueError, match=message):
             PartialShape([wrong])  # type: ignore[list-item]

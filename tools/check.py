@@ -1,8 +1,9 @@
 """`python -m tools.check`: what to run before every commit, in under a minute on an idle machine.
 
-Lint, format and types, then the tests that are quick for what they find: rules of the layout, one worked example of every
-operation, reading, writing and the calls of a model. Whatever changed since `main` and has tests of its own name is added:
-`src/uncork/score/source.py` brings in `tests/score/test_source.py`, and `score/batch.py`, which has none of its own,
+Lint, format and types, then the tests that are quick for what they find: rules of the layout, one
+worked example of every operation, reading, writing and the calls of a model. Whatever changed since
+`main` and has tests of its own name is added: `src/uncork/score/source.py` brings in
+`tests/score/test_source.py`, and `score/batch.py`, which has none of its own,
 `tests/score/test_score.py`. Tests that take minutes are left to `pytest`.
 
     python -m tools.check            # all of it
@@ -20,24 +21,43 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Tests of everything, a little of each.
-QUICK = ("tests/test_layers.py", "tests/test_errors.py", "tests/compiler/test_arguments.py", "tests/ir/test_read.py")
+QUICK = (
+    "tests/test_layers.py",
+    "tests/test_errors.py",
+    "tests/compiler/test_arguments.py",
+    "tests/ir/test_read.py",
+)
 #: Tests that kill, fork and wait: they take minutes, and `pytest` runs them.
-LONG = ("tests/processes/", "tests/fuzz/", "tests/score/test_faults.py", "tests/score/test_every_step.py", "tests/score/test_ray")
+LONG = (
+    "tests/processes/",
+    "tests/fuzz/",
+    "tests/score/test_faults.py",
+    "tests/score/test_every_step.py",
+    "tests/score/test_ray",
+)
 #: Seconds that all of it should take; more is said, and fails nothing: machines differ.
 BUDGET = 60.0
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit status: 0 when every step passed. The first that fails ends the check."""
-    parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.check", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--base", default="main", help="what changes are counted from (main)")
-    parser.add_argument("--durations", type=int, default=5, help="how many of the slowest tests are shown (5)")
+    parser.add_argument(
+        "--durations", type=int, default=5, help="how many of the slowest tests are shown (5)"
+    )
     options = parser.parse_args(words)
     began = time.monotonic()
     for name, command in steps(changed(options.base), options.durations):
         before = time.monotonic()
         status = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=False).returncode
-        print(f"== {name}: {'passed' if status == 0 else 'FAILED'} in {time.monotonic() - before:.1f} s", flush=True)
+        print(
+            f"== {name}: {'passed' if status == 0 else 'FAILED'} in "
+            f"{time.monotonic() - before:.1f} s",
+            flush=True,
+        )
         if status:
             return 1
     seconds = time.monotonic() - began
@@ -55,13 +75,26 @@ def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
         ("lint", ["ruff", "check", "."]),
         ("format", ["ruff", "format", "--check", "."]),
         ("types", ["mypy"]),
-        ("every operation", ["pytest", "-n", "2", "tests/ops/test_every_op.py", "-k", "test_sample or test_refusal", *shown]),
+        (
+            "every operation",
+            [
+                "pytest",
+                "-n",
+                "2",
+                "tests/ops/test_every_op.py",
+                "-k",
+                "test_sample or test_refusal",
+                *shown,
+            ],
+        ),
         ("tests", ["pytest", "-n", "2", *tests, *shown]),
     ]
 
 
 def changed(base: str) -> list[str]:
-    """Files that differ from where the branch left `base`, those that are not committed included; none where git cannot tell."""
+    """Files that differ from where the branch left `base`, those that are not committed included;
+    none where git cannot tell.
+    """
     command = ["git", "diff", "--name-only", "--merge-base", base]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.split("\n") if done.returncode == 0 else []

@@ -18,7 +18,9 @@ BUDGET = 120.0
 
 def main(words: Sequence[str] | None = None) -> int:
     """The exit status: 1 when a test took longer than the budget."""
-    parser = argparse.ArgumentParser(prog="python -m tools.durations", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.durations", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("results", help="what pytest --junit-xml wrote")
     parser.add_argument("--budget", type=float, default=BUDGET, help=f"seconds ({BUDGET:.0f})")
     options = parser.parse_args(words)

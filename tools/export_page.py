@@ -122,11 +122,17 @@ def _text(node: ast.expr, type_name: str) -> str:
         elif source.endswith(".type") or source in ("own", "to"):
             parts.append("TYPE")
         else:
-            parts.append(source.rpartition(".")[2].strip("'\"").upper() if source.isidentifier() or "." in source else "..")
+            parts.append(
+                source.rpartition(".")[2].strip("'\"").upper()
+                if source.isidentifier() or "." in source
+                else ".."
+            )
     return "".join(parts)
 
 
-def _said(module: ModuleType, name: str, seen: set[str], type_name: str) -> Iterator[tuple[str, str]]:
+def _said(
+    module: ModuleType, name: str, seen: set[str], type_name: str
+) -> Iterator[tuple[str, str]]:
     """What a lowering, and the functions of its file that it calls, refuse or approximate."""
     functions = _functions(module)
     if name in seen or name not in functions:
@@ -135,7 +141,13 @@ def _said(module: ModuleType, name: str, seen: set[str], type_name: str) -> Iter
     for node in ast.walk(functions[name]):
         if not isinstance(node, ast.Call):
             continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        called = (
+            node.func.attr
+            if isinstance(node.func, ast.Attribute)
+            else node.func.id
+            if isinstance(node.func, ast.Name)
+            else ""
+        )
         if called in ("refuse", "approximate") and node.args:
             yield called, _text(node.args[0], type_name)
         elif called == "numbers" and len(node.args) > 2:
@@ -153,9 +165,14 @@ def row(type_name: str, lowering: Callable[..., object] | None) -> str:
     module = inspect.getmodule(lowering)
     assert module is not None
     said = list(dict.fromkeys(_said(module, lowering.__name__, set(), type_name)))
-    columns = ["; ".join(text for kind, text in said if kind == which) for which in ("refuse", "approximate")]
+    columns = [
+        "; ".join(text for kind, text in said if kind == which)
+        for which in ("refuse", "approximate")
+    ]
     does = re.sub(r"\s+", " ", (lowering.__doc__ or "").split("\n\n")[0]).strip().rstrip(".")
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (type_name, does, *columns)) + " |\n"
+    return (
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in (type_name, does, *columns)) + " |\n"
+    )
 
 
 def page() -> str:
@@ -163,20 +180,37 @@ def page() -> str:
     exported = sum(n in lowerings() for n in names)
     rows = (
         "".join(row(n, lowerings().get(n)) for n in names)
-        + f"\n{exported} of {len(names)} operations are exported, beside Parameter, Const and Result.\n"
+        + f"\n{exported} of {len(names)} operations are exported, beside Parameter, Const and "
+        "Result.\n"
     )
-    others = "".join(f"| {operation} | {example} | {why} |\n" for (operation, example), why in sorted(OTHERWISE.items()))
-    onnx = HEAD + rows + OTHER + others + CORPUS.format(passed=PASSED) + "".join(f"| {count} | {why} |\n" for count, why in REMAINING)
+    others = "".join(
+        f"| {operation} | {example} | {why} |\n"
+        for (operation, example), why in sorted(OTHERWISE.items())
+    )
+    onnx = (
+        HEAD
+        + rows
+        + OTHER
+        + others
+        + CORPUS.format(passed=PASSED)
+        + "".join(f"| {count} | {why} |\n" for count, why in REMAINING)
+    )
     return onnx + torch_part(names)
 
 
 def torch_part(names: list[str]) -> str:
     """What the page says of torch."""
     rows = "".join(row(n, torch_lowerings().get(n)) for n in names)
-    others = "".join(f"| {operation} | {example} | {why} |\n" for (operation, example), why in sorted(IN_TORCH.items()))
+    others = "".join(
+        f"| {operation} | {example} | {why} |\n"
+        for (operation, example), why in sorted(IN_TORCH.items())
+    )
     remaining = "".join(f"| {count} | {why} |\n" for count, why in TORCH_REMAINING)
     count = sum(n in torch_lowerings() for n in names)
-    return f"{TORCH_HEAD}{rows}\n{count} of {len(names)} operations are exported.\n{TORCH_OTHER}{others}{TORCH_CORPUS}{remaining}"
+    return (
+        f"{TORCH_HEAD}{rows}\n{count} of {len(names)} operations are "
+        f"exported.\n{TORCH_OTHER}{others}{TORCH_CORPUS}{remaining}"
+    )
 
 
 TORCH_HEAD = """
@@ -224,14 +258,23 @@ TORCH_REMAINING: list[tuple[int, str]] = [
     (12, "Proposal: not exported"),
     (
         27,
-        "CTCLoss, GenerateProposals, NMSRotated, PSROIPooling, DeformablePSROIPooling, ExperimentalDetectron*: not exported",
+        "CTCLoss, GenerateProposals, NMSRotated, PSROIPooling, DeformablePSROIPooling, "
+        "ExperimentalDetectron*: not exported",
     ),
     (7, "PriorBox and PriorBoxClustered whose sizes are computed as the model runs"),
     (4, "RandomUniform with seeds, whose generator torch does not have: needs --approximate"),
-    (4, "u64 in BitwiseRightShift, FloorMod and TopK: torch does not order unsigned 64-bit integers"),
+    (
+        4,
+        "u64 in BitwiseRightShift, FloorMod and TopK: torch does not order unsigned 64-bit "
+        "integers",
+    ),
     (2, "numbers rounded to f4e2m1, which torch does not do"),
     (1, "Gather from a tensor of unknown rank"),
-    (1, "Interpolate with antialias, in which uncork itself follows the page and the expected values do not"),
+    (
+        1,
+        "Interpolate with antialias, in which uncork itself follows the page and the expected "
+        "values do not",
+    ),
 ]
 
 #: Measured with the corpus and onnxruntime 1.31; to be measured again when lowerings change.
@@ -242,16 +285,19 @@ REMAINING: list[tuple[int, str]] = [
     (12, "Proposal: not exported"),
     (
         27,
-        "CTCLoss, GenerateProposals, NMSRotated, PSROIPooling, DeformablePSROIPooling, ExperimentalDetectron*: not exported",
+        "CTCLoss, GenerateProposals, NMSRotated, PSROIPooling, DeformablePSROIPooling, "
+        "ExperimentalDetectron*: not exported",
     ),
     (4, "RandomUniform with seeds, whose generator ONNX does not have: needs --approximate"),
     (
         12,
-        "sizes that are not known, in DeformableConvolution, DetectionOutput (classes), Interpolate (antialias, Pillow) and PriorBox",
+        "sizes that are not known, in DeformableConvolution, DetectionOutput (classes), "
+        "Interpolate (antialias, Pillow) and PriorBox",
     ),
     (
         6,
-        "ROIPooling with max, ROIAlign with max and sampling_ratio 0, DetectionOutput with decrease_label_id, places of MaxPool with "
+        "ROIPooling with max, ROIAlign with max and sampling_ratio 0, DetectionOutput with "
+        "decrease_label_id, places of MaxPool with "
         "pads as large as the kernel",
     ),
 ]

@@ -49,13 +49,21 @@ def everything(recorder: Recorder, folders: Sequence[Path]) -> Iterator[Line]:
         yield from files("models", recorder, sorted(folder.glob("*/model.xml")))
 
 
-def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpec], known: Any = None, hints: Hints = NO_HINTS) -> str:
+def selected(
+    recorder: Recorder,
+    operation: Operation,
+    specs: Sequence[TensorSpec],
+    known: Any = None,
+    hints: Hints = NO_HINTS,
+) -> str:
     """What is selected for an operation on these values; `known` is all that selection may see."""
     try:
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     except uncork.UncorkError as error:
         return f"refused: {error}"
-    return recorder.described(select.select_kernel(operation, known or specs, outputs, recorder.target, hints))
+    return recorder.described(
+        select.select_kernel(operation, known or specs, outputs, recorder.target, hints)
+    )
 
 
 def samples(recorder: Recorder) -> Iterator[Line]:
@@ -77,19 +85,25 @@ def edges(recorder: Recorder) -> Iterator[Line]:
             for variant, known, hints in _variants(family, operation, specs):
                 with pytest.MonkeyPatch.context() as patch:
                     if variant == "team":
-                        patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
+                        patch.setattr(
+                            "uncork.kernels.recurrent.select._suits_team", lambda *_: True
+                        )
                     patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
                     found = selected(recorder, operation, specs, known, hints)
                 yield f"edges of {family}", f"{label} {variant}".strip(), found
 
 
-def _variants(family: str, operation: Operation, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, Sequence[TensorSpec], Hints]]:
+def _variants(
+    family: str, operation: Operation, specs: Sequence[TensorSpec]
+) -> Iterator[tuple[str, Sequence[TensorSpec], Hints]]:
     yield "", specs, NO_HINTS
     if family in ("embedding.bags", "embedding.quantized"):
         yield "between lines", specs, NO_HINTS
     if family == "gemm.matmul":
         yield "unknown", _unknown(specs, len(specs)), NO_HINTS
-    if family not in ("recurrent", "recurrent.final_states") or not isinstance(operation, RecurrentSequence):
+    if family not in ("recurrent", "recurrent.final_states") or not isinstance(
+        operation, RecurrentSequence
+    ):
         return
     yield "team", specs, NO_HINTS
     yield "unknown weights", _unknown(specs, 3), NO_HINTS
@@ -147,18 +161,35 @@ def _inputs(path: Path, compiled: uncork.CompiledModel) -> Iterator[list[np.ndar
             yield [arrays[f"{run}/{number}"] for number in range(len(compiled.inputs))]
 
 
-def steps(source: str, recorder: Recorder, compiled: uncork.CompiledModel, inputs: list[np.ndarray]) -> Iterator[Line]:
+def steps(
+    source: str, recorder: Recorder, compiled: uncork.CompiledModel, inputs: list[np.ndarray]
+) -> Iterator[Line]:
     """The steps of a call of a model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = compiled._executor.as_it_runs(inputs)
     for node in model.nodes:
-        if node.operation is None or node.type_name in ("Parameter", "Const", "Result") or all(p.spec.value is not None for p in node.outputs):
+        if (
+            node.operation is None
+            or node.type_name in ("Parameter", "Const", "Result")
+            or all(p.spec.value is not None for p in node.outputs)
+        ):
             continue
         outputs = [port.spec for port in node.outputs]
-        known = all(spec.shape.is_static for spec in (*outputs, *(model.spec(source) for source in node.inputs)))
+        known = all(
+            spec.shape.is_static
+            for spec in (*outputs, *(model.spec(source) for source in node.inputs))
+        )
         choice = (
-            select.select_kernel(node.operation, [model.spec(s) for s in node.inputs], outputs, recorder.target) if known else "a found size"
+            select.select_kernel(
+                node.operation, [model.spec(s) for s in node.inputs], outputs, recorder.target
+            )
+            if known
+            else "a found size"
         )
         yield source, node.name, recorder.described(choice)
-    yield source, "plan", " ".join(str(compiled.plan_for(*(array.shape for array in inputs))).split())
+    yield (
+        source,
+        "plan",
+        " ".join(str(compiled.plan_for(*(array.shape for array in inputs))).split()),
+    )

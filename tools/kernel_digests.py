@@ -4,10 +4,10 @@
     python -m tools.kernel_digests --compare before.txt    # after it: exit 1 and the differences
 
 The kernels are those that are selected for the samples of all operations, for the sizes around the
-edges of blocks that tests/kernels/_fences.py has, for the models of tests/compiler/test_plans.py and of
-examples/, and for every model under the folders of `--models` (each with its inputs.npz). LLVM is
-not run: the text is what the emitters write. Names inside the text are numbered, so that a digest
-changes when code changes and not when a value is renamed.
+edges of blocks that tests/kernels/_fences.py has, for the models of tests/compiler/test_plans.py
+and of examples/, and for every model under the folders of `--models` (each with its inputs.npz).
+LLVM is not run: the text is what the emitters write. Names inside the text are numbered, so that a
+digest changes when code changes and not when a value is renamed.
 
 A line is: processor, source, case, what was selected. A selection shows the digest of each kernel
 that it calls and one of the calls themselves: operands, sizes, packed weights, shares of threads.
@@ -42,7 +42,10 @@ def lines_of(target: str, folders: Sequence[Path]) -> Iterator[str]:
 def collect(targets: Sequence[str], folders: Sequence[Path]) -> list[str]:
     """The lines of several processors, each from a process of its own, all at the same time."""
     command = [sys.executable, "-m", "tools.kernel_digests", *(f"--models={f}" for f in folders)]
-    running = [subprocess.Popen([*command, "--only", target], stdout=subprocess.PIPE, text=True, cwd=ROOT) for target in targets]
+    running = [
+        subprocess.Popen([*command, "--only", target], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        for target in targets
+    ]
     found: list[str] = []
     for target, process in zip(targets, running):
         text, _ = process.communicate()
@@ -59,7 +62,8 @@ def summary(lines: Sequence[str]) -> list[str]:
         target, source, _ = line.split(" | ", 2)
         parts.setdefault((target, source), []).append(line)
     return [
-        f"{target:<16}{source:<28}{len(own):>6}  " + hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
+        f"{target:<16}{source:<28}{len(own):>6}  "
+        + hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
         for (target, source), own in parts.items()
     ]
 
@@ -69,14 +73,20 @@ def compare(before: Sequence[str], after: Sequence[str]) -> int:
     if list(before) == list(after):
         print(f"equal: {len(after)} lines")
         return 0
-    different = [line for line in difflib.unified_diff(before, after, "before", "after", lineterm="", n=0) if not line.startswith("@@")]
+    different = [
+        line
+        for line in difflib.unified_diff(before, after, "before", "after", lineterm="", n=0)
+        if not line.startswith("@@")
+    ]
     print("\n".join(different[:200]))
     print(f"{len(different) - 2} lines differ", file=sys.stderr)
     return 1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--target", action="append", choices=[*TARGETS], help="default: all")
     parser.add_argument("--models", action="append", type=Path, default=[], metavar="FOLDER")
     parser.add_argument("--out", type=Path, help="write the lines to a file")

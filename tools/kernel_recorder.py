@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    ReleaseGil,
+    Scratch,
+    Selection,
+)
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.target import Target
 
@@ -31,7 +40,8 @@ class Recorder:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        #: The first row of every table begins at a cache line: where tables lie changes from run to run.
+        #: The first row of every table begins at a cache line: where tables lie changes from run to
+        #: run.
         self.tables_begin_lines = True
         self._digests: dict[KernelSpec, str] = {}
         _fix_tables(self)
@@ -58,7 +68,9 @@ class Recorder:
             text += f", 4 threads: {self._calls(choice, stages.stages, stages.scratch)}"
         return f"{text}, cost {choice.cost:.6g}"
 
-    def _calls(self, choice: KernelPlan, stages: Sequence[Sequence[KernelCall]], scratch: int) -> str:
+    def _calls(
+        self, choice: KernelPlan, stages: Sequence[Sequence[KernelCall]], scratch: int
+    ) -> str:
         kernels: list[str] = []
         digest = hashlib.sha256(str(scratch).encode())
         for stage in stages:
@@ -73,12 +85,18 @@ class Recorder:
 
 
 def text_digest(text: str) -> str:
-    """A digest of LLVM text in which values, blocks and functions are numbered; intrinsics keep names."""
+    """A digest of LLVM text in which values, blocks and functions are numbered; intrinsics keep
+    names.
+    """
     numbers: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
         name = match[0].replace('"', "")
-        return match[0] if name.startswith("@llvm.") else numbers.setdefault(name, f"{name[0]}{len(numbers)}")
+        return (
+            match[0]
+            if name.startswith("@llvm.")
+            else numbers.setdefault(name, f"{name[0]}{len(numbers)}")
+        )
 
     plain = re.sub(r'[%@]("[^"]*"|[\w.]+)', number, text)
     plain = re.sub(r"^([\w.]+):", lambda m: numbers.get(f"%{m[1]}", m[0]) + ":", plain, flags=re.M)

@@ -1,4 +1,6 @@
-"""Writes docs/models.md from a run of `python -m benchmarks zoo`: `python -m tools.models_page [zoo.json]`."""
+"""Writes docs/models.md from a run of `python -m benchmarks zoo`: `python -m tools.models_page
+[zoo.json]`.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ What is slower, and why, is in [misses](../benchmarks/results/misses.md); single
 
 def times(case: Mapping[str, Any]) -> tuple[float, float] | None:
     """The least microseconds of OpenVINO and of uncork, by the cheapest way to call either."""
-    found = {system: [t["min_us"] for t in case["times"] if t["system"] == system] for system in ("openvino", "uncork")}
+    found = {
+        system: [t["min_us"] for t in case["times"] if t["system"] == system]
+        for system in ("openvino", "uncork")
+    }
     return (min(found["openvino"]), min(found["uncork"])) if all(found.values()) else None
 
 
@@ -44,20 +49,38 @@ def page(data: Mapping[str, Any]) -> str:
             continue
         theirs, ours = found
         ratios.append(theirs / ours)
-        rows.append(f"| {case['name']} | {_shapes(case['about'])} | {theirs / 1e3:.2f} | {ours / 1e3:.2f} | {theirs / ours:.2f} |")
+        rows.append(
+            f"| {case['name']} | {_shapes(case['about'])} | {theirs / 1e3:.2f} | "
+            f"{ours / 1e3:.2f} | {theirs / ours:.2f} |"
+        )
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     machine = data["machine"]
-    said = {"openvino": machine["versions"]["openvino"], "machine": machine["cpu"], "date": machine["date"][:10]}
-    numbers = {"count": len(ratios), "faster": sum(ratio > 1 for ratio in ratios), "mean": mean, "worst": min(ratios)}
+    said = {
+        "openvino": machine["versions"]["openvino"],
+        "machine": machine["cpu"],
+        "date": machine["date"][:10],
+    }
+    numbers = {
+        "count": len(ratios),
+        "faster": sum(ratio > 1 for ratio in ratios),
+        "mean": mean,
+        "worst": min(ratios),
+    }
     head = HEAD.format(**said, **numbers)
-    table = ["| network | inputs | OpenVINO ms | uncork ms | ratio |", "|---|---|--:|--:|--:|", *rows]
+    table = [
+        "| network | inputs | OpenVINO ms | uncork ms | ratio |",
+        "|---|---|--:|--:|--:|",
+        *rows,
+    ]
     return head + "\n".join(table) + "\n" + TAIL
 
 
 def _shapes(about: Mapping[str, Any]) -> str:
     if "calls" in about:
         return f"{about['calls']} calls"
-    return ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in about["inputs"])
+    return ", ".join(
+        f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in about["inputs"]
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

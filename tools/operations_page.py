@@ -1,4 +1,6 @@
-"""Writes docs/operations.md from the registry: `python -m tools.operations_page` (`--check` only compares, exit 1 when stale)."""
+"""Writes docs/operations.md from the registry: `python -m tools.operations_page` (`--check` only
+compares, exit 1 when stale).
+"""
 
 from __future__ import annotations
 
@@ -80,36 +82,52 @@ def runs_by(operation: type[ops.Operation]) -> str:
     """What runs it where the reference need not."""
     if operation.type_name in select.FAMILIES["movement.view"]:
         return "view"
-    if select.family_of(operation.type_name) is not None or operation.type_name in count_first.TYPES:
+    if (
+        select.family_of(operation.type_name) is not None
+        or operation.type_name in count_first.TYPES
+    ):
         return "kernel"
     moves = operation.deterministic and any(port.moved for port in operation.inputs)
     return "move" if moves else "reference"
 
 
 def descriptions(operation: type[ops.Operation]) -> tuple[str, str]:
-    """What it does, and what is particular to its newest version: the first sentences of the file's docstring and of the class's.
+    """What it does, and what is particular to its newest version: the first sentences of the file's
+    docstring and of the class's.
 
     Where the file's is a list of operations, the class's is the formula.
     """
     module = importlib.import_module(operation.__module__)
     family = " ".join((module.__doc__ or "").split("\n\n")[0].split()).split(": ", 1)[-1]
     own = " ".join((vars(operation).get("__doc__") or "").split("\n\n")[0].split())
-    types = [t for t in ops.type_names() if ops.versions_of(t)[max(ops.versions_of(t))].__module__ == operation.__module__]
+    types = [
+        t
+        for t in ops.type_names()
+        if ops.versions_of(t)[max(ops.versions_of(t))].__module__ == operation.__module__
+    ]
     a_list = len(types) > 1 and any(re.search(rf"\b{type_name}\b", family) for type_name in types)
     does, version = (own, "") if a_list and own else (family, own)
     return does.rstrip(".").replace("|", "\\|"), version.rstrip(".").replace("|", "\\|")
 
 
 def differences() -> Iterator[str]:
-    """A row for each operation of which the samples say that OpenVINO does otherwise: in which examples, and what."""
+    """A row for each operation of which the samples say that OpenVINO does otherwise: in which
+    examples, and what.
+    """
     found: dict[str, dict[str, list[str]]] = {}
     for operation, entry in ALL.items():
         for sample in entry.samples:
             if sample.openvino and not sample.openvino.startswith("untested: "):
-                names = found.setdefault(operation.type_name, {}).setdefault(sample.openvino.removeprefix("OpenVINO "), [])
+                names = found.setdefault(operation.type_name, {}).setdefault(
+                    sample.openvino.removeprefix("OpenVINO "), []
+                )
                 names.extend([] if sample.name in names else [sample.name])
     for type_name, reasons in sorted(found.items()):
-        yield f"| {type_name} | {'; '.join(f'{reason} ({shortened(names)})' for reason, names in reasons.items())} |\n"
+        yield (
+            f"| {type_name} | "
+            f"{'; '.join(f'{reason} ({shortened(names)})' for reason, names in reasons.items())} "
+            "|\n"
+        )
 
 
 def shortened(names: Sequence[str]) -> str:
@@ -124,7 +142,10 @@ def page() -> str:
         versions = ops.versions_of(type_name)
         newest = versions[max(versions)]
         numbers = ", ".join(map(str, sorted(versions)))
-        rows.append(f"| {type_name} | {numbers} | {types_of(newest)} | {runs_by(newest)} | {' | '.join(descriptions(newest))} |\n")
+        rows.append(
+            f"| {type_name} | {numbers} | {types_of(newest)} | {runs_by(newest)} | "
+            f"{' | '.join(descriptions(newest))} |\n"
+        )
     count = sum(len(ops.versions_of(t)) for t in ops.type_names())
     total = f"\n{len(ops.type_names())} operations, {count} versions.\n"
     return HEAD + "".join(rows) + total + OPENVINO + "".join(differences()) + CONFORMANCE

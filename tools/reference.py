@@ -1,4 +1,6 @@
-"""The reference of the Python interface as pages, from signatures and docstrings: `tools.site` puts them on the site."""
+"""The reference of the Python interface as pages, from signatures and docstrings: `tools.site` puts
+them on the site.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def _entry(name: str, found: Any) -> str:
     # `uncork.score` is a module that can be called: people write it so.
     called = "score" if name == "score.score" else name
     text = f"## `uncork.{called}`\n\n"
-    if inspect.isclass(found) and (issubclass(found, (enum.Enum, BaseException)) or not _is_made(found)):
+    if inspect.isclass(found) and (
+        issubclass(found, (enum.Enum, BaseException)) or not _is_made(found)
+    ):
         signature = ""
     else:
         signature = _signature(f"uncork.{called}", found)
@@ -112,7 +116,11 @@ def _signature(name: str, found: Any) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and not any(p.startswith("*") for p in parts):
             parts.append("*")
         parts.append(_parameter(parameter))
-    result = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
+    result = (
+        ""
+        if signature.return_annotation is signature.empty
+        else f" -> {signature.return_annotation}"
+    )
     if inspect.isclass(found):
         result = ""
     text = f"{name}({', '.join(parts)}){result}"

@@ -1,7 +1,9 @@
-"""An IR model learns new sessions in PyTorch and comes back: `python -m examples.fine_tune.fine_tune OUT.xml`.
+"""An IR model learns new sessions in PyTorch and comes back: `python -m
+examples.fine_tune.fine_tune OUT.xml`.
 
-The session recommender was trained on what visitors did up to a day. Here it learns the sessions of the days after, and is then
-held against the days after those. Its graph, the layers' names and everything that is not trained stay as they were.
+The session recommender was trained on what visitors did up to a day. Here it learns the sessions of
+the days after, and is then held against the days after those. Its graph, the layers' names and
+everything that is not trained stay as they were.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ import uncork
 MODEL = Path(__file__).resolve().parent.parent / "session_recommender" / "model.xml"
 #: What follows up to here is new; what follows later is held out.
 HELD_OUT_FROM = datetime(2022, 8, 25, tzinfo=timezone.utc)
-#: Passes over the new moments, and the step of each. The constant that keeps item 0 out is not trained.
+#: Passes over the new moments, and the step of each. The constant that keeps item 0 out is not
+#: trained.
 PASSES, STEP, FIXED = 10, 1e-4, "never"
 
 
@@ -46,7 +49,9 @@ class Quality:
     reciprocal_rank: float
 
     def __str__(self) -> str:
-        return f"loss {self.loss:.3f}, recall@20 {self.recall:.3f}, MRR@20 {self.reciprocal_rank:.3f}"
+        return (
+            f"loss {self.loss:.3f}, recall@20 {self.recall:.3f}, MRR@20 {self.reciprocal_rank:.3f}"
+        )
 
 
 def known(found: Sequence[Moment]) -> list[Moment]:

@@ -1,15 +1,17 @@
 """Words as arrays: the inputs of the word-language model.
 
-Plain Python and NumPy, shared by `train.py`, `demo.py` and the tests, so that the model sees the same numbers in training
-and in use. A word is looked at in three ways:
+Plain Python and NumPy, shared by `train.py`, `demo.py` and the tests, so that the model sees the
+same numbers in training and in use. A word is looked at in three ways:
 
-- as its letters in order, for the GRU: `chars`, padded to the longest word of the batch, with `lengths`;
-- as the bag of its trigrams: `ngrams`, the words one after the other, word b beginning at `offsets[b]`;
-- as its bigrams and 4-grams with the beginning and the end of the word marked: `pieces`, with `word_of_piece` naming the
-  word each belongs to.
+- as its letters in order, for the GRU: `chars`, padded to the longest word of the batch, with
+  `lengths`;
+- as the bag of its trigrams: `ngrams`, the words one after the other, word b beginning at
+  `offsets[b]`;
+- as its bigrams and 4-grams with the beginning and the end of the word marked: `pieces`, with
+  `word_of_piece` naming the word each belongs to.
 
-N-grams are hashed into a fixed number of buckets with CRC-32, which gives the same bucket in every process and on every
-machine; Python's own `hash` does not.
+N-grams are hashed into a fixed number of buckets with CRC-32, which gives the same bucket in every
+process and on every machine; Python's own `hash` does not.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ LANGUAGES = ("English", "French", "German", "Italian", "Spanish", "Dutch", "Poli
 LETTERS = "abcdefghijklmnopqrstuvwxyz" + "àáâãäåæçèéêëìíîïñòóôöøùúûüýÿœß" + "ąćęłńśźż"
 UNKNOWN = "?"  # stands for every character outside LETTERS
 CHARACTERS = UNKNOWN + LETTERS
-CHAR_ID = {character: number for number, character in enumerate(CHARACTERS, start=1)}  # 0 is the padding
+CHAR_ID = {
+    character: number for number, character in enumerate(CHARACTERS, start=1)
+}  # 0 is the padding
 CHAR_COUNT = 1 + len(CHARACTERS)
 
 NGRAM_SIZE = 3
@@ -77,7 +81,8 @@ def features(words: Sequence[str]) -> dict[str, NDArray[np.int64]]:
     | pieces        | [M]    | buckets of marked bigrams and 4-grams of all words                 |
     | word_of_piece | [M]    | the word each piece belongs to, ascending                          |
 
-    A word of one or two letters has no trigram, so its bag is empty; an empty word has no letters, trigrams or pieces.
+    A word of one or two letters has no trigram, so its bag is empty; an empty word has no letters,
+    trigrams or pieces.
     """
     normalised = [normalise(word) for word in words]
     lengths = np.array([len(word) for word in normalised], np.int64)
@@ -108,7 +113,9 @@ def features(words: Sequence[str]) -> dict[str, NDArray[np.int64]]:
 
 
 def read_words(path: Path) -> list[tuple[str, str]]:
-    """The (word, language) pairs of a words file: one `word language` a line, `#` begins a comment line."""
+    """The (word, language) pairs of a words file: one `word language` a line, `#` begins a comment
+    line.
+    """
     lines = path.read_text(encoding="utf-8").splitlines()
     pairs = [line.split() for line in lines if line.strip() and not line.startswith("#")]
     return [(word, language) for word, language in pairs]

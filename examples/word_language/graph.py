@@ -1,4 +1,6 @@
-"""The word-language model as an OpenVINO graph, built from trained weights with uncork's `Builder`."""
+"""The word-language model as an OpenVINO graph, built from trained weights with uncork's
+`Builder`.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,14 @@ def z_r_h(stacked: NDArray[Any]) -> list[NDArray[Any]]:
     return [update, reset, new]
 
 
-def gru_weights(weights: Weights) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+def gru_weights(
+    weights: Weights,
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     """W [2, 3H, I], R [2, 3H, H] and Bias [2, 4H] of a bidirectional PyTorch GRU.
 
-    PyTorch has two biases a gate. Those of z and r are only ever added, so the IR holds their sums; that of h is applied to
-    the state before the reset gate (`linear_before_reset`), so its two halves stay apart: Bias = [z, r, h input, h state].
+    PyTorch has two biases a gate. Those of z and r are only ever added, so the IR holds their sums;
+    that of h is applied to the state before the reset gate (`linear_before_reset`), so its two
+    halves stay apart: Bias = [z, r, h input, h state].
     """
     inputs, states, biases = [], [], []
     for direction in ("", "_reverse"):
@@ -31,12 +36,18 @@ def gru_weights(weights: Weights) -> tuple[NDArray[np.float32], NDArray[np.float
         states.append(np.concatenate(z_r_h(weights[f"gru.weight_hh_l0{direction}"])))
         of_input = z_r_h(weights[f"gru.bias_ih_l0{direction}"])
         of_state = z_r_h(weights[f"gru.bias_hh_l0{direction}"])
-        biases.append(np.concatenate([of_input[0] + of_state[0], of_input[1] + of_state[1], of_input[2], of_state[2]]))
+        biases.append(
+            np.concatenate(
+                [of_input[0] + of_state[0], of_input[1] + of_state[1], of_input[2], of_state[2]]
+            )
+        )
     return np.stack(inputs), np.stack(states), np.stack(biases)
 
 
 def build(weights: Weights, info: Mapping[str, object]) -> Model:
-    """The model: six inputs (see `features.py`) -> `probabilities` [B, languages]. `info` becomes its `rt_info`."""
+    """The model: six inputs (see `features.py`) -> `probabilities` [B, languages]. `info` becomes
+    its `rt_info`.
+    """
     builder = Builder("word_language")
     chars = builder.parameter("chars", "i64", [None, None])
     lengths = builder.parameter("lengths", "i64", [None])
@@ -47,7 +58,9 @@ def build(weights: Weights, info: Mapping[str, object]) -> Model:
 
     zero = builder.constant(np.int64(0), name="zero")
     (batch,) = builder.add("ShapeOf", 3, lengths, name="batch", output_type=ElementType.i64)  # [1]
-    (words,) = builder.add("Gather", 8, batch, zero, zero, name="words")  # the same number as a scalar
+    (words,) = builder.add(
+        "Gather", 8, batch, zero, zero, name="words"
+    )  # the same number as a scalar
 
     # The letters, read from both ends.
     input_weights, state_weights, biases = gru_weights(weights)
@@ -56,7 +69,14 @@ def build(weights: Weights, info: Mapping[str, object]) -> Model:
     (letters,) = builder.add("Gather", 8, table, chars, zero, name="letters")  # [B, T, I]
     directions_size = builder.constant(np.array([2, size]), name="directions_size")
     (state_shape,) = builder.add("Concat", 1, batch, directions_size, name="state_shape", axis=0)
-    (state,) = builder.add("Broadcast", 3, builder.constant(np.float32(0)), state_shape, name="zero_state", mode="numpy")
+    (state,) = builder.add(
+        "Broadcast",
+        3,
+        builder.constant(np.float32(0)),
+        state_shape,
+        name="zero_state",
+        mode="numpy",
+    )
     _, last = builder.add(
         "GRUSequence",
         5,
@@ -81,13 +101,17 @@ def build(weights: Weights, info: Mapping[str, object]) -> Model:
 
     # The marked bigrams and 4-grams.
     table = builder.constant(weights["pieces.weight"], name="pieces_table")
-    (spelling,) = builder.add("EmbeddingSegmentsSum", 3, table, pieces, word_of_piece, words, name="spelling")
+    (spelling,) = builder.add(
+        "EmbeddingSegmentsSum", 3, table, pieces, word_of_piece, words, name="spelling"
+    )
 
     (seen,) = builder.add("Concat", 1, read, bag, spelling, name="seen", axis=1)
     for layer in ("hidden", "scores"):
         matrix = builder.constant(weights[f"{layer}.weight"], name=f"{layer}_weight")
         bias = builder.constant(weights[f"{layer}.bias"][np.newaxis], name=f"{layer}_bias")
-        (product,) = builder.add("MatMul", 1, seen, matrix, name=f"{layer}_product", transpose_a=False, transpose_b=True)
+        (product,) = builder.add(
+            "MatMul", 1, seen, matrix, name=f"{layer}_product", transpose_a=False, transpose_b=True
+        )
         (seen,) = builder.add("Add", 1, product, bias, name=layer)
         if layer == "hidden":
             (seen,) = builder.add("ReLU", 1, seen, name="relu")

@@ -5,21 +5,25 @@
     pip install .                              # uncork itself, from the root of the repository
     python examples/word_language/train.py     # seven to fifteen minutes on one core
 
-Writes `model.xml`, `model.bin` and `words.npz` (the inputs for the words in `words.txt`) beside this file and prints the
-accuracy on held-out words. `--weights FILE` keeps the trained weights in FILE, or, when FILE exists, writes the model from
-them without training again.
+Writes `model.xml`, `model.bin` and `words.npz` (the inputs for the words in `words.txt`) beside
+this file and prints the accuracy on held-out words. `--weights FILE` keeps the trained weights in
+FILE, or, when FILE exists, writes the model from them without training again.
 
 How the words are chosen
-- Only words made of letters, in lower case; capitals are kept (and lowered) for German alone, whose nouns need them, so
-  that names of people and places, which say little about a language, stay out for the others.
+- Only words made of letters, in lower case; capitals are kept (and lowered) for German alone,
+  whose nouns need them, so that names of people and places, which say little about a language,
+  stay out for the others.
 - A word found in two lists belongs to neither: it is in no part.
-- Words that share their first five letters form a family, and a family lies as a whole in the training part (90 %), the
-  validation part (5 %) or the test part (5 %), the same for all languages: the plurals and tenses of a held-out word, and
-  the compounds that begin with it, are not in training, unless they differ within those letters.
-- The lists know no frequencies: they hold each form of a rare verb once, and the word for "and" once. So the everyday words
-  of `everyday.txt`, picked by hand, are shown several times in every epoch. Their families, and those of the words in
-  `words.txt`, are put in the training part: these two files are for use and for show, and no figure is measured on them.
-- Every language has the same number of words from its list in an epoch, in validation and in the test.
+- Words that share their first five letters form a family, and a family lies as a whole in the
+  training part (90 %), the validation part (5 %) or the test part (5 %), the same for all
+  languages: the plurals and tenses of a held-out word, and the compounds that begin with it, are
+  not in training, unless they differ within those letters.
+- The lists know no frequencies: they hold each form of a rare verb once, and the word for "and"
+  once. So the everyday words of `everyday.txt`, picked by hand, are shown several times in every
+  epoch. Their families, and those of the words in `words.txt`, are put in the training part: these
+  two files are for use and for show, and no figure is measured on them.
+- Every language has the same number of words from its list in an epoch, in validation and in the
+  test.
 """
 
 from __future__ import annotations
@@ -100,7 +104,8 @@ TOLERANCE = 1e-5  # between PyTorch and the written model, in probability
 Example = tuple[str, int]  # a word and the number of its language
 
 
-# ---------------------------------------------------------------------------------------------------------- the words
+# --------------------------------------------------------------------------------------------------
+# the words
 
 
 def read_list(language: str) -> set[str]:
@@ -109,7 +114,10 @@ def read_list(language: str) -> set[str]:
     path = DICTIONARIES / entry.file
     if not path.is_file():
         everything = " ".join(each.package for each in WORD_LISTS.values())
-        sys.exit(f"{path} is missing: install the Debian package {entry.package} (all of them: apt-get install {everything})")
+        sys.exit(
+            f"{path} is missing: install the Debian package {entry.package} (all of them: "
+            f"apt-get install {everything})"
+        )
     words = set()
     for line in path.read_text(encoding=entry.encoding).splitlines():
         word = unicodedata.normalize("NFC", line.strip())
@@ -117,7 +125,11 @@ def read_list(language: str) -> set[str]:
         capitalised = word[:1] != lowered[:1]
         if word[1:] != lowered[1:] or (capitalised and not entry.keep_capitalised):
             continue  # an abbreviation or a name
-        if SHORTEST <= len(lowered) <= LONGEST and normalise(lowered) == lowered and lowered.isalpha():
+        if (
+            SHORTEST <= len(lowered) <= LONGEST
+            and normalise(lowered) == lowered
+            and lowered.isalpha()
+        ):
             words.add(lowered)
     return words
 
@@ -132,16 +144,22 @@ def everyday_words() -> dict[str, int]:
     """The words of `everyday.txt`, each with the number of its language."""
     lines = (HERE / "everyday.txt").read_text(encoding="utf-8").splitlines()
     entries = [line.split(":") for line in lines if not line.startswith("#")]
-    return {word: LANGUAGES.index(language) for language, words in entries for word in words.split()}
+    return {
+        word: LANGUAGES.index(language) for language, words in entries for word in words.split()
+    }
 
 
 def read_parts(seed: int) -> dict[str, list[list[str]]]:
-    """`parts[part][language number]`: the shuffled words of each language in each part, no word in two places."""
+    """`parts[part][language number]`: the shuffled words of each language in each part, no word in
+    two places.
+    """
     lists = [read_list(language) for language in LANGUAGES]
     languages_of = Counter(word for words in lists for word in words)
     by_hand = [*everyday_words(), *(word for word, _ in read_words(HERE / "words.txt"))]
     shown = {normalise(word)[:FAMILY_LETTERS] for word in by_hand}
-    parts: dict[str, list[list[str]]] = {part: [[] for _ in LANGUAGES] for part in ("train", *PARTS)}
+    parts: dict[str, list[list[str]]] = {
+        part: [[] for _ in LANGUAGES] for part in ("train", *PARTS)
+    }
     print(f"{'':8} {'usable':>9} {'in one list':>12} {'train':>9} {'validation':>11} {'test':>7}")
     for number, (language, words) in enumerate(zip(LANGUAGES, lists, strict=True)):
         # Sorted first: the order of a set of strings differs from one process to the next.
@@ -161,7 +179,9 @@ def balanced(words: Sequence[Sequence[str]], count: int) -> list[Example]:
 
 
 def epoch_examples(words: Sequence[Sequence[str]], epoch: int, rng: random.Random) -> list[Example]:
-    """The next `EPOCH_WORDS` words of every language, starting again where a short list ends, and the everyday words."""
+    """The next `EPOCH_WORDS` words of every language, starting again where a short list ends, and
+    the everyday words.
+    """
     examples = list(everyday_words().items()) * EVERYDAY_REPEATS
     for number, own in enumerate(words):
         start = epoch * EPOCH_WORDS
@@ -171,7 +191,9 @@ def epoch_examples(words: Sequence[Sequence[str]], epoch: int, rng: random.Rando
 
 
 def with_slip(word: str, rng: random.Random) -> str:
-    """The word, one time in twenty with an unknown character in place of a letter: else `?` would never be learned."""
+    """The word, one time in twenty with an unknown character in place of a letter: else `?` would
+    never be learned.
+    """
     if rng.random() < 0.95:
         return word
     place = rng.randrange(len(word))
@@ -182,11 +204,15 @@ def batches(examples: Sequence[Example]) -> Iterator[tuple[dict[str, Tensor], Te
     """The inputs and language numbers of `BATCH` examples at a time."""
     for start in range(0, len(examples), BATCH):
         some = examples[start : start + BATCH]
-        inputs = {name: torch.from_numpy(array) for name, array in features([word for word, _ in some]).items()}
+        inputs = {
+            name: torch.from_numpy(array)
+            for name, array in features([word for word, _ in some]).items()
+        }
         yield inputs, torch.tensor([number for _, number in some])
 
 
-# ---------------------------------------------------------------------------------------------------------- the model
+# --------------------------------------------------------------------------------------------------
+# the model
 
 
 class WordLanguage(nn.Module):
@@ -208,13 +234,21 @@ class WordLanguage(nn.Module):
         """Scores [B, languages] before the softmax."""
         lengths = inputs["lengths"]
         batch = lengths.shape[0]
-        # Packing refuses an empty word; it is run as one letter long and its state is set to zero, as the IR has it.
-        packed = nn.utils.rnn.pack_padded_sequence(self.chars(inputs["chars"]), lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
+        # Packing refuses an empty word; it is run as one letter long and its state is set to zero,
+        # as the IR has it.
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.chars(inputs["chars"]),
+            lengths.clamp(min=1),
+            batch_first=True,
+            enforce_sorted=False,
+        )
         _, last = self.gru(packed)  # [2, B, H]
         read = last.transpose(0, 1).reshape(batch, -1) * (lengths > 0).unsqueeze(1)
         bag = self.ngrams(inputs["ngrams"], inputs["offsets"])
         pieces = self.pieces(inputs["pieces"])
-        spelling = pieces.new_zeros(batch, PIECE_WIDTH).index_add(0, inputs["word_of_piece"], pieces)
+        spelling = pieces.new_zeros(batch, PIECE_WIDTH).index_add(
+            0, inputs["word_of_piece"], pieces
+        )
         seen = torch.cat([read, bag, spelling], dim=1)
         return self.scores(self.dropout(torch.relu(self.hidden(self.dropout(seen)))))
 
@@ -230,14 +264,18 @@ def loss_and_accuracy(model: WordLanguage, examples: Sequence[Example]) -> tuple
     """Mean cross entropy, and the share of the examples whose most probable language is theirs."""
     given = probabilities(model, examples)
     truth = np.array([number for _, number in examples])
-    return float(-np.log(given[np.arange(len(truth)), truth]).mean()), float(np.mean(given.argmax(axis=1) == truth))
+    return float(-np.log(given[np.arange(len(truth)), truth]).mean()), float(
+        np.mean(given.argmax(axis=1) == truth)
+    )
 
 
 def train(parts: dict[str, list[list[str]]], seed: int, epochs: int, patience: int) -> WordLanguage:
-    """Train with Adam; the learning rate halves after an epoch without progress, `patience` such epochs in a row end it.
+    """Train with Adam; the learning rate halves after an epoch without progress, `patience` such
+    epochs in a row end it.
 
-    What is validated and returned is a running average of the weights over about a thousand steps, which knows unseen words
-    better than the weights of any one step; of all epochs, that with the lowest loss on the validation words.
+    What is validated and returned is a running average of the weights over about a thousand steps,
+    which knows unseen words better than the weights of any one step; of all epochs, that with the
+    lowest loss on the validation words.
     """
     torch.manual_seed(seed)
     rng = random.Random(seed)
@@ -250,7 +288,10 @@ def train(parts: dict[str, list[list[str]]], seed: int, epochs: int, patience: i
     for epoch in range(epochs):
         started, total, steps = time.perf_counter(), 0.0, 0
         model.train()
-        examples = [(with_slip(word, rng), number) for word, number in epoch_examples(parts["train"], epoch, rng)]
+        examples = [
+            (with_slip(word, rng), number)
+            for word, number in epoch_examples(parts["train"], epoch, rng)
+        ]
         for inputs, languages in batches(examples):
             optimiser.zero_grad()
             loss = nn.functional.cross_entropy(model(inputs), languages)
@@ -263,7 +304,8 @@ def train(parts: dict[str, list[list[str]]], seed: int, epochs: int, patience: i
         seconds = time.perf_counter() - started
         rate = optimiser.param_groups[0]["lr"]
         print(
-            f"epoch {epoch + 1:2}: loss {total / steps:.4f}, validation loss {score:.4f}, right {share:.2%}, rate {rate:g}, {seconds:.0f} s",
+            f"epoch {epoch + 1:2}: loss {total / steps:.4f}, validation loss {score:.4f}, right "
+            f"{share:.2%}, rate {rate:g}, {seconds:.0f} s",
             flush=True,
         )
         schedule.step(score)
@@ -277,37 +319,54 @@ def train(parts: dict[str, list[list[str]]], seed: int, epochs: int, patience: i
     return model
 
 
-# ------------------------------------------------------------------------------------------------------- the measurement
+# --------------------------------------------------------------------------------------------------
+# the measurement
 
 
 def measure(model: WordLanguage, test: Sequence[Example]) -> dict[str, float]:
-    """Print accuracy and confusions on the test words; returns the accuracy of each language and of `all`."""
+    """Print accuracy and confusions on the test words; returns the accuracy of each language and of
+    `all`.
+    """
     guesses = probabilities(model, test).argmax(axis=1)
     truth = np.array([number for _, number in test])
     confusion = np.zeros((len(LANGUAGES), len(LANGUAGES)), np.int64)
     np.add.at(confusion, (truth, guesses), 1)
     print(f"\nAccuracy on {len(test)} held-out words; taken for (in % of the row):")
-    print(f"{'':8} {'words':>6} {'right':>7}   " + " ".join(f"{language[:3]:>5}" for language in LANGUAGES))
+    print(
+        f"{'':8} {'words':>6} {'right':>7}   "
+        + " ".join(f"{language[:3]:>5}" for language in LANGUAGES)
+    )
     figures = {}
     for number, language in enumerate(LANGUAGES):
         row = confusion[number]
         figures[language] = row[number] / row.sum()
-        shares = " ".join("    -" if other == number else f"{row[other] / row.sum():5.1%}"[:5] for other in range(len(row)))
+        shares = " ".join(
+            "    -" if other == number else f"{row[other] / row.sum():5.1%}"[:5]
+            for other in range(len(row))
+        )
         print(f"{language:8} {row.sum():6} {figures[language]:7.2%}   {shares}")
     figures["all"] = float(np.mean(guesses == truth))
     print(f"{'all':8} {len(test):6} {figures['all']:7.2%}")
     lengths = np.array([len(word) for word, _ in test])
     for low, high in ((SHORTEST, 4), (5, 7), (8, 10), (11, LONGEST)):
         some = (lengths >= low) & (lengths <= high)
-        print(f"{low:2} to {high:2} letters: {some.sum():6} words, {np.mean((guesses == truth)[some]):7.2%}")
+        print(
+            f"{low:2} to {high:2} letters: {some.sum():6} words, "
+            f"{np.mean((guesses == truth)[some]):7.2%}"
+        )
     return figures
 
 
-# ------------------------------------------------------------------------------------------------------------ the files
+# --------------------------------------------------------------------------------------------------
+# the files
 
 
-def write(model: WordLanguage, figures: dict[str, float], folder: Path, test: Sequence[Example]) -> None:
-    """Write model.xml, model.bin and words.npz into `folder`, and make sure that the file computes what PyTorch does."""
+def write(
+    model: WordLanguage, figures: dict[str, float], folder: Path, test: Sequence[Example]
+) -> None:
+    """Write model.xml, model.bin and words.npz into `folder`, and make sure that the file computes
+    what PyTorch does.
+    """
     info = {
         "languages": ",".join(LANGUAGES),
         "model_info/labels": " ".join(LANGUAGES),
@@ -316,29 +375,46 @@ def write(model: WordLanguage, figures: dict[str, float], folder: Path, test: Se
         **{f"held_out_accuracy_{language}": f"{figures[language]:.4f}" for language in LANGUAGES},
     }
     path = folder / "model.xml"
-    uncork.write_model(build({name: value.numpy() for name, value in model.state_dict().items()}, info), path)
+    uncork.write_model(
+        build({name: value.numpy() for name, value in model.state_dict().items()}, info), path
+    )
     words = [word for word, _ in read_words(HERE / "words.txt")]
     np.savez_compressed(folder / "words.npz", **features(words))
 
-    # Short words and none at all among ordinary ones, to have empty bags, states of no letter and ragged lengths.
+    # Short words and none at all among ordinary ones, to have empty bags, states of no letter and
+    # ragged lengths.
     sample = [*words, "", "ja", *(word for word, _ in test[:: len(test) // 500]), ""]
     expected = probabilities(model, [(word, 0) for word in sample])
     loaded = uncork.load(path)
-    parts = [loaded(features(sample[start : start + BATCH]))["probabilities"] for start in range(0, len(sample), BATCH)]
+    parts = [
+        loaded(features(sample[start : start + BATCH]))["probabilities"]
+        for start in range(0, len(sample), BATCH)
+    ]
     distance = float(np.abs(np.concatenate(parts) - expected).max())
     size = path.with_suffix(".bin").stat().st_size
-    print(f"\n{path}: {size} bytes of weights; largest difference to PyTorch on {len(sample)} words: {distance:.1e}")
+    print(
+        f"\n{path}: {size} bytes of weights; largest difference to PyTorch on {len(sample)} "
+        f"words: {distance:.1e}"
+    )
     if not distance <= TOLERANCE:
         sys.exit(f"the written model differs from PyTorch by more than {TOLERANCE:g}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=HERE, help="folder to write into (default: beside this file)")
-    parser.add_argument("--weights", type=Path, help="keep the trained weights here; used without training when it exists")
+    parser.add_argument(
+        "--output", type=Path, default=HERE, help="folder to write into (default: beside this file)"
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        help="keep the trained weights here; used without training when it exists",
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--epochs", type=int, default=20, help="at most this many")
-    parser.add_argument("--patience", type=int, default=3, help="stop after so many epochs without progress")
+    parser.add_argument(
+        "--patience", type=int, default=3, help="stop after so many epochs without progress"
+    )
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -353,7 +429,10 @@ def main() -> None:
         model = train(parts, options.seed, options.epochs, options.patience)
         print(f"trained in {time.perf_counter() - started:.0f} s")
         if options.weights:
-            np.savez(options.weights, **{name: value.numpy() for name, value in model.state_dict().items()})
+            np.savez(
+                options.weights,
+                **{name: value.numpy() for name, value in model.state_dict().items()},
+            )
     print(f"{sum(value.numel() for value in model.parameters())} weights")
     test = balanced(parts["test"], TEST_WORDS)
     write(model, measure(model, test), options.output, test)

@@ -1,4 +1,5 @@
-"""uncork opens OpenVINO IR models: it checks them, runs them exactly, and says what is wrong where something is.
+"""uncork opens OpenVINO IR models: it checks them, runs them exactly, and says what is wrong where
+something is.
 
 import uncork
 compiled = uncork.load("model.xml")
@@ -12,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from uncork._version import __version__ as __version__
 from uncork.compiler.arguments import Results
 from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
-from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UncorkWarning, UnsupportedError, ValidationError
+from uncork.errors import (
+    CompileError,
+    InputError,
+    Problem,
+    ReadError,
+    UncorkError,
+    UncorkWarning,
+    UnsupportedError,
+    ValidationError,
+)
 from uncork.ir.model import Model
 from uncork.ir.ports import ModelPort
 from uncork.types import Dimension, ElementType, PartialShape
@@ -63,7 +73,8 @@ __all__ = [
 ]
 
 
-#: What is imported when it is first used: whoever runs a model does not pay for it. Names of a module, or modules themselves ("").
+#: What is imported when it is first used: whoever runs a model does not pay for it. Names of a
+#: module, or modules themselves ("").
 _LATER = {
     "AsyncInferQueue": "uncork.compiler.requests",
     "Builder": "uncork.ir.build",
@@ -84,9 +95,14 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         from uncork._names import no_such_name
 
-        # The object is given, or Python would add a suggestion of its own, which is of any name that is not far.
+        # The object is given, or Python would add a suggestion of its own, which is of any name
+        # that is not far.
         raise AttributeError(no_such_name(name, __all__), name=name, obj=None)
-    found = getattr(importlib.import_module(_LATER[name]), name) if _LATER[name] else importlib.import_module(f"uncork.{name}")
+    found = (
+        getattr(importlib.import_module(_LATER[name]), name)
+        if _LATER[name]
+        else importlib.import_module(f"uncork.{name}")
+    )
     globals()[name] = found
     return found
 

@@ -1,4 +1,6 @@
-"""How notebooks show models, results and plans: tables in HTML, with everything that comes from files escaped."""
+"""How notebooks show models, results and plans: tables in HTML, with everything that comes from
+files escaped.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,9 @@ _MOST = 200
 def html_table(caption: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with a caption; long ones are cut, and say so."""
     head = "".join(f"<th>{escape(title)}</th>" for title in heading)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:_MOST])
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows[:_MOST]
+    )
     more = f"<p>and {len(rows) - _MOST:,} more</p>" if len(rows) > _MOST else ""
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>{more}"

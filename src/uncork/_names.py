@@ -1,20 +1,25 @@
-"""Names that people of OpenVINO, ONNX Runtime and PyTorch look for in `uncork`, and what is there in their place."""
+"""Names that people of OpenVINO, ONNX Runtime and PyTorch look for in `uncork`, and what is there
+in their place.
+"""
 
 from __future__ import annotations
 
 #: The way here for names that `uncork` does not have.
 ELSEWHERE = {
     "Core": "its methods are functions here: uncork.read_model(path), uncork.compile_model(model)",
-    "Type": "uncork.ElementType, as in ElementType.f32; an element type equals its name, so 'f32' serves too",
+    "Type": "uncork.ElementType, as in ElementType.f32; an element type equals its name, so "
+    "'f32' serves too",
     "Shape": "uncork.PartialShape([1, None, (2, 8)]), or a list",
     "Layout": "there are no layouts: arrays are taken as the model's inputs have them",
     "Tensor": "NumPy arrays are given and returned as they are",
     "ConstOutput": "uncork.ModelPort",
     "Output": "uncork.ModelPort",
     "OVDict": "uncork.Results",
-    "InferenceSession": "uncork.load('model.xml'), which is called: compiled({'ids': ids}); an ONNX file is converted first",
+    "InferenceSession": "uncork.load('model.xml'), which is called: compiled({'ids': ids}); an "
+    "ONNX file is converted first",
     "SessionOptions": "options are arguments of uncork.load, as in threads=2",
-    "convert_model": "converting takes OpenVINO's package: `pip install openvino`, then `ovc model.onnx`, gives a model.xml",
+    "convert_model": "converting takes OpenVINO's package: `pip install openvino`, then `ovc "
+    "model.onnx`, gives a model.xml",
     "save_model": "uncork.write_model(model, 'model.xml')",
     "serialize": "uncork.write_model(model, 'model.xml')",
     "infer": "uncork.load('model.xml') gives a function: compiled(inputs)",
@@ -23,8 +28,10 @@ ELSEWHERE = {
     "properties": "options are arguments of uncork.load, as in threads=2",
     "preprocess": "there is no preprocessing: do it with NumPy before the call",
     "nn": "uncork.functional has the operations on plain arrays",
-    "jit": "uncork.load('model.xml') compiles a model; PyTorch models are converted first, by `pip install openvino`",
-    "onnx": "uncork.to_onnx(model) and uncork.write_onnx(model, path); an ONNX file is read after `ovc model.onnx`",
+    "jit": "uncork.load('model.xml') compiles a model; PyTorch models are converted first, by "
+    "`pip install openvino`",
+    "onnx": "uncork.to_onnx(model) and uncork.write_onnx(model, path); an ONNX file is read "
+    "after `ovc model.onnx`",
     "version": "uncork.__version__",
     "get_version": "uncork.__version__",
 }

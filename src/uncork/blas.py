@@ -45,10 +45,14 @@ class Library:
 
 @once
 def library() -> Library | None:
-    """None where NumPy's library is none of those known here, such as Apple's: then nothing is limited."""
+    """None where NumPy's library is none of those known here, such as Apple's: then nothing is
+    limited.
+    """
     for path in _paths():
         try:
-            loaded = ctypes.CDLL(path)  # it is loaded already: this finds its functions and those of what it needs
+            loaded = ctypes.CDLL(
+                path
+            )  # it is loaded already: this finds its functions and those of what it needs
         except OSError:
             continue
         for get, set_ in _FUNCTIONS:
@@ -65,14 +69,18 @@ def _paths() -> Iterator[str]:
     if module is not None:
         yield module
     # On Windows a library does not show the functions of those that it needs.
-    yield from glob.glob(os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs", "*openblas*"))
+    yield from glob.glob(
+        os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs", "*openblas*")
+    )
 
 
 _most: ContextVar[int | None] = ContextVar("uncork's threads of a call", default=None)
 
 
 class at_most:
-    """A context whose products use at most so many threads, where they say `limited`: no library is called for this."""
+    """A context whose products use at most so many threads, where they say `limited`: no library is
+    called for this.
+    """
 
     __slots__ = ("_threads", "_token")
 
@@ -87,7 +95,9 @@ class at_most:
 
 
 class _Limits:
-    """The products that run now. Of several in different threads the lowest limit holds: the library has only one number."""
+    """The products that run now. Of several in different threads the lowest limit holds: the
+    library has only one number.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

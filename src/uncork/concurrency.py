@@ -125,7 +125,9 @@ _gate = _Gate()
 
 @contextlib.contextmanager
 def unforked() -> Iterator[None]:
-    """A context that no fork of another thread cuts in two. For what is rare or long: it takes microseconds."""
+    """A context that no fork of another thread cuts in two. For what is rare or long: it takes
+    microseconds.
+    """
     _gate.enter()
     try:
         yield

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from uncork.errors import InputError
 
-#: Something that must stay, as messages call it, and its path. A path that is not there is left out.
+#: Something that must stay, as messages call it, and its path. A path that is not there is left
+#: out.
 Read = tuple[str, "str | os.PathLike[str]"]
 #: Says of what is at a path why it is no earlier output of the command; "" when it is one.
 Foreign = Callable[[Path], str]
@@ -74,12 +75,18 @@ def _check_present(
     if not folder and not target.is_file():
         raise InputError("cannot be written: it is not an ordinary file", where)
     if not overwrite:
-        raise InputError("is there already: choose another name, or overwrite it (--overwrite)", where)
+        raise InputError(
+            "is there already: choose another name, or overwrite it (--overwrite)", where
+        )
     if os.path.ismount(target):
-        raise InputError("cannot be replaced: a file system is mounted there; give a name inside of it", where)
+        raise InputError(
+            "cannot be replaced: a file system is mounted there; give a name inside of it", where
+        )
     reason = "" if _is_empty(target) else foreign(target)
     if reason:
-        raise InputError(f"is not overwritten: {reason}; move it away yourself, or choose another name", where)
+        raise InputError(
+            f"is not overwritten: {reason}; move it away yourself, or choose another name", where
+        )
 
 
 def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:

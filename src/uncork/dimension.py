@@ -1,4 +1,6 @@
-"""`Dimension`: one size of a shape, as an interval or, where sizes are symbols, as an expression."""
+"""`Dimension`: one size of a shape, as an interval or, where sizes are symbols, as an
+expression.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,20 @@ from uncork.symbolic import Size, facts_of, intervals, maximum
 
 
 class Dimension:
-    """A size that is known to lie in [low, high]; `high` None means no upper bound. Static when both are equal.
+    """A size that is known to lie in [low, high]; `high` None means no upper bound. Static when
+    both are equal.
 
-    Where sizes are symbols, an open dimension has a `size`, an expression, and the bounds follow from it.
+    Where sizes are symbols, an open dimension has a `size`, an expression, and the bounds follow
+    from it.
     """
 
     __slots__ = ("_size", "high", "low")
 
     def __init__(self, low: int = 0, high: int | None = None) -> None:
         if low < 0 or (high is not None and high < low):
-            raise ValueError(f"a dimension's bounds must satisfy 0 <= low <= high, got {low}..{high}")
+            raise ValueError(
+                f"a dimension's bounds must satisfy 0 <= low <= high, got {low}..{high}"
+            )
         self.low = low
         self.high = high
         self._size: Size | None = None
@@ -40,7 +46,9 @@ class Dimension:
 
     @property
     def size(self) -> int | Size | None:
-        """The size: a number when static, an expression where sizes are symbols, None while only the bounds are known."""
+        """The size: a number when static, an expression where sizes are symbols, None while only
+        the bounds are known.
+        """
         return self.low if self.low == self.high else self._size
 
     @property
@@ -83,7 +91,9 @@ class Dimension:
         o = Dimension.of(other)
         if (open_sizes := _open_sizes(self, o)) is not None:
             return _of_size(open_sizes[0] + open_sizes[1])
-        return Dimension(self.low + o.low, None if self.high is None or o.high is None else self.high + o.high)
+        return Dimension(
+            self.low + o.low, None if self.high is None or o.high is None else self.high + o.high
+        )
 
     __radd__ = __add__
 
@@ -101,7 +111,9 @@ class Dimension:
             return Dimension(0, 0)
         if (open_sizes := _open_sizes(self, o)) is not None:
             return _of_size(open_sizes[0] * open_sizes[1])
-        return Dimension(self.low * o.low, None if self.high is None or o.high is None else self.high * o.high)
+        return Dimension(
+            self.low * o.low, None if self.high is None or o.high is None else self.high * o.high
+        )
 
     __rmul__ = __mul__
 
@@ -113,7 +125,9 @@ class Dimension:
     def ceil_div(self, divisor: int) -> Dimension:
         if self._size is not None:
             return _of_size(-(-self._size // divisor))
-        return Dimension(-(-self.low // divisor), None if self.high is None else -(-self.high // divisor))
+        return Dimension(
+            -(-self.low // divisor), None if self.high is None else -(-self.high // divisor)
+        )
 
     def contains(self, size: int) -> bool:
         """The size may be this one, by the bounds."""
@@ -125,11 +139,15 @@ class Dimension:
         return (o.high is None or self.low <= o.high) and (self.high is None or o.low <= self.high)
 
     def agrees(self, other: DimensionLike) -> bool:
-        """Some size fits both; where sizes are symbols, that they are equal is demanded of every call."""
+        """Some size fits both; where sizes are symbols, that they are equal is demanded of every
+        call.
+        """
         return self.merge(other) is not None
 
     def covers(self, other: DimensionLike) -> bool:
-        """Some size of it is at least some size of the other; where sizes are symbols, every call is demanded to keep to it."""
+        """Some size of it is at least some size of the other; where sizes are symbols, every call
+        is demanded to keep to it.
+        """
         o = Dimension.of(other)
         if self.high is not None and self.high < o.low:
             return False
@@ -138,13 +156,17 @@ class Dimension:
         return facts is None or open_sizes is None or facts.require_at_least(*open_sizes)
 
     def is_multiple_of(self, number: int) -> bool:
-        """It may be a multiple of the number; where sizes are symbols, every call is demanded to make it one."""
+        """It may be a multiple of the number; where sizes are symbols, every call is demanded to
+        make it one.
+        """
         if self._size is not None and (facts := self._size.facts) is not None:
             facts.require_multiple(self._size, number)
         return self.low != self.high or self.low % number == 0
 
     def merge(self, other: DimensionLike) -> Dimension | None:
-        """The sizes that fit both; None when there is none. Where sizes are symbols, they are equal from here on."""
+        """The sizes that fit both; None when there is none. Where sizes are symbols, they are equal
+        from here on.
+        """
         o = Dimension.of(other)
         if not self.compatible(o):
             return None
@@ -160,7 +182,10 @@ class Dimension:
             facts = facts_of(open_sizes)
             if facts is not None and facts.certainly_equal(*open_sizes):
                 return self
-        return Dimension(min(self.low, o.low), None if self.high is None or o.high is None else max(self.high, o.high))
+        return Dimension(
+            min(self.low, o.low),
+            None if self.high is None or o.high is None else max(self.high, o.high),
+        )
 
     def __str__(self) -> str:
         if self.low == self.high:
@@ -196,7 +221,11 @@ def _open_sizes(a: Dimension, b: Dimension) -> tuple[Size, Size] | None:
 def _at_least_0(size: Size) -> Size:
     """The size, cut at 0 where it is not known never to be below."""
     facts = size.facts
-    return size if facts is not None and facts.certainly_at_least(size, 0) else maximum([size, Size.of(0)])
+    return (
+        size
+        if facts is not None and facts.certainly_at_least(size, 0)
+        else maximum([size, Size.of(0)])
+    )
 
 
 def _same(a: Dimension, b: Dimension) -> Dimension | None:

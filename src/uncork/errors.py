@@ -1,7 +1,8 @@
 """Every error that uncork raises on purpose.
 
-An error says where it happened, what was expected, what was got and, where that is known, what to do. `UncorkError` is the
-common base; the classes below say whose turn it is: the file's, the model's, the caller's or ours.
+An error says where it happened, what was expected, what was got and, where that is known, what to
+do. `UncorkError` is the common base; the classes below say whose turn it is: the file's, the
+model's, the caller's or ours.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-#: Characters of a problem's place and of its message: both may quote what a file says, of any length.
+#: Characters of a problem's place and of its message: both may quote what a file says, of any
+#: length.
 _LONGEST = 4000
 
 
@@ -23,7 +25,9 @@ def shortened(text: str, most: int = 200) -> str:
 
 
 class Label(str):
-    """How messages name a layer, or an input. It knows the name itself, which a problem at such a place takes over."""
+    """How messages name a layer, or an input. It knows the name itself, which a problem at such a
+    place takes over.
+    """
 
     layer: str
     input: str
@@ -49,9 +53,11 @@ class Problem:
     message: str
     #: The name of the layer that it is of.
     layer: str = ""
-    #: The input: of the layer where there is one, else of the model or of the function that was called.
+    #: The input: of the layer where there is one, else of the model or of the function that was
+    #: called.
     input: str = ""
-    #: The value that is refused, where it stands in that input, and the least and the greatest that would not be.
+    #: The value that is refused, where it stands in that input, and the least and the greatest that
+    #: would not be.
     position: tuple[int, ...] | None = None
     value: Any = None
     low: int | None = None
@@ -74,12 +80,15 @@ class Problem:
 
 
 class UncorkError(Exception):
-    """Base of all errors. `message` is the bare text, `where` the place, `problems` everything found (at least one).
+    """Base of all errors. `message` is the bare text, `where` the place, `problems` everything
+    found (at least one).
 
     `known` are fields of the one problem that this is.
     """
 
-    def __init__(self, message: str, where: str = "", problems: Iterable[Problem] = (), **known: Any) -> None:
+    def __init__(
+        self, message: str, where: str = "", problems: Iterable[Problem] = (), **known: Any
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
@@ -111,15 +120,21 @@ class UncorkError(Exception):
 
 
 class ReadError(UncorkError, ValueError):
-    """The file is not a readable IR model: bad XML, missing parts, contradictory edges, a weights file that is too short."""
+    """The file is not a readable IR model: bad XML, missing parts, contradictory edges, a weights
+    file that is too short.
+    """
 
 
 class ValidationError(UncorkError, ValueError):
-    """The file reads, but what it describes cannot be: types, shapes or attributes contradict the specification."""
+    """The file reads, but what it describes cannot be: types, shapes or attributes contradict the
+    specification.
+    """
 
 
 class UnsupportedError(UncorkError, NotImplementedError):
-    """The model is legal but needs something that uncork does not have (an operation, a version, an activation)."""
+    """The model is legal but needs something that uncork does not have (an operation, a version, an
+    activation).
+    """
 
 
 class CompileError(UncorkError, RuntimeError):
@@ -127,11 +142,15 @@ class CompileError(UncorkError, RuntimeError):
 
 
 class InputError(UncorkError, ValueError):
-    """What the caller gave does not fit: an array's type, shape or value, an unknown name, a bad option."""
+    """What the caller gave does not fit: an array's type, shape or value, an unknown name, a bad
+    option.
+    """
 
 
 class UncorkWarning(UserWarning):
-    """Something costs time that it need not: kernels are missing, or cannot be kept. Answers are the same."""
+    """Something costs time that it need not: kernels are missing, or cannot be kept. Answers are
+    the same.
+    """
 
 
 _warned: set[str] = set()
@@ -143,6 +162,9 @@ def warn_once(what: str, message: str) -> None:
         return
     _warned.add(what)
     depth, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "uncork":
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == "uncork"
+    ):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(message, UncorkWarning, stacklevel=depth)

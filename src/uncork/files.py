@@ -80,14 +80,18 @@ class MappedFile(mmap.mmap):
         size = self.size()
         if size < len(self):
             raise ReadError(
-                f"has {size:,} bytes now and had {len(self):,} when it was opened, so its values are gone: load the model "
-                "again. A file in use is replaced by renaming the new one, not by writing over it; or load with mmap=False",
+                f"has {size:,} bytes now and had {len(self):,} when it was opened, so its values "
+                "are gone: load the model "
+                "again. A file in use is replaced by renaming the new one, not by writing over "
+                "it; or load with mmap=False",
                 str(self.path),
             )
 
 
 def data_of(path: Path, mapped: bool = True) -> memoryview:
-    """The bytes of an ordinary file: mapped when it is not small, or else copied. Raises OSError."""
+    """The bytes of an ordinary file: mapped when it is not small, or else copied. Raises
+    OSError.
+    """
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if mapped and size > SMALL:

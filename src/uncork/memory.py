@@ -28,7 +28,11 @@ def available() -> tuple[int, str]:
 def _physical() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on every system: then only the address space limits
+    except (
+        AttributeError,
+        ValueError,
+        OSError,
+    ):  # not on every system: then only the address space limits
         return 2**47
 
 
@@ -44,7 +48,9 @@ def group_limit(process: Path = Path("/proc/self")) -> int | None:
 
 
 def _folders(groups: list[str], mounts: list[str]) -> Iterator[Path]:
-    """The file of the limit of each group that the process is in, from its own up to the outermost one that is visible."""
+    """The file of the limit of each group that the process is in, from its own up to the outermost
+    one that is visible.
+    """
     paths: dict[str, str] = {}  # of the process's group, by the type of file system
     for line in groups:
         _, controllers, path = line.split(":", 2)
@@ -60,7 +66,8 @@ def _folders(groups: list[str], mounts: list[str]) -> Iterator[Path]:
             continue
         root, mount = before.split(" ")[3:5]
         inside = os.path.relpath(paths[kind], root)
-        # A container may see a group by a path of the system around it: then only its outermost one is there.
+        # A container may see a group by a path of the system around it: then only its outermost one
+        # is there.
         group = Path(mount) if inside.startswith("..") else Path(mount, inside)
         for folder in (group, *group.parents):
             if not folder.is_relative_to(mount):

@@ -1,9 +1,10 @@
 """How the values of each element type lie in bytes, and what the codes of the small floats mean.
 
-Two pairs of functions: `unpack`/`pack` between the bytes of `model.bin` and carrier arrays (see `ElementType`), and
-`decode`/`encode` between the codes of floats that NumPy lacks (bf16, f8, f4, nf4) and float32 values.
-Layouts: the format's notes on low-bit constants; u1 has its first value in the highest bit, u2 and the 4-bit types in the
-lowest, u3 and u6 spread theirs over groups of three bytes.
+Two pairs of functions: `unpack`/`pack` between the bytes of `model.bin` and carrier arrays (see
+`ElementType`), and `decode`/`encode` between the codes of floats that NumPy lacks (bf16, f8, f4,
+nf4) and float32 values. Layouts: the format's notes on low-bit constants; u1 has its first value in
+the highest bit, u2 and the 4-bit types in the lowest, u3 and u6 spread theirs over groups of three
+bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _NF4 = (
 
 
 def packed_size(element_type: ElementType, count: int) -> int:
-    """Bytes that `count` values of a type occupy in `model.bin` (a Python int: `count` comes from a file)."""
+    """Bytes that `count` values of a type occupy in `model.bin` (a Python int: `count` comes from a
+    file).
+    """
     if element_type in (ElementType.u3, ElementType.u6):
         group = 8 if element_type is ElementType.u3 else 4
         return -(-count // group) * 3
@@ -36,13 +39,17 @@ def packed_size(element_type: ElementType, count: int) -> int:
 def unpack(data: memoryview, element_type: ElementType, count: int) -> Array:
     """`count` values from little-endian bytes, as a flat read-only carrier array.
 
-    Types of whole bytes are viewed in place, without a copy and at any alignment. Strings raise ReadError when their
-    offsets point outside `data`.
+    Types of whole bytes are viewed in place, without a copy and at any alignment. Strings raise
+    ReadError when their offsets point outside `data`.
     """
     if element_type is ElementType.string:
         values = _unpack_strings(data, count)
     elif not element_type.is_packed:
-        dtype = np.dtype(np.uint8) if element_type is ElementType.boolean else element_type.dtype.newbyteorder("<")
+        dtype = (
+            np.dtype(np.uint8)
+            if element_type is ElementType.boolean
+            else element_type.dtype.newbyteorder("<")
+        )
         values = np.frombuffer(data, dtype, count)
         if element_type is ElementType.boolean:
             # Any non-zero byte is true; a bool array over another byte would be neither.
@@ -59,8 +66,8 @@ def unpack(data: memoryview, element_type: ElementType, count: int) -> Array:
 def pack(values: Array, element_type: ElementType) -> memoryview:
     """Carrier values as the bytes of `model.bin`, in C order; the inverse of `unpack`.
 
-    Types of whole bytes are not copied where the array has that layout already. Strings raise ValidationError when the format
-    cannot hold them.
+    Types of whole bytes are not copied where the array has that layout already. Strings raise
+    ValidationError when the format cannot hold them.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     if element_type is ElementType.string:
@@ -155,20 +162,33 @@ def _unpack_strings(data: memoryview, count: int) -> Array:
         return np.empty(0, object)
     header = 4 * (count + 2)
     if len(data) < header:
-        raise ReadError(f"string constant: expected a table of {header} bytes for {count} strings, got {len(data)} bytes")
+        raise ReadError(
+            f"string constant: expected a table of {header} bytes for {count} strings, got "
+            f"{len(data)} bytes"
+        )
     table = np.frombuffer(data, "<u4", count + 2)
     if int(table[0]) != count:
-        raise ReadError(f"string constant: the shape has {count} elements, the data says {int(table[0])}")
+        raise ReadError(
+            f"string constant: the shape has {count} elements, the data says {int(table[0])}"
+        )
     offsets = table[1:].astype(np.int64)
-    if int(offsets[0]) != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > len(data) - header:
-        raise ReadError("string constant: the offsets must start at 0, not decrease and end within the data")
+    if (
+        int(offsets[0]) != 0
+        or bool((np.diff(offsets) < 0).any())
+        or int(offsets[-1]) > len(data) - header
+    ):
+        raise ReadError(
+            "string constant: the offsets must start at 0, not decrease and end within the data"
+        )
     characters = bytes(data[header : header + int(offsets[-1])])
     values = np.empty(count, object)
     for i in range(count):
         try:
             values[i] = characters[int(offsets[i]) : int(offsets[i + 1])].decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ReadError(f"string constant: element {i} is not UTF-8 ({error.reason} at byte {error.start})") from None
+            raise ReadError(
+                f"string constant: element {i} is not UTF-8 ({error.reason} at byte {error.start})"
+            ) from None
     return values
 
 
@@ -176,10 +196,15 @@ def _pack_strings(values: list[str]) -> bytes:
     try:
         encoded = [v.encode("utf-8") for v in values]
     except UnicodeEncodeError as error:
-        raise ValidationError(f"string constant: {error.object!r} has half of a surrogate pair and cannot be written as UTF-8") from None
+        raise ValidationError(
+            f"string constant: {error.object!r} has half of a surrogate pair and cannot be "
+            "written as UTF-8"
+        ) from None
     ends = np.cumsum([len(e) for e in encoded], dtype=np.int64)
     if encoded and ends[-1] >= 2**32:
-        raise ValidationError(f"string constant: the format holds at most 2**32 - 1 bytes of text, got {ends[-1]}")
+        raise ValidationError(
+            f"string constant: the format holds at most 2**32 - 1 bytes of text, got {ends[-1]}"
+        )
     table = np.zeros(len(encoded) + 2, "<u4")
     table[0] = len(encoded)
     table[2:] = ends
@@ -187,7 +212,9 @@ def _pack_strings(values: list[str]) -> bytes:
 
 
 def decode(codes: Array, element_type: ElementType) -> Array:
-    """The values of a carrier array: float32 for bf16, f8, f4 and nf4; all other types as they are."""
+    """The values of a carrier array: float32 for bf16, f8, f4 and nf4; all other types as they
+    are.
+    """
     # np.asarray: of an array without dimensions NumPy's operators make a scalar.
     if element_type is ElementType.bf16:
         return np.asarray((codes.astype(np.uint32) << np.uint32(16)).view(np.float32))
@@ -199,8 +226,8 @@ def decode(codes: Array, element_type: ElementType) -> Array:
 def encode(values: Array, element_type: ElementType) -> Array:
     """Values rounded to an element type (to nearest, ties to even) as a carrier array.
 
-    Floats beyond the range become infinity where the type has one, NaN in f8e4m3, and the largest value in the 4-bit types
-    and f8e8m0. Integers wrap modulo 2**bits.
+    Floats beyond the range become infinity where the type has one, NaN in f8e4m3, and the largest
+    value in the 4-bit types and f8e8m0. Integers wrap modulo 2**bits.
     """
     if element_type is ElementType.bf16:
         return _encode_bf16(values)
@@ -213,20 +240,32 @@ def encode(values: Array, element_type: ElementType) -> Array:
 
 def _encode_bf16(values: Array) -> Array:
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
-        single: Array = values.astype(np.float32, copy=False) if values.dtype in (np.float32, np.float16) else _rounded_to_odd(values)
+        single: Array = (
+            values.astype(np.float32, copy=False)
+            if values.dtype in (np.float32, np.float16)
+            else _rounded_to_odd(values)
+        )
         bits = np.ascontiguousarray(single).view(np.uint32).reshape(values.shape)
-        rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+        rounded = (
+            bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+        ) >> np.uint32(16)
     # Rounding a NaN's payload up could turn it into infinity: keep it quiet instead.
     codes: Array = np.where(np.isnan(single), (bits >> np.uint32(16)) | np.uint32(0x40), rounded)
     return codes.astype(np.uint16)
 
 
 def _rounded_to_odd(values: Array) -> Array:
-    """float32 that may be rounded once more as if it were the first time: what is not exact is cut and its last bit set."""
+    """float32 that may be rounded once more as if it were the first time: what is not exact is cut
+    and its last bit set.
+    """
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
         # Beyond 53 bits not even float64 is exact: the same by hand, on the last 11 bits.
         cut = (values >> values.dtype.type(11)) | ((values & values.dtype.type(0x7FF)) != 0)
-        large = (values >= 2**53) | (values <= -(2**53)) if values.dtype.kind == "i" else values >= 2**53
+        large = (
+            (values >= 2**53) | (values <= -(2**53))
+            if values.dtype.kind == "i"
+            else values >= 2**53
+        )
         exact: Array = np.where(large, cut.astype(np.float64) * 2.0**11, values.astype(np.float64))
     else:
         exact = values.astype(np.float64)
@@ -254,15 +293,22 @@ def code_book(element_type: ElementType) -> Array:
     elif element_type is ElementType.f8e8m0:
         values = [math.ldexp(1.0, code - 127) for code in range(255)] + [math.nan]
     else:
-        exponent_bits, mantissa_bits = {"f8e4m3": (4, 3), "f8e5m2": (5, 2), "f4e2m1": (2, 1)}[element_type.name]
-        values = [_small_float(code, exponent_bits, mantissa_bits) for code in range(1 << element_type.bits)]
+        exponent_bits, mantissa_bits = {"f8e4m3": (4, 3), "f8e5m2": (5, 2), "f4e2m1": (2, 1)}[
+            element_type.name
+        ]
+        values = [
+            _small_float(code, exponent_bits, mantissa_bits)
+            for code in range(1 << element_type.bits)
+        ]
     book = np.array(values, np.float32)
     book.flags.writeable = False
     return book
 
 
 def _small_float(code: int, exponent_bits: int, mantissa_bits: int) -> float:
-    """IEEE-like, except that f8e4m3 has no infinity (only all ones is NaN) and f4e2m1 has neither (OCP MX, OFP8)."""
+    """IEEE-like, except that f8e4m3 has no infinity (only all ones is NaN) and f4e2m1 has neither
+    (OCP MX, OFP8).
+    """
     mantissa = code & ((1 << mantissa_bits) - 1)
     exponent = (code >> mantissa_bits) & ((1 << exponent_bits) - 1)
     sign = -1.0 if code >> (mantissa_bits + exponent_bits) else 1.0
@@ -279,10 +325,16 @@ def _small_float(code: int, exponent_bits: int, mantissa_bits: int) -> float:
 
 @functools.cache
 def _rounding_table(element_type: ElementType) -> tuple[Array, Array, Array]:
-    """Non-negative finite values in order, the midpoints between neighbours, and the code of each value."""
+    """Non-negative finite values in order, the midpoints between neighbours, and the code of each
+    value.
+    """
     book = code_book(element_type).astype(np.float64)
     codes = np.arange(len(book))
-    keep = np.isfinite(book) if element_type is ElementType.nf4 else np.isfinite(book) & ~np.signbit(book)
+    keep = (
+        np.isfinite(book)
+        if element_type is ElementType.nf4
+        else np.isfinite(book) & ~np.signbit(book)
+    )
     order = np.argsort(book[keep], kind="stable")
     values, kept = book[keep][order], codes[keep][order].astype(np.uint8)
     return values, (values[:-1] + values[1:]) / 2, kept
@@ -293,17 +345,21 @@ def _encode_codes(values: Array, element_type: ElementType) -> Array:
     table, middle, codes = _rounding_table(element_type)
     signed = element_type in (ElementType.f8e4m3, ElementType.f8e5m2, ElementType.f4e2m1)
     magnitude = np.abs(exact) if signed else exact
-    # A value on a midpoint goes to the even code; side="left" sends it to the lower neighbour first.
+    # A value on a midpoint goes to the even code; side="left" sends it to the lower neighbour
+    # first.
     lower = np.searchsorted(middle, magnitude, side="left")
     tie = (lower < len(middle)) & (magnitude == middle[np.minimum(lower, len(middle) - 1)])
     position = lower + (tie & (codes[lower] % 2 == 1))
     result = codes[position].astype(np.int64)
     if element_type in (ElementType.f8e4m3, ElementType.f8e5m2):
-        # Past the last value by half a step or more: infinity, or NaN where the type has no infinity.
+        # Past the last value by half a step or more: infinity, or NaN where the type has no
+        # infinity.
         step = table[-1] - table[-2]
         beyond = magnitude >= table[-1] + step / 2
         result = np.where(beyond, 0x7F if element_type is ElementType.f8e4m3 else 0x7C, result)
-    nan_code = {ElementType.f8e4m3: 0x7F, ElementType.f8e5m2: 0x7E, ElementType.f8e8m0: 0xFF}.get(element_type, 0)
+    nan_code = {ElementType.f8e4m3: 0x7F, ElementType.f8e5m2: 0x7E, ElementType.f8e8m0: 0xFF}.get(
+        element_type, 0
+    )
     result = np.where(np.isnan(exact), nan_code, result)
     if signed:
         sign_bit = 1 << (element_type.bits - 1)

@@ -1,7 +1,8 @@
 """Element types, dimensions and shapes: the single description of a tensor that all layers share.
 
-Names are OpenVINO's: `ElementType.f32`, `PartialShape`. A dimension may be an interval, a rank may be unknown. Where sizes are
-inferred as symbols (`uncork.symbolic`), an open dimension and an element of a small tensor may be a `Size`.
+Names are OpenVINO's: `ElementType.f32`, `PartialShape`. A dimension may be an interval, a rank may
+be unknown. Where sizes are inferred as symbols (`uncork.symbolic`), an open dimension and an
+element of a small tensor may be a `Size`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from uncork.dimension import DimensionLike as DimensionLike
 from uncork.symbolic import Size, plain
 
 Array = npt.NDArray[Any]
-#: The most dimensions of a tensor: NumPy's arrays have at most 32 before version 2, and some of its functions still do.
+#: The most dimensions of a tensor: NumPy's arrays have at most 32 before version 2, and some of its
+#: functions still do.
 MAX_RANK = 32
 
 
 class ElementType(enum.Enum):
     """An element type of the IR.
 
-    `bits` is the size of one value in `model.bin`; `dtype` is the NumPy type of the arrays that carry it in memory. Types
-    that NumPy lacks are carried by their bits: bf16 as uint16, f8 and 4-bit floats as uint8 codes; integers below a byte as
-    one (u)int8 a value; strings as Python str in object arrays.
+    `bits` is the size of one value in `model.bin`; `dtype` is the NumPy type of the arrays that
+    carry it in memory. Types that NumPy lacks are carried by their bits: bf16 as uint16, f8 and
+    4-bit floats as uint8 codes; integers below a byte as one (u)int8 a value; strings as Python str
+    in object arrays.
     """
 
     f64 = ("float", 64, "f8")
@@ -60,7 +63,8 @@ class ElementType(enum.Enum):
     boolean = ("boolean", 8, "?")
     string = ("string", 0, "O")
 
-    # The last field of some values only keeps types of equal layout apart: an enum would make them aliases.
+    # The last field of some values only keeps types of equal layout apart: an enum would make them
+    # aliases.
     def __init__(self, kind: str, bits: int, carrier: str, _distinct: int = 0) -> None:
         self._kind = kind
         self._bits = bits
@@ -102,7 +106,9 @@ class ElementType(enum.Enum):
 
     @property
     def ir_name(self) -> str:
-        """The spelling used on ports of the XML (`FP32`); everywhere else the file uses the plain name."""
+        """The spelling used on ports of the XML (`FP32`); everywhere else the file uses the plain
+        name.
+        """
         return _PORT_NAMES.get(self, self.name.upper())
 
     def __str__(self) -> str:
@@ -112,7 +118,9 @@ class ElementType(enum.Enum):
         return f"ElementType.{self.name}"
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same type; the name of a type is equal to it too: `port.element_type == "f32"`."""
+        """Whether it is the same type; the name of a type is equal to it too: `port.element_type ==
+        "f32"`.
+        """
         return self is other or (isinstance(other, str) and other == self.name)
 
     def __hash__(self) -> int:
@@ -120,12 +128,16 @@ class ElementType(enum.Enum):
 
     @staticmethod
     def parse(text: str) -> ElementType:
-        """An element type by either spelling of the file format, `f32` or `FP32`, in any case. Raises KeyError."""
+        """An element type by either spelling of the file format, `f32` or `FP32`, in any case.
+        Raises KeyError.
+        """
         return _BY_NAME[text.strip().lower()]
 
     @staticmethod
     def of_dtype(dtype: npt.DTypeLike) -> ElementType | None:
-        """The element type whose values NumPy's `dtype` holds, or None (bf16 and smaller floats have no NumPy type)."""
+        """The element type whose values NumPy's `dtype` holds, or None (bf16 and smaller floats
+        have no NumPy type).
+        """
         dtype = np.dtype(dtype)
         if dtype.kind in "UTO":
             return ElementType.string
@@ -135,7 +147,12 @@ class ElementType(enum.Enum):
 _NATIVE = frozenset(
     t
     for t in ElementType
-    if t.kind == "boolean" or (t.kind != "string" and t.bits >= 8 and t.dtype.kind == {"float": "f", "signed": "i", "unsigned": "u"}[t.kind])
+    if t.kind == "boolean"
+    or (
+        t.kind != "string"
+        and t.bits >= 8
+        and t.dtype.kind == {"float": "f", "signed": "i", "unsigned": "u"}[t.kind]
+    )
 )
 _PORT_NAMES = {
     ElementType.f64: "FP64",
@@ -144,7 +161,11 @@ _PORT_NAMES = {
     ElementType.boolean: "BOOL",
     ElementType.u1: "BIN",
 }
-_BY_NAME = {t.name: t for t in ElementType} | {t.ir_name.lower(): t for t in ElementType} | {"bool": ElementType.boolean}
+_BY_NAME = (
+    {t.name: t for t in ElementType}
+    | {t.ir_name.lower(): t for t in ElementType}
+    | {"bool": ElementType.boolean}
+)
 _BY_DTYPE = {t.dtype: t for t in ElementType if t in _NATIVE}
 
 
@@ -152,7 +173,9 @@ _DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*", re.ASCII)
 
 
 def _dimension(value: DimensionLike | tuple[int, int | None]) -> Dimension:
-    """From what `Dimension.of` takes, or a pair of bounds of which the upper may be None or -1, for none."""
+    """From what `Dimension.of` takes, or a pair of bounds of which the upper may be None or -1, for
+    none.
+    """
     if not isinstance(value, tuple):
         return Dimension.of(value)
     if len(value) != 2:
@@ -162,13 +185,21 @@ def _dimension(value: DimensionLike | tuple[int, int | None]) -> Dimension:
 
 
 class PartialShape(Sequence[Dimension]):
-    """A shape whose dimensions, or even rank, may be unknown. A slice of it is again a PartialShape."""
+    """A shape whose dimensions, or even rank, may be unknown. A slice of it is again a
+    PartialShape.
+    """
 
     __slots__ = ("_dims",)
 
-    def __init__(self, dims: Iterable[DimensionLike | tuple[int, int | None]] | None = None) -> None:
-        """`PartialShape()` has unknown rank; `PartialShape([])` is a scalar. `(2, 8)` is a dimension from 2 to 8."""
-        self._dims: tuple[Dimension, ...] | None = None if dims is None else tuple(map(_dimension, dims))
+    def __init__(
+        self, dims: Iterable[DimensionLike | tuple[int, int | None]] | None = None
+    ) -> None:
+        """`PartialShape()` has unknown rank; `PartialShape([])` is a scalar. `(2, 8)` is a
+        dimension from 2 to 8.
+        """
+        self._dims: tuple[Dimension, ...] | None = (
+            None if dims is None else tuple(map(_dimension, dims))
+        )
 
     @property
     def rank(self) -> int | None:
@@ -219,7 +250,11 @@ class PartialShape(Sequence[Dimension]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PartialShape):
             return self._dims == other._dims
-        return isinstance(other, (tuple, list)) and self._dims is not None and self._dims == PartialShape(other)._dims
+        return (
+            isinstance(other, (tuple, list))
+            and self._dims is not None
+            and self._dims == PartialShape(other)._dims
+        )
 
     def __hash__(self) -> int:
         return hash(self._dims)
@@ -228,15 +263,21 @@ class PartialShape(Sequence[Dimension]):
         """Some static shape fits both, by the bounds."""
         if self._dims is None or other._dims is None:
             return True
-        return len(self._dims) == len(other._dims) and all(a.compatible(b) for a, b in zip(self._dims, other._dims))
+        return len(self._dims) == len(other._dims) and all(
+            a.compatible(b) for a, b in zip(self._dims, other._dims)
+        )
 
     def agrees(self, other: PartialShape) -> bool:
-        """Some static shape fits both; where sizes are symbols, that they are equal is demanded of every call."""
+        """Some static shape fits both; where sizes are symbols, that they are equal is demanded of
+        every call.
+        """
         return self.merge(other) is not None
 
     def contains(self, shape: Sequence[int]) -> bool:
         """The static `shape` is one of those described."""
-        return self._dims is None or (len(shape) == len(self._dims) and all(d.contains(s) for d, s in zip(self._dims, shape)))
+        return self._dims is None or (
+            len(shape) == len(self._dims) and all(d.contains(s) for d, s in zip(self._dims, shape))
+        )
 
     def merge(self, other: PartialShape) -> PartialShape | None:
         """The shapes that fit both; None when there is none."""
@@ -257,7 +298,9 @@ class PartialShape(Sequence[Dimension]):
 
     @staticmethod
     def parse(text: str) -> PartialShape:
-        """From the file's spelling: `1,?,2`, `1..8`, `..8`, `-1`, `...` (unknown rank), empty for a scalar. Raises ValueError."""
+        """From the file's spelling: `1,?,2`, `1..8`, `..8`, `-1`, `...` (unknown rank), empty for a
+        scalar. Raises ValueError.
+        """
         text = text.strip()
         if text == "...":
             return PartialShape()
@@ -269,7 +312,9 @@ class PartialShape(Sequence[Dimension]):
             if match is None or part.strip() == "..":
                 raise ValueError(f"expected dimensions such as '1,?,2' or '1..8', got {text!r}")
             unknown, size, low, high = match.groups()
-            if max(len(number or "") for number in (size, low, high)) > 19 or any(int(n or 0) >= 2**63 for n in (size, low, high)):
+            if max(len(number or "") for number in (size, low, high)) > 19 or any(
+                int(n or 0) >= 2**63 for n in (size, low, high)
+            ):
                 raise ValueError(f"expected dimensions below 2**63, got {part!r}")
             if unknown:
                 dims.append(DYNAMIC)
@@ -290,11 +335,13 @@ Element = Union[int, Size, None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
-    """What is known of a tensor: element type, shape and, for small integer tensors that shapes are computed from, values.
+    """What is known of a tensor: element type, shape and, for small integer tensors that shapes are
+    computed from, values.
 
-    `value` is the whole value (in the carrier dtype) or None. `elements` are, in C order, those elements of a tensor of static
-    shape that are known where not all are numbers, as for the result of ShapeOf on a shape with open dimensions. An element of
-    a boolean tensor is 0 or 1; one of a float tensor may be a Size that is no whole number. A spec has one of the two or neither.
+    `value` is the whole value (in the carrier dtype) or None. `elements` are, in C order, those
+    elements of a tensor of static shape that are known where not all are numbers, as for the result
+    of ShapeOf on a shape with open dimensions. An element of a boolean tensor is 0 or 1; one of a
+    float tensor may be a Size that is no whole number. A spec has one of the two or neither.
     """
 
     element_type: ElementType
@@ -312,7 +359,9 @@ class TensorSpec:
         if self.elements is None:
             return None
         known = np.array([isinstance(e, int) for e in self.elements], bool)
-        values = np.array([e if isinstance(e, int) else 0 for e in self.elements], self.element_type.dtype)
+        values = np.array(
+            [e if isinstance(e, int) else 0 for e in self.elements], self.element_type.dtype
+        )
         return values.reshape(self.shape.static), known.reshape(self.shape.static)
 
     @property
@@ -321,9 +370,11 @@ class TensorSpec:
         return self.elements is not None and all(element is not None for element in self.elements)
 
     def dimensions(self) -> list[Dimension] | None:
-        """A 1-D or scalar integer tensor read as a list of sizes, unknown ones dynamic; None when its length is unknown.
+        """A 1-D or scalar integer tensor read as a list of sizes, unknown ones dynamic; None when
+        its length is unknown.
 
-        Negative values have no meaning as a size: callers that give -1 a meaning look at `integers` instead.
+        Negative values have no meaning as a size: callers that give -1 a meaning look at `integers`
+        instead.
         """
         numbers = self.integers()
         if numbers is None:
@@ -331,7 +382,9 @@ class TensorSpec:
         return [DYNAMIC if n is None or n < 0 else Dimension(n, n) for n in numbers]
 
     def integers(self) -> list[int | None] | None:
-        """The elements of an integer tensor in order, None for each that is no known number; None when their count is unknown."""
+        """The elements of an integer tensor in order, None for each that is no known number; None
+        when their count is unknown.
+        """
         numbers = self.sizes()
         return None if numbers is None else [n if isinstance(n, int) else None for n in numbers]
 
@@ -340,7 +393,12 @@ class TensorSpec:
         if self.value is not None:
             return [int(v) for v in np.asarray(self.value).ravel()]
         if self.elements is not None:
-            return [e if not isinstance(e, Size) or (facts := e.facts) is None else plain(facts.canonical(e)) for e in self.elements]
+            return [
+                e
+                if not isinstance(e, Size) or (facts := e.facts) is None
+                else plain(facts.canonical(e))
+                for e in self.elements
+            ]
         count = self.shape.size
         return [None] * int(count) if count.is_static and int(count) <= 64 else None
 
@@ -349,13 +407,17 @@ class TensorSpec:
 
 
 def is_masked(value: object) -> bool:
-    """The value is a masked array. NumPy's module of them takes long to import: where nobody has, there are none."""
+    """The value is a masked array. NumPy's module of them takes long to import: where nobody has,
+    there are none.
+    """
     kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     return kind is not None and isinstance(value, kind)
 
 
 def dtype_name(array: Array) -> str:
-    """How a message names an array's type: the element type's name where there is one, else NumPy's."""
+    """How a message names an array's type: the element type's name where there is one, else
+    NumPy's.
+    """
     element_type = ElementType.of_dtype(array.dtype)
     return element_type.name if element_type else str(array.dtype)
 

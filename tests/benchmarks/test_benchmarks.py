@@ -1,4 +1,6 @@
-"""The benchmarks themselves: what is measured is right, what is reported follows from it, and nothing wrong is ever timed."""
+"""The benchmarks themselves: what is measured is right, what is reported follows from it, and
+nothing wrong is ever timed.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import arrays, cases_embedding, cases_gather, cases_recurrent, growth, limit_kernels, memory, models, plots, processes, startup
+from benchmarks import (
+    arrays,
+    cases_embedding,
+    cases_gather,
+    cases_recurrent,
+    growth,
+    limit_kernels,
+    memory,
+    models,
+    plots,
+    processes,
+    startup,
+)
 from benchmarks.__main__ import THREAD_VARIABLES, main
 from benchmarks.cases import Case, Outcome, Prepared, Time, run
 from benchmarks.goals import verdict
 from benchmarks.options import Options, Peers
 from benchmarks.report import Report, markdown_table, outcomes_page
-from benchmarks.timing import Contender, Expected, disagreement, error_of, geometric_mean, measure, summary
+from benchmarks.timing import (
+    Contender,
+    Expected,
+    disagreement,
+    error_of,
+    geometric_mean,
+    measure,
+    summary,
+)
 
 import uncork
 from uncork import load
@@ -33,13 +55,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def options(tmp_path: Path) -> Options:
-    return Options(Peers(("numpy",), 1), tmp_path / "results", tmp_path / "models", quick=True, seconds=0.01)
+    return Options(
+        Peers(("numpy",), 1), tmp_path / "results", tmp_path / "models", quick=True, seconds=0.01
+    )
 
 
 # ---- timing
 
 
-def contender(name: str, call: Callable[[int], Any], system: str = "peer", kind: str = "direct") -> Contender:
+def contender(
+    name: str, call: Callable[[int], Any], system: str = "peer", kind: str = "direct"
+) -> Contender:
     return Contender(name, system, kind, call, lambda r: [np.asarray(r)])
 
 
@@ -67,12 +93,19 @@ def test_contenders_take_turns_on_ever_new_sets() -> None:
     for name in "abc":
         own = [i for n, i in timed if n == name][:12]
         first = {"a": 0, "b": 1, "c": 3}[name]  # far from each other
-        assert own[1::2] == [(first + n) % 5 for n in range(6)]  # each after a call that is not counted, on another set
+        assert own[1::2] == [
+            (first + n) % 5 for n in range(6)
+        ]  # each after a call that is not counted, on another set
         assert all(warming != counted for warming, counted in zip(own[::2], own[1::2]))
 
 
 def test_a_slow_contender_gets_few_samples_and_a_fast_one_many() -> None:
-    samples = measure([contender("fast", lambda i: None), contender("slow", lambda i: time.sleep(0.01))], 4, 0.02, least=3)
+    samples = measure(
+        [contender("fast", lambda i: None), contender("slow", lambda i: time.sleep(0.01))],
+        4,
+        0.02,
+        least=3,
+    )
     assert samples["slow"].samples == 3
     assert samples["fast"].samples > 30
     assert samples["slow"].minimum >= 0.01
@@ -91,7 +124,9 @@ def test_errors_are_in_units_of_the_scale() -> None:
 
 def outcome_of(*contenders: Contender, options: Options, sets: int = 3) -> Outcome:
     """A case whose right result for set i is i."""
-    prepared = Prepared(sets, lambda i: [Expected(np.array(float(i)))], 0.0, contenders=list(contenders))
+    prepared = Prepared(
+        sets, lambda i: [Expected(np.array(float(i)))], 0.0, contenders=list(contenders)
+    )
     return run(Case("group", "case", lambda _: prepared), options)
 
 
@@ -122,7 +157,9 @@ def test_a_contender_that_goes_wrong_while_timed_is_left_out(options: Options) -
         calls[i] += 1
         return float(i) if calls[i] < 3 else -1.0
 
-    outcome = outcome_of(contender("tires", tires, "uncork", "call"), contender("right", float), options=options)
+    outcome = outcome_of(
+        contender("tires", tires, "uncork", "call"), contender("right", float), options=options
+    )
     assert [t.contender for t in outcome.times] == ["right"]
     assert outcome.wrong is False  # its name says whose it is
     assert replace(outcome, left_out={"uncork call": "wrong: error 1"}).wrong
@@ -165,17 +202,23 @@ OUTCOME = Outcome(
 def test_ratios_compare_like_with_like() -> None:
     assert OUTCOME.cheapest("openvino") == 9.0
     assert OUTCOME.cheapest("torch") == 2.5
-    assert OUTCOME.cheapest("numpy") == 3.5  # it has an ordinary call only, held against our direct one
+    assert (
+        OUTCOME.cheapest("numpy") == 3.5
+    )  # it has an ordinary call only, held against our direct one
     assert OUTCOME.cheapest() == 2.5
     assert OUTCOME.cheapest(statistic="median") == 2.5
     assert OUTCOME.ordinary("openvino") == 11.0
     assert OUTCOME.ordinary() == 7.0 / 4.0
     assert OUTCOME.to_limit() == 0.9
-    assert OUTCOME.cheapest("openvino", precision="bf16", against="bf16") is None  # ours has no such precision
+    assert (
+        OUTCOME.cheapest("openvino", precision="bf16", against="bf16") is None
+    )  # ours has no such precision
 
 
 def test_without_a_preset_call_of_ours_the_next_one_stands_in() -> None:
-    without = replace(OUTCOME, times=tuple(t for t in OUTCOME.times if t.contender != "uncork preset"))
+    without = replace(
+        OUTCOME, times=tuple(t for t in OUTCOME.times if t.contender != "uncork preset")
+    )
     assert without.cheapest("openvino") == 4.5
     assert replace(OUTCOME, times=OUTCOME.times[4:]).cheapest() is None
 
@@ -209,7 +252,9 @@ def test_verdicts() -> None:
     assert verdict(None, 3) == "-"
 
 
-def test_without_matplotlib_there_is_a_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_matplotlib_there_is_a_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     plots.ratios([OUTCOME], "title", tmp_path / "plot.png")
     plots.growth({"rows": {"uncork": [(1, 1)]}}, tmp_path / "plot.png")
@@ -233,7 +278,9 @@ def test_zipf_ids_are_skewed_and_spread() -> None:
     assert ids.min() >= 0 and ids.max() < 1000
     counts = np.sort(np.bincount(ids, minlength=1000))[::-1]
     weights = np.arange(1, 1001) ** -1.05
-    assert counts[0] / ids.size == pytest.approx(np.log(2) / np.log(1000), rel=0.2)  # the integral's first share, about
+    assert counts[0] / ids.size == pytest.approx(
+        np.log(2) / np.log(1000), rel=0.2
+    )  # the integral's first share, about
     assert counts[9] / counts[99] == pytest.approx(weights[9] / weights[99], rel=0.25)
 
 
@@ -253,13 +300,18 @@ def test_the_grids_are_complete() -> None:
     assert len(plain) == 2 * 4 * 3 * 3
     assert len(cases_gather.CASES) == 18
     assert sum(case.cell == "gru" for case in cases_recurrent.all_cases()) == 25
-    names = [c.full_name for c in (*cases_embedding.cases(), *cases_gather.cases(), *cases_recurrent.cases())]
+    names = [
+        c.full_name
+        for c in (*cases_embedding.cases(), *cases_gather.cases(), *cases_recurrent.cases())
+    ]
     assert len(names) == len(set(names))
 
 
 def check(prepared: Prepared) -> set[str]:
     """All contenders give what the case expects; their names."""
-    assert not {name: reason for name, reason in prepared.left_out.items() if "precision" not in reason}
+    assert not {
+        name: reason for name, reason in prepared.left_out.items() if "precision" not in reason
+    }
     for one in prepared.contenders:
         allowed = prepared.tolerance if one.tolerance is None else one.tolerance
         assert disagreement(one, range(prepared.sets), prepared.expect) <= allowed, one.name
@@ -281,7 +333,9 @@ BAGS = cases_embedding.Bags(50, 16, 3, 4)
     ],
     ids=lambda b: f"{b.group} {b.name}",
 )
-def test_embedding_cases_agree(bags: cases_embedding.Bags, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedding_cases_agree(
+    bags: cases_embedding.Bags, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cases_embedding, "_TOUCHED", 1)
     names = check(cases_embedding.prepare(bags, options))
     assert {"uncork call", "uncork preset"} <= names
@@ -293,7 +347,9 @@ def test_embedding_cases_agree(bags: cases_embedding.Bags, options: Options, mon
 
 def test_expected_sums_are_sums() -> None:
     table = np.array([[1, 2], [10, 20], [100, 200]], np.float32)
-    given = cases_embedding._Set(np.array([0, 1, 2]), np.array([0, 2]), np.array([0, 0, 1]), np.array([1, -1, 2], np.float32))
+    given = cases_embedding._Set(
+        np.array([0, 1, 2]), np.array([0, 2]), np.array([0, 0, 1]), np.array([1, -1, 2], np.float32)
+    )
     value, scale = cases_embedding.expected(table, given, weighted=True)
     assert value.tolist() == [[-9, -18], [200, 400]]
     assert np.asarray(scale).tolist() == [[11, 22], [200, 400]]
@@ -308,7 +364,9 @@ def test_expected_sums_are_sums() -> None:
     ],
     ids=lambda g: g.name,
 )
-def test_gather_cases_agree(gather: cases_gather.Gather, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gather_cases_agree(
+    gather: cases_gather.Gather, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cases_gather, "_OUTPUTS", 1)
     names = check(cases_gather.prepare(gather, options))
     assert ("numpy take" in names) == (not gather.batch_dims)
@@ -324,8 +382,12 @@ def test_gather_cases_agree(gather: cases_gather.Gather, options: Options, monke
     ],
     ids=lambda c: f"{c.cell} {c.name}",
 )
-def test_recurrent_cases_agree(case: cases_recurrent.Sequence_, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cases_recurrent, "_limit", lambda case, operations: 1.0)  # measured once a process, which takes seconds
+def test_recurrent_cases_agree(
+    case: cases_recurrent.Sequence_, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        cases_recurrent, "_limit", lambda case, operations: 1.0
+    )  # measured once a process, which takes seconds
     assert "uncork call" in check(cases_recurrent.prepare(case, options))
 
 
@@ -342,9 +404,21 @@ def test_native_loops_read_and_multiply() -> None:
 
 def test_rows_are_cut_from_bags_and_segments() -> None:
     layout = models.Layout(bags=((0, 1),), segments=((2, 3),))
-    inputs: list[Array] = [np.array([5, 6, 7, 8]), np.array([0, 2, 2]), np.array([1, 2, 3]), np.array([0, 2, 2]), np.array([[10], [11], [12]])]
+    inputs: list[Array] = [
+        np.array([5, 6, 7, 8]),
+        np.array([0, 2, 2]),
+        np.array([1, 2, 3]),
+        np.array([0, 2, 2]),
+        np.array([[10], [11], [12]]),
+    ]
     cut = models.cut(inputs, layout, np.array([2, 0, 1]))
-    assert [a.tolist() for a in cut] == [[7, 8, 5, 6], [0, 2, 4], [2, 3, 1], [0, 0, 1], [[12], [10], [11]]]
+    assert [a.tolist() for a in cut] == [
+        [7, 8, 5, 6],
+        [0, 2, 4],
+        [2, 3, 1],
+        [0, 0, 1],
+        [[12], [10], [11]],
+    ]
     assert models.filled(models.Recorded(inputs, []), layout).tolist() == [0, 2]
 
 
@@ -358,7 +432,11 @@ def test_recorded_models_are_measured(options: Options) -> None:
     x = builder.parameter("x", "f32", [None])
     builder.result(builder.add("Add", 1, x, x)[0], "y")
     write_model(builder.model(), folder / "model.xml")
-    calls: Sequence[Array] = [np.arange(3, dtype=np.float32), np.ones(3, np.float32), np.ones(5, np.float32)]
+    calls: Sequence[Array] = [
+        np.arange(3, dtype=np.float32),
+        np.ones(3, np.float32),
+        np.ones(5, np.float32),
+    ]
     inputs: dict[str, Any] = {f"run{n}/0": a for n, a in enumerate(calls)}
     outputs: dict[str, Any] = {name: 2 * a for name, a in inputs.items()}
     np.savez(folder / "inputs.npz", **inputs)
@@ -375,7 +453,10 @@ def test_recorded_models_are_measured(options: Options) -> None:
 
 def test_a_process_that_fails_is_said_to(tmp_path: Path) -> None:
     environment = processes.environment(tmp_path, 1)
-    assert processes.timed([sys.executable, "-c", processes.READY], environment, tmp_path).peak_bytes > 1 << 20
+    assert (
+        processes.timed([sys.executable, "-c", processes.READY], environment, tmp_path).peak_bytes
+        > 1 << 20
+    )
     with pytest.raises(RuntimeError, match="ValueError: no"):
         processes.timed([sys.executable, "-c", "raise ValueError('no')"], environment, tmp_path)
 
@@ -386,13 +467,23 @@ def test_startup_program_gives_the_model_s_result(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", **given)
     arguments = ["model.xml", str(tmp_path / "in.npz"), str(tmp_path / "out.npz")]
     command = processes.command("nothing", startup._PROGRAM, 1)
-    assert processes.timed([*command, *arguments], processes.environment(tmp_path, 1), tmp_path).seconds > 0
+    assert (
+        processes.timed(
+            [*command, *arguments], processes.environment(tmp_path, 1), tmp_path
+        ).seconds
+        > 0
+    )
     assert startup._wrong(tmp_path / "out.npz", recorded) == ""
-    assert startup._wrong(tmp_path / "out.npz", models.Recorded([], [np.arange(1, 4)])) == "wrong result, not measured"
+    assert (
+        startup._wrong(tmp_path / "out.npz", models.Recorded([], [np.arange(1, 4)]))
+        == "wrong result, not measured"
+    )
 
 
 def test_the_large_model_is_right_where_it_has_rows(tmp_path: Path) -> None:
-    path, indices, offsets, sums = memory.make_model(tmp_path, 100_000, np.random.default_rng(0), 40)
+    path, indices, offsets, sums = memory.make_model(
+        tmp_path, 100_000, np.random.default_rng(0), 40
+    )
     (result,) = load(path)(indices, offsets)
     np.testing.assert_allclose(result, sums, atol=1e-5)
     weights = path.with_suffix(".bin").stat()
@@ -402,7 +493,9 @@ def test_the_large_model_is_right_where_it_has_rows(tmp_path: Path) -> None:
 
 def test_slopes() -> None:
     assert growth.slope([(n, 5.0 * n**2) for n in (1, 10, 100, 1000)]) == pytest.approx(2)
-    assert growth.slope([(n, 100.0 + n) for n in (1, 10, 10_000, 100_000)]) == pytest.approx(1, abs=0.01)
+    assert growth.slope([(n, 100.0 + n) for n in (1, 10, 10_000, 100_000)]) == pytest.approx(
+        1, abs=0.01
+    )
     assert growth.slope([(1, 1)]) is None
 
 
@@ -435,7 +528,9 @@ def test_tables_to_score_have_something_in_every_list(tmp_path: Path) -> None:
         table = work.draw(40, np.random.default_rng(1))
         assert table["number"].to_pylist() == list(range(40))
         assert table.equals(work.draw(40, np.random.default_rng(1)))
-        lists = [column for name, column in zip(table.column_names, table.columns) if name != "number"]
+        lists = [
+            column for name, column in zip(table.column_names, table.columns) if name != "number"
+        ]
         assert all(len(row) > 0 for column in lists for row in column.to_pylist())
 
 
@@ -444,7 +539,14 @@ def test_scores_that_are_wrong_are_noticed(tmp_path: Path) -> None:
     from benchmarks.scoring import wrong
 
     def table(numbers: Sequence[int], last: float = 9.0) -> Any:
-        return pa.table({"number": numbers, "scores": pa.array([[n, last if n == 9 else n] for n in numbers], pa.list_(pa.float32(), 2))})
+        return pa.table(
+            {
+                "number": numbers,
+                "scores": pa.array(
+                    [[n, last if n == 9 else n] for n in numbers], pa.list_(pa.float32(), 2)
+                ),
+            }
+        )
 
     def written(*parts: Any) -> str:
         for number, part in enumerate(parts):
@@ -462,7 +564,9 @@ def test_scoring_is_timed_beyond_the_first_batch() -> None:
     pytest.importorskip("pyarrow")
     from benchmarks.scoring import Result, page
 
-    ours = Result("t", "uncork, 1 worker", "uncork", 1, 11_000, 1000, seconds=3.0, first_s=1.0, runs=2)
+    ours = Result(
+        "t", "uncork, 1 worker", "uncork", 1, 11_000, 1000, seconds=3.0, first_s=1.0, runs=2
+    )
     two = replace(ours, way="uncork, 2 workers", workers=2, seconds=2.0)
     theirs = replace(ours, way="openvino, fixed shapes", system="openvino", seconds=5.0)
     assert (ours.rate, two.rate, theirs.rate) == (5000, 10_000, 2500)
@@ -487,26 +591,51 @@ def test_scoring_is_measured_once_it_is_right(options: Options, tmp_path: Path) 
 
 
 def test_command_measures_and_writes(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks", "ops", "--quick", "--seconds", "0.02", "--peers", "numpy", "--out", str(tmp_path)]
-    made = subprocess.run([*command, "--only", r"gather: \[1000\]"], cwd=ROOT, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "ops",
+        "--quick",
+        "--seconds",
+        "0.02",
+        "--peers",
+        "numpy",
+        "--out",
+        str(tmp_path),
+    ]
+    made = subprocess.run(
+        [*command, "--only", r"gather: \[1000\]"], cwd=ROOT, capture_output=True, text=True
+    )
     assert made.returncode == 0, made.stdout + made.stderr
     assert "gather: [1000] axis 0 by [10]" in made.stdout
     times = json.loads((tmp_path / "ops-quick.json").read_text())["cases"][0]["times"]
     assert {"uncork", "numpy"} <= {t["system"] for t in times}
 
 
-def test_command_says_when_nothing_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_says_when_nothing_matches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in THREAD_VARIABLES:  # the command sets them; they are put back after the test
         monkeypatch.setenv(name, "1")
     for command in ("ops", "growth", "startup"):
-        assert main([command, "--peers", "numpy", "--only", "no such case", "--out", str(tmp_path)]) == 2
+        assert (
+            main([command, "--peers", "numpy", "--only", "no such case", "--out", str(tmp_path)])
+            == 2
+        )
     assert "no case has such a name" in capsys.readouterr().out
 
 
-def test_peers_that_are_missing_are_said_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_that_are_missing_are_said_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "openvino", None)
     peers = Peers(("openvino",), 1)
-    assert peers.get("openvino") is None and peers.get("openvino") is None and peers.get("torch") is None
+    assert (
+        peers.get("openvino") is None
+        and peers.get("openvino") is None
+        and peers.get("torch") is None
+    )
     assert capsys.readouterr().out.count("peer openvino is skipped") == 1
 
 
@@ -517,14 +646,34 @@ def test_peers_agree(peer: str, tmp_path: Path) -> None:
     pytest.importorskip(peer)
     if peer == "onnxruntime":
         pytest.importorskip("onnx")
-    only = "GRU, tiny|RNN: 1 x 1|LSTM: 16 x 50, 64 to 128 ragged|GRU: .* bidir|1e4 x 64, 1 x 10( w.*)?$|batch_dims|by .10.$"
-    command = [sys.executable, "-m", "benchmarks", "ops", "--quick", "--seconds", "0.02", "--peers", peer, "--out", str(tmp_path)]
+    only = (
+        "GRU, tiny|RNN: 1 x 1|LSTM: 16 x 50, 64 to 128 ragged|GRU: .* bidir|1e4 x 64, 1 x "
+        "10( w.*)?$|batch_dims|by .10.$"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "ops",
+        "--quick",
+        "--seconds",
+        "0.02",
+        "--peers",
+        peer,
+        "--out",
+        str(tmp_path),
+    ]
     made = subprocess.run([*command, "--only", only], cwd=ROOT, capture_output=True, text=True)
     assert made.returncode == 0, made.stdout + made.stderr
     cases = json.loads((tmp_path / "ops-quick.json").read_text())["cases"]
     assert len(cases) >= 9
     assert sum(any(t["system"] == peer for t in case["times"]) for case in cases) >= 5
-    reasons = {reason for case in cases for name, reason in case["left_out"].items() if name.startswith(peer)}
+    reasons = {
+        reason
+        for case in cases
+        for name, reason in case["left_out"].items()
+        if name.startswith(peer)
+    }
     assert not {reason for reason in reasons if "has no" not in reason}
 
 
@@ -535,7 +684,12 @@ def _network(folder: Path, wrong: float = 0.0) -> None:
     """A network of one sum, with a recorded call and OpenVINO's result."""
     folder.mkdir(parents=True)
     builder = uncork.Builder("sum")
-    (total,) = builder.add("Add", 1, builder.parameter("x", "f32", [2, 3]), builder.constant(np.ones((1, 3), np.float32)))
+    (total,) = builder.add(
+        "Add",
+        1,
+        builder.parameter("x", "f32", [2, 3]),
+        builder.constant(np.ones((1, 3), np.float32)),
+    )
     builder.result(total, "y")
     uncork.write_model(builder.model(), folder / "model.xml")
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -567,7 +721,11 @@ def test_boxes_of_a_detector_are_compared_in_order(options: Options) -> None:
 def test_single_layers_agree_with_the_references(options: Options) -> None:
     from benchmarks import kernels
 
-    chosen = [case for case in kernels.cases() if case.name in ("CumSum 64x512", "gates, 96, 56x56", "MaxPool 5x5 by 1, 128, 10x10")]
+    chosen = [
+        case
+        for case in kernels.cases()
+        if case.name in ("CumSum 64x512", "gates, 96, 56x56", "MaxPool 5x5 by 1, 128, 10x10")
+    ]
     outcomes = [run(case, options) for case in chosen]
     assert len(outcomes) == 3 and not any(outcome.wrong for outcome in outcomes)
 
@@ -576,9 +734,22 @@ def test_the_page_of_models_has_a_row_for_each_that_was_timed() -> None:
     from tools.models_page import page
 
     def case(name: str, *times: tuple[str, float]) -> dict[str, object]:
-        return {"name": name, "about": {"inputs": [["float32", [1, 3]]]}, "times": [{"system": s, "min_us": t} for s, t in times]}
+        return {
+            "name": name,
+            "about": {"inputs": [["float32", [1, 3]]]},
+            "times": [{"system": s, "min_us": t} for s, t in times],
+        }
 
     cases = [case("b", ("openvino", 3000.0), ("uncork", 1000.0)), case("a", ("uncork", 5.0))]
-    text = page({"cases": cases, "machine": {"versions": {"openvino": "1.2"}, "cpu": "a processor", "date": "2026-01-02 03:04 UTC"}})
+    text = page(
+        {
+            "cases": cases,
+            "machine": {
+                "versions": {"openvino": "1.2"},
+                "cpu": "a processor",
+                "date": "2026-01-02 03:04 UTC",
+            },
+        }
+    )
     assert "| b | float32 1x3 | 3.00 | 1.00 | 3.00 |" in text and "| a |" not in text
     assert "OpenVINO 1.2" in text and "2026-01-02" in text

@@ -1,4 +1,5 @@
-"""A page in headless Chromium, which PyQt6-WebEngine brings along: what a script finds in it, and a picture.
+"""A page in headless Chromium, which PyQt6-WebEngine brings along: what a script finds in it, and a
+picture.
 
 python -m tests.browser.chromium PAGE WIDTH HEIGHT SCRIPT [PICTURE.png]
 """
@@ -8,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-#: What is wider than the page and cannot be scrolled by itself; the clicks and texts are the tests'.
+#: What is wider than the page and cannot be scrolled by itself; the clicks and texts are the
+#: tests'.
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -55,4 +57,6 @@ def main(page: str, width: int, height: int, script: str, picture: str | None) -
 
 if __name__ == "__main__":
     words = sys.argv[1:]
-    sys.exit(main(words[0], int(words[1]), int(words[2]), words[3], words[4] if words[4:] else None))
+    sys.exit(
+        main(words[0], int(words[1]), int(words[2]), words[3], words[4] if words[4:] else None)
+    )

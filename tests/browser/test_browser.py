@@ -1,6 +1,8 @@
-"""The report of `uncork compare` and the site in a real browser, wide and narrow; skipped where none is there.
+"""The report of `uncork compare` and the site in a real browser, wide and narrow; skipped where
+none is there.
 
-`pip install PyQt6-WebEngine` brings a headless Chromium. With UNCORK_PICTURES=FOLDER each page is left there as a picture.
+`pip install PyQt6-WebEngine` brings a headless Chromium. With UNCORK_PICTURES=FOLDER each page is
+left there as a picture.
 """
 
 from __future__ import annotations
@@ -33,14 +35,28 @@ LOOK = f"""JSON.stringify({{
 
 def browse(page: Path, width: int, script: str, name: str) -> str:
     """What the script gives in the page."""
-    if importlib.util.find_spec("PyQt6") is None or importlib.util.find_spec("PyQt6.QtWebEngineWidgets") is None:
+    if (
+        importlib.util.find_spec("PyQt6") is None
+        or importlib.util.find_spec("PyQt6.QtWebEngineWidgets") is None
+    ):
         pytest.skip("no browser: pip install PyQt6-WebEngine")
-    words = [sys.executable, "-m", "tests.browser.chromium", page.as_uri(), str(width), "900", script]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.browser.chromium",
+        page.as_uri(),
+        str(width),
+        "900",
+        script,
+    ]
     pictures = os.environ.get("UNCORK_PICTURES")
     if pictures:
         words.append(os.path.join(pictures, f"{name}_{width}.png"))
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
-    if "error while loading shared libraries" in done.stderr or "cannot open shared object" in done.stderr:
+    if (
+        "error while loading shared libraries" in done.stderr
+        or "cannot open shared object" in done.stderr
+    ):
         pytest.skip(f"no browser: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     (answer,) = [line for line in done.stdout.splitlines() if line.startswith("answer: ")]
@@ -49,10 +65,21 @@ def browse(page: Path, width: int, script: str, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("a_folder_with_a_name_that_is_longer_than_a_narrow_page_is_wide")
+    folder = tmp_path_factory.mktemp(
+        "a_folder_with_a_name_that_is_longer_than_a_narrow_page_is_wide"
+    )
     model, other = network(folder / "model.xml"), network(folder / "other.xml", wrong_weight)
     np.save(folder / "x.npy", X)
-    words = ["compare", str(model), "--against", str(other), "-i", str(folder / "x.npy"), "--html", str(folder / "report.html")]
+    words = [
+        "compare",
+        str(model),
+        "--against",
+        str(other),
+        "-i",
+        str(folder / "x.npy"),
+        "--html",
+        str(folder / "report.html"),
+    ]
     assert main(words) == 1
     return folder / "report.html"
 
@@ -67,7 +94,9 @@ def test_the_report(report: Path, width: int) -> None:
 
 
 def test_only_what_differs(report: Path) -> None:
-    found = json.loads(browse(report, 1400, f"document.getElementById('only').click();\n{LOOK}", "differs"))
+    found = json.loads(
+        browse(report, 1400, f"document.getElementById('only').click();\n{LOOK}", "differs")
+    )
     assert found["seen"] == 2  # the heading and one layer
 
 
@@ -75,12 +104,23 @@ def test_only_what_differs(report: Path) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("material")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--no-directory-urls", "--site-dir", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--no-directory-urls",
+        "--site-dir",
+        str(folder),
+    ]
     subprocess.run(command, cwd=ROOT, check=True)
     return folder
 
 
-@pytest.mark.parametrize("page", ["index", "operations", "scoring", "reference/calling", "results/models"])
+@pytest.mark.parametrize(
+    "page", ["index", "operations", "scoring", "reference/calling", "results/models"]
+)
 @WIDTHS
 def test_the_site(site: Path, page: str, width: int) -> None:
     found = browse(site / f"{page}.html", width, WIDER, page.replace("/", "_"))

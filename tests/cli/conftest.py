@@ -45,7 +45,9 @@ Command = Callable[..., Answer]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     """`command("run", "model.xml")`, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
@@ -76,13 +78,18 @@ def rows(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def same(tmp_path: Path) -> Callable[..., str]:
-    """`same(x="f32[?,3]")`: a model file whose outputs `x_out` are its inputs; `...` for an unknown rank."""
+    """`same(x="f32[?,3]")`: a model file whose outputs `x_out` are its inputs; `...` for an unknown
+    rank.
+    """
 
     def build(**inputs: str) -> str:
         builder = uncork.Builder("same")
         for name, text in inputs.items():
             element_type, _, shape = text.rstrip("]").partition("[")
-            builder.result(builder.parameter(name, element_type, uncork.PartialShape.parse(shape)), f"{name}_out")
+            builder.result(
+                builder.parameter(name, element_type, uncork.PartialShape.parse(shape)),
+                f"{name}_out",
+            )
         uncork.write_model(builder.model(), tmp_path / "same.xml")
         return "same.xml"
 

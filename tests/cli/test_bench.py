@@ -1,4 +1,6 @@
-"""`uncork bench`, `compiled.profile` and `uncork doctor`: what they measure and say. Never how fast anything is."""
+"""`uncork bench`, `compiled.profile` and `uncork doctor`: what they measure and say. Never how fast
+anything is.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,36 @@ Same = Callable[..., str]
 
 
 def test_latency(command: Command, rows: Path) -> None:
-    answer = command("bench", "rows.xml", "--shape", "ids=3,2", "--random-range", "ids=0:4", "--seconds", "0.05", "--threads", "1")
+    answer = command(
+        "bench",
+        "rows.xml",
+        "--shape",
+        "ids=3,2",
+        "--random-range",
+        "ids=0:4",
+        "--seconds",
+        "0.05",
+        "--threads",
+        "1",
+    )
     assert (answer.status, answer.err) == (0, "")
     assert re.search(r"(?m)^ +min +median +p90 +p99 +calls +calls/s\nuncork +[\d.]+ us", answer.out)
     assert answer.out.endswith("1 thread, f32\n")
 
 
 def test_json(command: Command, rows: Path) -> None:
-    words = ["bench", "rows.xml", "-i", "ids=[[0,1],[2,3]]", "--seconds", "0.05", "--threads", "2", "--profile", "--json"]
+    words = [
+        "bench",
+        "rows.xml",
+        "-i",
+        "ids=[[0,1],[2,3]]",
+        "--seconds",
+        "0.05",
+        "--threads",
+        "2",
+        "--profile",
+        "--json",
+    ]
     told = command(*words).json
     assert told["schema"] == "uncork-bench-1"
     assert (told["threads"], told["precision"], told["random_inputs"]) == (2, "f32", [])
@@ -44,10 +68,17 @@ def test_json(command: Command, rows: Path) -> None:
 def test_profile_as_text(command: Command, rows: Path) -> None:
     answer = command("bench", "rows.xml", "-i", "ids=[[0,1]]", "--seconds", "0.05", "--profile")
     assert answer.status == 0
-    assert re.search(r"(?m)^layer +operation +kernel +outputs +time +share +GFLOP/s +GB/s +why no faster$", answer.out)
+    assert re.search(
+        r"(?m)^layer +operation +kernel +outputs +time +share +GFLOP/s +GB/s +why no faster$",
+        answer.out,
+    )
     assert re.search(r"(?m)^pick_words +Gather-8 +reference +string\[1,2\] ", answer.out)
     assert ("no kernel for strings" in answer.out) == (not select.unavailable())
-    assert re.search(r"\n2 steps by themselves .*, a whole call .*\none thread of this machine: .* GFLOP/s \(products of f32\)", answer.out)
+    assert re.search(
+        r"\n2 steps by themselves .*, a whole call .*\none thread of this machine: .* GFLOP/s "
+        r"\(products of f32\)",
+        answer.out,
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,15 +104,30 @@ def test_sizes_are_asked_for(command: Command, rows: Path) -> None:
 @pytest.mark.oracle
 def test_against_openvino(command: Command, same: Same) -> None:
     pytest.importorskip("openvino")
-    told = command("bench", same(x="f32[4,3]"), "--seconds", "0.05", "--threads", "1", "--against", "openvino", "--json").json
+    told = command(
+        "bench",
+        same(x="f32[4,3]"),
+        "--seconds",
+        "0.05",
+        "--threads",
+        "1",
+        "--against",
+        "openvino",
+        "--json",
+    ).json
     assert [one["name"] for one in told["latency"]] == ["uncork", "openvino"]
-    text = command("bench", "same.xml", "--seconds", "0.05", "--threads", "1", "--against", "openvino").out
+    text = command(
+        "bench", "same.xml", "--seconds", "0.05", "--threads", "1", "--against", "openvino"
+    ).out
     assert re.search(r"uncork is [\d.]+ times as fast as openvino, by the medians\n", text)
 
 
 def test_contenders_take_turns() -> None:
     calls: list[str] = []
-    contenders = [Contender(name, lambda name=name: calls.append(name), lambda: calls.append("before")) for name in "ab"]
+    contenders = [
+        Contender(name, lambda name=name: calls.append(name), lambda: calls.append("before"))
+        for name in "ab"
+    ]
     told: list[tuple[int, int]] = []
     measure(contenders, 0.15, lambda done, of: told.append((done, of)))
     assert told == [(1, 3), (2, 3), (3, 3)]
@@ -99,8 +145,12 @@ def network() -> uncork.CompiledModel:
     builder = uncork.Builder("network")
     x = builder.parameter("x", "f32", [None, 16])
     weights = builder.constant(np.ones((16, 8), np.float32))
-    (product,) = builder.add("MatMul", 1, x, weights, name="product", transpose_a=False, transpose_b=False)
-    (flat,) = builder.add("Reshape", 1, product, builder.constant(np.array([-1])), name="flat", special_zero=False)
+    (product,) = builder.add(
+        "MatMul", 1, x, weights, name="product", transpose_a=False, transpose_b=False
+    )
+    (flat,) = builder.add(
+        "Reshape", 1, product, builder.constant(np.array([-1])), name="flat", special_zero=False
+    )
     (soft,) = builder.add("SoftMax", 8, flat, name="soft", axis=0)
     builder.result(soft, "y")
     return uncork.compile_model(builder.model(), threads=1)
@@ -108,7 +158,9 @@ def network() -> uncork.CompiledModel:
 
 def test_profile() -> None:
     told: list[tuple[int, int]] = []
-    found = network().profile(np.ones((4, 16), np.float32), progress=lambda done, of: told.append((done, of)))
+    found = network().profile(
+        np.ones((4, 16), np.float32), progress=lambda done, of: told.append((done, of))
+    )
     assert isinstance(found, Profile)
     assert [step.layer for step in found.steps] == ["product", "flat", "soft"]
     product, flat, soft = found.steps
@@ -130,7 +182,9 @@ def test_profile_takes_what_a_call_takes() -> None:
     x = np.ones((4, 16), np.float32)
     for inputs in ([x], {"x": x}, {0: x}):
         assert len(compiled.profile(inputs).steps) == 3
-    with pytest.raises(uncork.InputError, match=r"input 'x': expected shape \[\?,16\], got \[4, 15\]"):
+    with pytest.raises(
+        uncork.InputError, match=r"input 'x': expected shape \[\?,16\], got \[4, 15\]"
+    ):
         compiled.profile(x[:, :15])
 
 
@@ -138,7 +192,15 @@ def test_variables_stay_as_they_are() -> None:
     builder = uncork.Builder("counter")
     x = builder.parameter("x", "f32", [1])
     start = builder.constant(np.zeros(1, np.float32))
-    (before,) = builder.add("ReadValue", 6, start, name="read", variable_id="v", variable_type="f32", variable_shape=uncork.PartialShape([1]))
+    (before,) = builder.add(
+        "ReadValue",
+        6,
+        start,
+        name="read",
+        variable_id="v",
+        variable_type="f32",
+        variable_shape=uncork.PartialShape([1]),
+    )
     (total,) = builder.add("Add", 1, before, x, name="add")
     builder.add("Assign", 6, total, name="assign", variable_id="v")
     builder.result(total, "total")
@@ -163,27 +225,63 @@ def spec(element_type: str, *shape: int) -> TensorSpec:
     ("type_name", "inputs", "output", "expected"),
     [
         ("MatMul", [spec("f32", 4, 16), spec("f32", 16, 8)], spec("f32", 4, 8), 2 * 4 * 16 * 8),
-        ("Convolution", [spec("f32", 1, 3, 8, 8), spec("f32", 5, 3, 3, 3)], spec("f32", 1, 5, 6, 6), 2 * 5 * 36 * 27),
-        ("GroupConvolution", [spec("f32", 1, 4, 8, 8), spec("f32", 4, 1, 1, 3, 3)], spec("f32", 1, 4, 6, 6), 2 * 4 * 36 * 9),
-        ("ConvolutionBackpropData", [spec("f32", 1, 3, 4, 4), spec("f32", 3, 2, 2, 2)], spec("f32", 1, 2, 8, 8), 2 * 3 * 16 * 2 * 4),
-        ("GRUSequence", [spec("f32", 2, 5, 4), spec("f32", 2, 1, 6)], spec("f32", 2, 1, 5, 6), 2 * 3 * 2 * 5 * 6 * (4 + 6)),
-        ("EmbeddingBagOffsetsSum", [spec("f32", 100, 8), spec("i64", 7), spec("i64", 2)], spec("f32", 2, 8), 7 * 8),
+        (
+            "Convolution",
+            [spec("f32", 1, 3, 8, 8), spec("f32", 5, 3, 3, 3)],
+            spec("f32", 1, 5, 6, 6),
+            2 * 5 * 36 * 27,
+        ),
+        (
+            "GroupConvolution",
+            [spec("f32", 1, 4, 8, 8), spec("f32", 4, 1, 1, 3, 3)],
+            spec("f32", 1, 4, 6, 6),
+            2 * 4 * 36 * 9,
+        ),
+        (
+            "ConvolutionBackpropData",
+            [spec("f32", 1, 3, 4, 4), spec("f32", 3, 2, 2, 2)],
+            spec("f32", 1, 2, 8, 8),
+            2 * 3 * 16 * 2 * 4,
+        ),
+        (
+            "GRUSequence",
+            [spec("f32", 2, 5, 4), spec("f32", 2, 1, 6)],
+            spec("f32", 2, 1, 5, 6),
+            2 * 3 * 2 * 5 * 6 * (4 + 6),
+        ),
+        (
+            "EmbeddingBagOffsetsSum",
+            [spec("f32", 100, 8), spec("i64", 7), spec("i64", 2)],
+            spec("f32", 2, 8),
+            7 * 8,
+        ),
         ("Gather", [spec("f32", 100, 8), spec("i64", 7)], spec("f32", 7, 8), 0),
         ("Add", [spec("f32", 4, 8), spec("f32", 8)], spec("f32", 4, 8), 32),
     ],
 )
-def test_operations(type_name: str, inputs: list[TensorSpec], output: TensorSpec, expected: int) -> None:
+def test_operations(
+    type_name: str, inputs: list[TensorSpec], output: TensorSpec, expected: int
+) -> None:
     """By hand: two for each term of a product."""
     assert operations(type_name, inputs, [output]) == pytest.approx(expected)
 
 
 def test_traffic() -> None:
-    assert traffic("Add", [spec("f32", 4, 8), spec("f32", 8)], [spec("f32", 4, 8)]) == 4 * (32 + 8 + 32)
-    assert traffic("Gather", [spec("f32", 100, 8), spec("i64", 7)], [spec("f32", 7, 8)]) == 4 * 56 + 8 * 7 + 4 * 56
+    assert traffic("Add", [spec("f32", 4, 8), spec("f32", 8)], [spec("f32", 4, 8)]) == 4 * (
+        32 + 8 + 32
+    )
+    assert (
+        traffic("Gather", [spec("f32", 100, 8), spec("i64", 7)], [spec("f32", 7, 8)])
+        == 4 * 56 + 8 * 7 + 4 * 56
+    )
 
 
 def test_times_as_people_read_them() -> None:
-    assert [microseconds(seconds) for seconds in (2.5, 0.0025, 2.5e-6)] == ["2.50 s", "2.50 ms", "2.50 us"]
+    assert [microseconds(seconds) for seconds in (2.5, 0.0025, 2.5e-6)] == [
+        "2.50 s",
+        "2.50 ms",
+        "2.50 us",
+    ]
 
 
 # ---- uncork run
@@ -192,7 +290,12 @@ def test_times_as_people_read_them() -> None:
 def test_repeat(command: Command, same: Same) -> None:
     answer = command("run", same(x="f32[2]"), "-i", "x=[1,2]", "--repeat", "3", "--threads", "1")
     assert re.search(r"\n3 calls: min .* us, median .*, p90 .*, p99 .*\n$", answer.out)
-    assert command("run", "same.xml", "-i", "x=[1,2]", "--repeat", "3", "--json").json["latency"]["calls"] == 3
+    assert (
+        command("run", "same.xml", "-i", "x=[1,2]", "--repeat", "3", "--json").json["latency"][
+            "calls"
+        ]
+        == 3
+    )
     assert command("run", "same.xml", "-i", "x=[1,2]", "--repeat", "0").status == 2
     bf16 = command("run", "same.xml", "-i", "x=[1,2]", "--precision", "bf16")
     assert bf16.status == 0 or "precision 'bf16' needs" in bf16.message
@@ -207,25 +310,51 @@ def test_repeat(command: Command, same: Same) -> None:
         ([1, 2.01], ["--tolerance", "1%"], 0, "as expected"),
         ([1, 2.01], ["--tolerance", "0.02"], 0, "as expected"),
         ([1, 2.01], ["--tolerance", "0.005"], 1, "differs: 1 of 2 values"),
-        ([1, np.nan], ["--tolerance", "100"], 1, "differs: 1 of 2 values are NaN or infinite on one side only"),
+        (
+            [1, np.nan],
+            ["--tolerance", "100"],
+            1,
+            "differs: 1 of 2 values are NaN or infinite on one side only",
+        ),
         ([1, 2, 3], ["--tolerance", "100"], 1, r"differs: shape \[2\] here, \[3\] there"),
     ],
 )
-def test_expect(command: Command, same: Same, tmp_path: Path, expected: list[Any], words: list[str], status: int, verdict: str) -> None:
+def test_expect(
+    command: Command,
+    same: Same,
+    tmp_path: Path,
+    expected: list[Any],
+    words: list[str],
+    status: int,
+    verdict: str,
+) -> None:
     np.savez(tmp_path / "out.npz", x_out=np.array(expected, np.float32))
     answer = command("run", same(x="f32[2]"), "-i", "x=[1,2]", "--expect", "out.npz", *words)
     assert answer.status == status
     assert re.search(rf"(?m)^x_out .*{verdict}$", answer.out)
-    told = command("run", "same.xml", "-i", "x=[1,2]", "--expect", "out.npz", *words, "--json").json["expected"]
+    told = command(
+        "run", "same.xml", "-i", "x=[1,2]", "--expect", "out.npz", *words, "--json"
+    ).json["expected"]
     assert [one["differs"] for one in told] == [status == 1]
 
 
 def test_expect_errors(command: Command, same: Same, tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", y=np.zeros(2, np.float32))
-    assert "no output is called 'y'" in command("run", same(x="f32[2]"), "-i", "x=[1,2]", "--expect", "other.npz").message
-    assert "cannot be read" in command("run", "same.xml", "-i", "x=[1,2]", "--expect", "none.npz").message
+    assert (
+        "no output is called 'y'"
+        in command("run", same(x="f32[2]"), "-i", "x=[1,2]", "--expect", "other.npz").message
+    )
+    assert (
+        "cannot be read"
+        in command("run", "same.xml", "-i", "x=[1,2]", "--expect", "none.npz").message
+    )
     assert command("run", "same.xml", "-i", "x=[1,2]", "--tolerance", "1").status == 2
-    assert command("run", "same.xml", "-i", "x=[1,2]", "--expect", "other.npz", "--tolerance", "much").status == 2
+    assert (
+        command(
+            "run", "same.xml", "-i", "x=[1,2]", "--expect", "other.npz", "--tolerance", "much"
+        ).status
+        == 2
+    )
     np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
     assert command("run", "same.xml", "-i", "x=[1,2]", "--expect", "x.npy").status == 0
 

@@ -23,7 +23,9 @@ from uncork.kernels.runtime.disk_cache import MAX_BYTES, Folder, default_folder
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache folder of a user whose home is new."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")  # other systems have other variables
+    monkeypatch.setattr(
+        Path, "home", lambda: tmp_path / "home"
+    )  # other systems have other variables
     found = default_folder()
     assert found is not None and tmp_path in found.parents
     return found
@@ -32,7 +34,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def filled(folder: Path) -> Path:
     """Two kernels and something else, used at known times."""
-    for key, content, used in (("a", b"uncork kernel gather_rows_8_i64 linked 0\n123", 3), ("b", b"uncork host\nx", 2), ("c", b"?", 1)):
+    for key, content, used in (
+        ("a", b"uncork kernel gather_rows_8_i64 linked 0\n123", 3),
+        ("b", b"uncork host\nx", 2),
+        ("c", b"?", 1),
+    ):
         Folder(folder).write(key, content)
         when = datetime(2026, 1, used, 12, tzinfo=timezone.utc).timestamp()
         os.utime(folder / f"{key}.kernel", (when, when))
@@ -66,7 +72,12 @@ def test_list_as_json(command: Command, filled: Path) -> None:
         "bytes": sum(path.stat().st_size for path in filled.iterdir()),
         "limit": MAX_BYTES,
     }
-    assert found["files"][0] == {"kernel": "gather_rows_8_i64", "file": "a.kernel", "bytes": 76, "used": "2026-01-03T12:00:00Z"}
+    assert found["files"][0] == {
+        "kernel": "gather_rows_8_i64",
+        "file": "a.kernel",
+        "bytes": 76,
+        "used": "2026-01-03T12:00:00Z",
+    }
     assert [file["kernel"] for file in found["files"]] == ["gather_rows_8_i64", None, None]
 
 
@@ -84,27 +95,39 @@ def test_clear(command: Command, filled: Path) -> None:
     assert command("cache", "ls", "--json").json["files"] == []
 
 
-def test_what_cannot_be_deleted(command: Command, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_deleted(
+    command: Command, filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError("read-only")
 
     monkeypatch.setattr(Path, "unlink", refuse)
     answer = command("cache", "clear")
     assert answer.status == 1
-    assert answer.out == f"deleted 0 files, 0 bytes, from {filled}\n3 files cannot be deleted, or came back\n"
+    assert (
+        answer.out
+        == f"deleted 0 files, 0 bytes, from {filled}\n3 files cannot be deleted, or came back\n"
+    )
 
 
 def test_a_user_without_a_home(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "default_folder", lambda: None)
     assert command("cache", "ls", "--json").json["folder"] is None
-    assert command("cache", "clear").out == "deleted 0 files, 0 bytes, from no folder: this user has no home directory\n"
+    assert (
+        command("cache", "clear").out
+        == "deleted 0 files, 0 bytes, from no folder: this user has no home directory\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "the following arguments are required: ls|clear|prepare"),
-        (["claer"], "argument ls|clear|prepare: expected ls or clear or prepare, got 'claer'; did you mean 'clear'?"),
+        (
+            ["claer"],
+            "argument ls|clear|prepare: expected ls or clear or prepare, got 'claer'; did you "
+            "mean 'clear'?",
+        ),
         (["ls", "clear"], "'clear' is one argument too many"),
         (["prepare"], "prepare takes a MODEL, or several"),
     ],
@@ -122,10 +145,16 @@ def test_kernels_of_a_run_are_listed_by_name(folder: Path, command: Command) -> 
     builder = uncork.Builder()
     data = builder.parameter("x", "f32", [3])
     builder.result(builder.add("Add", 1, data, builder.constant(np.ones(3, np.float32)))[0])
-    names = [step.kernel for step in uncork.compile_model(builder.model()).plan.steps if step.kernel != "reference"]
+    names = [
+        step.kernel
+        for step in uncork.compile_model(builder.model()).plan.steps
+        if step.kernel != "reference"
+    ]
     assert len(names) == 1
     ObjectStore(folder).function(names[0], "test", _nothing(names[0]))
-    assert [file["kernel"] for file in command("cache", "ls", "--json").json["files"] if file["kernel"]] == names
+    assert [
+        file["kernel"] for file in command("cache", "ls", "--json").json["files"] if file["kernel"]
+    ] == names
 
 
 def _nothing(name: str) -> Callable[[], str]:
@@ -137,14 +166,26 @@ def _nothing(name: str) -> Callable[[], str]:
 
 
 def test_models_are_prepared(tmp_path: Path) -> None:
-    """For processes that come later: the second one finds every kernel. Nothing but the result is said on a pipe."""
+    """For processes that come later: the second one finds every kernel. Nothing but the result is
+    said on a pipe.
+    """
     pytest.importorskip("llvmlite")
     b = uncork.Builder("m")
     x = b.parameter("x", "f32", [None, 8])
     b.result(b.add("MatMul", 1, x, b.constant(np.ones((8, 24), np.float32)))[0], "y")
     uncork.write_model(b.model(), tmp_path / "m.xml")
     environment = {**os.environ, "HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-m", "uncork", "cache", "prepare", "--json", "--threads", "2", str(tmp_path / "m.xml")]
+    command = [
+        sys.executable,
+        "-m",
+        "uncork",
+        "cache",
+        "prepare",
+        "--json",
+        "--threads",
+        "2",
+        str(tmp_path / "m.xml"),
+    ]
     found = []
     for _ in range(2):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)

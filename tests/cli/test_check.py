@@ -58,15 +58,26 @@ def test_everything_is_listed_as_json(command: Command, rows: Path):
     assert (answer.status, answer.err) == (1, "")
     (model,) = answer.json["models"]
     assert answer.json["ok"] is model["ok"] is False
-    assert [p["where"] for p in model["problems"]] == ["layer 'ids' (Parameter@opset1, id 2)", "layer 'pick' (Gather@opset8, id 4)"]
+    assert [p["where"] for p in model["problems"]] == [
+        "layer 'ids' (Parameter@opset1, id 2)",
+        "layer 'pick' (Gather@opset8, id 4)",
+    ]
     assert [p["layer"] for p in model["problems"]] == ["ids", "pick"]
-    assert model["problems"][1]["message"] == "attribute 'batch_dims': expected an integer, got 'many'"
-    assert model["missing"] == [{"operation": "Konst@opset1", "layers": ["table"]}, {"operation": "Gathre@opset8", "layers": ["pick_words"]}]
+    assert (
+        model["problems"][1]["message"] == "attribute 'batch_dims': expected an integer, got 'many'"
+    )
+    assert model["missing"] == [
+        {"operation": "Konst@opset1", "layers": ["table"]},
+        {"operation": "Gathre@opset8", "layers": ["pick_words"]},
+    ]
 
 
 def test_shapes_are_checked(command: Command, rows: Path):
     rows.write_text(
-        rows.read_text().replace("<dim>3</dim>\n\t\t\t\t</port>\n\t\t\t</output>", "<dim>5</dim>\n\t\t\t\t</port>\n\t\t\t</output>")
+        rows.read_text().replace(
+            "<dim>3</dim>\n\t\t\t\t</port>\n\t\t\t</output>",
+            "<dim>5</dim>\n\t\t\t\t</port>\n\t\t\t</output>",
+        )
     )
     answer = command("check", "rows.xml")
     assert answer.status == 1

@@ -20,7 +20,9 @@ def model(tmp_path: Path) -> Path:
     builder = uncork.Builder("sums")
     x = builder.parameter("x", "f32", [None, 512])
     builder.result(
-        builder.add("MatMul", 1, x, builder.constant(np.ones((512, 4), np.float32), name="weights"))[0],
+        builder.add(
+            "MatMul", 1, x, builder.constant(np.ones((512, 4), np.float32), name="weights")
+        )[0],
         "y",
     )
     uncork.write_model(builder.model(), tmp_path / "model.xml")
@@ -68,9 +70,15 @@ def test_does_not_overwrite_unasked(command: Command, model: Path, name: str) ->
     (model.parent / name).write_bytes(b"mine")
     answer = command("export", "model.xml", "--to", "onnx", "-o", "model.onnx")
     assert answer.status == 1
-    assert answer.message == f"{name}: is there already: give --overwrite to replace it, or another name"
+    assert (
+        answer.message
+        == f"{name}: is there already: give --overwrite to replace it, or another name"
+    )
     assert (model.parent / name).read_bytes() == b"mine"
-    assert command("export", "model.xml", "--to", "onnx", "-o", "model.onnx", "--overwrite").status == 0
+    assert (
+        command("export", "model.xml", "--to", "onnx", "-o", "model.onnx", "--overwrite").status
+        == 0
+    )
 
 
 def test_refusals(command: Command, model: Path) -> None:
@@ -95,14 +103,22 @@ def test_approximations_are_listed(command: Command, tmp_path: Path) -> None:
     bounds = (builder.constant(np.float32(n)) for n in (0, 1))
     attributes = {"output_type": uncork.ElementType.f32, "op_seed": 4}
     shape = builder.parameter("shape", "i64", [1])
-    builder.result(builder.add("RandomUniform", 8, shape, *bounds, name="noise", **attributes)[0], "y")
+    builder.result(
+        builder.add("RandomUniform", 8, shape, *bounds, name="noise", **attributes)[0], "y"
+    )
     uncork.write_model(builder.model(), tmp_path / "noise.xml")
     answer = command("export", "noise.xml", "--to", "onnx", "-o", "noise.onnx")
     assert answer.status == 1
-    assert "draws other numbers of the same distribution; approximate=True (--approximate) exports it so" in answer.message
+    assert (
+        "draws other numbers of the same distribution; approximate=True (--approximate) exports "
+        "it so" in answer.message
+    )
     answer = command("export", "noise.xml", "--to", "onnx", "-o", "noise.onnx", "--approximate")
     assert answer.status == 0
-    assert answer.out.startswith("1 approximation:\n  layer 'noise' (RandomUniform-8, id 3): RandomUniform with seeds draws other numbers")
+    assert answer.out.startswith(
+        "1 approximation:\n  layer 'noise' (RandomUniform-8, id 3): RandomUniform with seeds "
+        "draws other numbers"
+    )
 
 
 def blocks(path: Path) -> None:
@@ -113,7 +129,9 @@ def blocks(path: Path) -> None:
     uncork.write_model(builder.model(), path)
 
 
-def test_the_check_has_inputs_of_a_size_that_the_model_takes(command: Command, tmp_path: Path) -> None:
+def test_the_check_has_inputs_of_a_size_that_the_model_takes(
+    command: Command, tmp_path: Path
+) -> None:
     blocks(tmp_path / "blocks.xml")
     assert command("export", "blocks.xml", "--to", "torch", "-o", "found").err == ""
     with np.load(tmp_path / "found" / "sample.npz") as sample:
@@ -124,11 +142,17 @@ def test_the_check_has_the_inputs_that_are_given(command: Command, tmp_path: Pat
     blocks(tmp_path / "blocks.xml")
     x = np.arange(16 * 32, dtype=np.float32).reshape(1, 1, 16, 32)
     np.save(tmp_path / "x.npy", x)
-    assert command("export", "blocks.xml", "--to", "torch", "-o", "given", "-i", "x=x.npy").status == 0
+    assert (
+        command("export", "blocks.xml", "--to", "torch", "-o", "given", "-i", "x=x.npy").status == 0
+    )
     with np.load(tmp_path / "given" / "sample.npz") as sample:
         np.testing.assert_array_equal(sample["input_0"], x)
-        np.testing.assert_array_equal(sample["output_0"].reshape(16, 16, 2), x.reshape(16, 2, 16).transpose(0, 2, 1))
-    answer = command("export", "blocks.xml", "--to", "torch", "-o", "more", "--random", "--shape", "x=1,1,32,32")
+        np.testing.assert_array_equal(
+            sample["output_0"].reshape(16, 16, 2), x.reshape(16, 2, 16).transpose(0, 2, 1)
+        )
+    answer = command(
+        "export", "blocks.xml", "--to", "torch", "-o", "more", "--random", "--shape", "x=1,1,32,32"
+    )
     assert answer.status == 0
     answer = command("export", "blocks.xml", "--to", "onnx", "-o", "m.onnx", "-i", "x=x.npy")
     assert (answer.status, answer.message) == (1, "inputs are for the check.py of --to torch")
@@ -143,11 +167,20 @@ def test_no_check_of_answers_that_only_round(command: Command, tmp_path: Path) -
     uncork.write_model(builder.model(), tmp_path / "hair.xml")
     answer = command("export", "hair.xml", "--to", "torch", "-o", "folder")
     assert answer.status == 0
-    assert answer.err.startswith("uncork: no check.py: the model refuses the random inputs that were tried, or its answers hang on")
-    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["model.py", "weights.safetensors"]
+    assert answer.err.startswith(
+        "uncork: no check.py: the model refuses the random inputs that were tried, or its "
+        "answers hang on"
+    )
+    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == [
+        "model.py",
+        "weights.safetensors",
+    ]
     (tmp_path / "folder" / "check.py").write_text("of another model")
     assert command("export", "hair.xml", "--to", "torch", "-o", "folder", "--overwrite").status == 0
-    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["model.py", "weights.safetensors"]
+    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == [
+        "model.py",
+        "weights.safetensors",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -160,5 +193,7 @@ def test_no_check_of_answers_that_only_round(command: Command, tmp_path: Path) -
         ([1.0], [1.0, 1.0], False),
     ],
 )
-def test_what_the_check_takes_for_the_same(found: list[float], expected: list[float], same: bool) -> None:
+def test_what_the_check_takes_for_the_same(
+    found: list[float], expected: list[float], same: bool
+) -> None:
     assert agree(np.array(found), np.array(expected, np.float32)) == same

@@ -1,4 +1,6 @@
-"""The command line as a whole: help, version, exit status, typing errors, closed pipes and full disks."""
+"""The command line as a whole: help, version, exit status, typing errors, closed pipes and full
+disks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ OPERANDS = {"cache": " ls|clear", "doctor": "", "completion": " bash|zsh", "help
 
 def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
-    return subprocess.run([sys.executable, "-m", "uncork", *words], capture_output="stdout" not in options, text=True, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(
+        [sys.executable, "-m", "uncork", *words],
+        capture_output="stdout" not in options,
+        text=True,
+        **options,
+    )  # type: ignore[call-overload,no-any-return]
 
 
 def test_help(command: Command):
@@ -34,7 +41,10 @@ def test_help(command: Command):
     assert answer.status == 0
     assert answer.err == ""
     assert answer.out.startswith("usage: uncork COMMAND ...\n")
-    assert all(re.search(rf"^  {name} +{re.escape(line)}$", answer.out, re.M) for name, line in COMMANDS.items())
+    assert all(
+        re.search(rf"^  {name} +{re.escape(line)}$", answer.out, re.M)
+        for name, line in COMMANDS.items()
+    )
     assert len(answer.out.splitlines()) <= 36
     assert max(map(len, answer.out.splitlines())) <= 100
     assert command("-h").out == answer.out
@@ -57,11 +67,20 @@ def test_completion(command: Command, tmp_path: Path):
         ("uncork help sho", 2, "show"),
         ("uncork run mod", 2, ""),
     ):
-        done = subprocess.run(["bash", "-c", ask.format(words, position)], cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["bash", "-c", ask.format(words, position)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert done.stdout.strip() == expected, words
     zsh = command("completion", "zsh").out
     assert zsh.startswith("#compdef uncork\n")
-    assert all(f"        '{name}:" in zsh and f"            {name}) compadd -- " in zsh for name in COMMANDS)
+    assert all(
+        f"        '{name}:" in zsh and f"            {name}) compadd -- " in zsh
+        for name in COMMANDS
+    )
     assert command("completion", "fish").status == 2
 
 
@@ -96,11 +115,23 @@ def test_every_option_is_documented(name: str):
 @pytest.mark.parametrize(
     ("words", "message", "prog"),
     [
-        (["rnu"], f"there is no command 'rnu'; did you mean 'run'?; commands: {', '.join(COMMANDS)}", "uncork"),
+        (
+            ["rnu"],
+            f"there is no command 'rnu'; did you mean 'run'?; commands: {', '.join(COMMANDS)}",
+            "uncork",
+        ),
         (["Xyzzy"], f"there is no command 'Xyzzy'; commands: {', '.join(COMMANDS)}", "uncork"),
         (["--verson"], "there is no option '--verson'; did you mean '--version'?", "uncork"),
-        (["run", "m.xml", "--ouput", "x.npz"], "there is no option '--ouput'; did you mean '--output'?", "uncork run"),
-        (["run", "m.xml", "--sed=3"], "there is no option '--sed'; did you mean '--seed'?", "uncork run"),
+        (
+            ["run", "m.xml", "--ouput", "x.npz"],
+            "there is no option '--ouput'; did you mean '--output'?",
+            "uncork run",
+        ),
+        (
+            ["run", "m.xml", "--sed=3"],
+            "there is no option '--sed'; did you mean '--seed'?",
+            "uncork run",
+        ),
         (["show", "m.xml", "n.xml"], "'n.xml' is one argument too many", "uncork show"),
         (["check"], "the following arguments are required: MODEL", "uncork check"),
         (["run", "m.xml", "-i"], "argument -i/--input: expected one argument", "uncork run"),
@@ -140,8 +171,13 @@ def test_interrupted(command: Command, monkeypatch: pytest.MonkeyPatch):
     assert (answer.status, answer.out, answer.err) == (130, "", "")
 
 
-@pytest.mark.parametrize(("error", "message"), [(MemoryError(), "not enough memory"), (MemoryError("8 GiB"), "not enough memory: 8 GiB")])
-def test_out_of_memory(command: Command, monkeypatch: pytest.MonkeyPatch, error: MemoryError, message: str):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [(MemoryError(), "not enough memory"), (MemoryError("8 GiB"), "not enough memory: 8 GiB")],
+)
+def test_out_of_memory(
+    command: Command, monkeypatch: pytest.MonkeyPatch, error: MemoryError, message: str
+):
     def fail(*_: object, **__: object) -> None:
         raise error
 
@@ -165,11 +201,16 @@ def test_an_error_in_json_into_a_closed_pipe(tmp_path: Path):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        answer = process("show", "--json", str(tmp_path / "none.xml"), stdout=writing, stderr=subprocess.PIPE)
+        answer = process(
+            "show", "--json", str(tmp_path / "none.xml"), stdout=writing, stderr=subprocess.PIPE
+        )
     finally:
         os.close(writing)
     why = os.strerror(errno.ENOENT)
-    assert (answer.returncode, answer.stderr) == (1, f"uncork: error: {tmp_path}/none.xml: cannot be read: {why}\n")
+    assert (answer.returncode, answer.stderr) == (
+        1,
+        f"uncork: error: {tmp_path}/none.xml: cannot be read: {why}\n",
+    )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
@@ -179,22 +220,41 @@ def test_full_standard_output(rows: Path, words: str):
         given = [str(rows)] if words.startswith("show") else []
         answer = process(*words.split(), *given, stdout=full, stderr=subprocess.PIPE)
     assert answer.returncode == 1
-    assert answer.stderr == f"uncork: error: standard output cannot be written: {os.strerror(errno.ENOSPC)}\n"
+    assert (
+        answer.stderr
+        == f"uncork: error: standard output cannot be written: {os.strerror(errno.ENOSPC)}\n"
+    )
 
 
 def test_letters_that_the_terminal_lacks(rows: Path):
-    answer = process("run", str(rows), "-i", "ids=[[1,1]]", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    answer = process(
+        "run",
+        str(rows),
+        "-i",
+        "ids=[[1,1]]",
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+    )
     assert (answer.returncode, answer.stderr) == (0, "")
     assert '"\\xe9\\xe9n"' in answer.stdout
 
 
 def test_a_command_imports_no_other():
-    code = "import sys, uncork; before = set(sys.modules); from uncork.cli import main; main(['--help']); print(*set(sys.modules) - before)"
-    names = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()[-1].split())
+    code = (
+        "import sys, uncork; before = set(sys.modules); from uncork.cli import main; "
+        "main(['--help']); print(*set(sys.modules) - before)"
+    )
+    names = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        .stdout.splitlines()[-1]
+        .split()
+    )
     ours = {name for name in names if name.startswith("uncork.")}
     assert ours == {"uncork.cli", "uncork.cli._output", "uncork.cli._parser"}
 
 
 def test_table():
     rows = [("name", "n"), ("日本", "1"), ("a\nb", "22"), ("e\N{COMBINING ACUTE ACCENT}", "333")]
-    assert _output.table(rows, right=[1], indent=" ") == " name    n\n 日本    1\n a\\nb   22\n e\N{COMBINING ACUTE ACCENT}     333\n"
+    assert (
+        _output.table(rows, right=[1], indent=" ")
+        == " name    n\n 日本    1\n a\\nb   22\n e\N{COMBINING ACUTE ACCENT}     333\n"
+    )

@@ -1,4 +1,6 @@
-"""`uncork run`: every kind of input, random ones, the summary, its JSON, and output files whole or not at all."""
+"""`uncork run`: every kind of input, random ones, the summary, its JSON, and output files whole or
+not at all.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,9 @@ def test_mixed_inputs(command: Command, same: Same, tmp_path: Path):
         ("bf16[1,0]", "[[]]", []),
     ],
 )
-def test_values_on_the_command_line(command: Command, same: Same, port: str, text: str, first: list[Any]):
+def test_values_on_the_command_line(
+    command: Command, same: Same, port: str, text: str, first: list[Any]
+):
     answer = command("run", same(x=port), "--json", "-i", f"x={text}")
     assert (answer.status, answer.err) == (0, "")
     assert answer.json["outputs"][0]["first"] == first
@@ -112,15 +116,36 @@ def test_values_on_the_command_line(command: Command, same: Same, port: str, tex
 @pytest.mark.parametrize(
     ("port", "text", "message"),
     [
-        ("i64[1]", "[1.0]", "input 'x': expected i64, got f64[1]; ids and counts are never rounded: convert them yourself"),
+        (
+            "i64[1]",
+            "[1.0]",
+            "input 'x': expected i64, got f64[1]; ids and counts are never rounded: convert them "
+            "yourself",
+        ),
         ("i64[2]", "[1", "input 'x': expected a value in JSON such as [[1,2],[3,4]], got [1: "),
-        ("i64[2]", "[" * 100_000, "input 'x': expected a value in JSON such as [[1,2],[3,4]], got [[["),
+        (
+            "i64[2]",
+            "[" * 100_000,
+            "input 'x': expected a value in JSON such as [[1,2],[3,4]], got [[[",
+        ),
         ("i64[2]", "[[1,2],[3]]", "input 'x': expected lists of equal lengths"),
-        ("i64[2]", "null", "input 'x': expected a number, a text in quotes, true, false or a list of these"),
-        ("i64[2]", '{"a": 1}', "input 'x': expected a number, a text in quotes, true, false or a list of these"),
+        (
+            "i64[2]",
+            "null",
+            "input 'x': expected a number, a text in quotes, true, false or a list of these",
+        ),
+        (
+            "i64[2]",
+            '{"a": 1}',
+            "input 'x': expected a number, a text in quotes, true, false or a list of these",
+        ),
         ("i64[2]", "", "input 'x': expected a file or a value after '='"),
         ("i64[2]", "[18446744073709551616, 1]", "input 'x': expected i64, got "),
-        ("u8[1]", "[300]", "input 'x': expected u8, got i64[1], and 300 at [0] is not a value of u8"),
+        (
+            "u8[1]",
+            "[300]",
+            "input 'x': expected u8, got i64[1], and 300 at [0] is not a value of u8",
+        ),
         ("string[2]", '["a", 1]', "input 'x': expected strings, got int at element 1"),
         ("string[2]", '[["a"], ["b", "c"]]', "input 'x': expected strings, got list at element 0"),
         ("f32[2]", "[1]", "input 'x': expected shape [2], got [1]"),
@@ -139,7 +164,9 @@ def test_names_with_an_equals_sign(command: Command, same: Same):
 
 
 def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
-    answer = command("run", same(**{"1": "i64[]", "x": "i64[]"}), "-i", "1=10", "-i", "x=20", "--json")
+    answer = command(
+        "run", same(**{"1": "i64[]", "x": "i64[]"}), "-i", "1=10", "-i", "x=20", "--json"
+    )
     assert [output["first"] for output in answer.json["outputs"]] == [[10], [20]]
     assert _inputs.find_input([ModelPort((), ElementType.i64, PartialShape([]))], "0") == 0
     assert _inputs.find_input([ModelPort((), ElementType.i64, PartialShape([]))], "1") is None
@@ -155,21 +182,47 @@ def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
             "give each with -i NAME=FILE.npy, all with -i FILE.npz, or random values with --random",
         ),
         (["-i", "ids=[1]"], "1 of 2 inputs missing: lengths i64[2]; give each "),
-        (["-i", "lenghts=[1,2]"], "no input is called 'lenghts'; did you mean 'lengths'?; inputs: ids i64[?], lengths i64[2]"),
+        (
+            ["-i", "lenghts=[1,2]"],
+            "no input is called 'lenghts'; did you mean 'lengths'?; inputs: ids i64[?], lengths "
+            "i64[2]",
+        ),
         (
             ["-i", "a=[1]", "-i", "b=[1]"],
             "2 problems:\n  1. no input is called 'a'; inputs: ids i64[?], lengths i64[2]\n"
             "  2. no input is called 'b'; inputs: ids i64[?], lengths i64[2]",
         ),
-        (["-i", "wrong.npz"], "no input is called 'idx'; did you mean 'ids'?; inputs: ids i64[?], lengths i64[2]"),
-        (["-i", "ids=[1]", "-i", "right.npz"], "input 'ids' is given twice: by '-i ids=[1]' and by '-i right.npz'"),
-        (["-i", "ids=[1]", "-i", "0=[2]"], "input 'ids' is given twice: by '-i ids=[1]' and by '-i 0=[2]'"),
-        (["-i", "one.npy"], "one.npy: a .npy file has no name for its array: write -i NAME=one.npy; inputs: ids i64[?], lengths i64[2]"),
+        (
+            ["-i", "wrong.npz"],
+            "no input is called 'idx'; did you mean 'ids'?; inputs: ids i64[?], lengths i64[2]",
+        ),
+        (
+            ["-i", "ids=[1]", "-i", "right.npz"],
+            "input 'ids' is given twice: by '-i ids=[1]' and by '-i right.npz'",
+        ),
+        (
+            ["-i", "ids=[1]", "-i", "0=[2]"],
+            "input 'ids' is given twice: by '-i ids=[1]' and by '-i 0=[2]'",
+        ),
+        (
+            ["-i", "one.npy"],
+            "one.npy: a .npy file has no name for its array: write -i NAME=one.npy; inputs: ids "
+            "i64[?], lengths i64[2]",
+        ),
         (["-i", "none.npz"], f"none.npz: cannot be read: {os.strerror(errno.ENOENT)}"),
         (["-i", "ids=none.npy"], f"none.npy: cannot be read: {os.strerror(errno.ENOENT)}"),
-        (["-i", "ids=right.npz:idx"], "right.npz: has no array 'idx'; did you mean 'ids'?; arrays: ids, lengths"),
-        (["-i", "ids=right.npz"], "input 'ids': which of its 2 arrays? Write right.npz:KEY, KEY one of: ids, lengths"),
-        (["-i", "ids=empty.npz"], "input 'ids': which of its 0 arrays? Write empty.npz:KEY, KEY one of: none"),
+        (
+            ["-i", "ids=right.npz:idx"],
+            "right.npz: has no array 'idx'; did you mean 'ids'?; arrays: ids, lengths",
+        ),
+        (
+            ["-i", "ids=right.npz"],
+            "input 'ids': which of its 2 arrays? Write right.npz:KEY, KEY one of: ids, lengths",
+        ),
+        (
+            ["-i", "ids=empty.npz"],
+            "input 'ids': which of its 0 arrays? Write empty.npz:KEY, KEY one of: none",
+        ),
         (["-i", "ids=."], ".: cannot be read: it is a folder, expected an ordinary file"),
     ],
 )
@@ -241,21 +294,65 @@ def test_damaged_files(command: Command, same: Same, tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-i", "ids"], "argument -i/--input: expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got 'ids'"),
-        (["-o", "out.csv"], "argument -o/--output: expected a file that ends in .npz or .npy, got 'out.csv'"),
-        (["--shape", "ids"], "argument --shape: expected NAME= and sizes such as ids=2,50, got 'ids'"),
-        (["--shape", "ids=2,?"], "argument --shape: expected NAME= and sizes such as ids=2,50, got 'ids=2,?'"),
-        (["--shape", "ids=-1"], "argument --shape: expected NAME= and sizes such as ids=2,50, got 'ids=-1'"),
-        (["--shape", "=2"], "argument --shape: expected NAME= and sizes such as ids=2,50, got '=2'"),
-        (["--random-range", "ids=5"], "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH, such as ids=0:5000, got 'ids=5'"),
-        (["--random-range", "ids=5:5"], "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH"),
-        (["--random-range", "ids=a:b"], "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH"),
-        (["--random-range", "ids=0:inf"], "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH"),
-        (["--random-range", "ids=nan:1"], "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH"),
-        (["--random-range", "0:1"], "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH"),
+        (
+            ["-i", "ids"],
+            "argument -i/--input: expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got 'ids'",
+        ),
+        (
+            ["-o", "out.csv"],
+            "argument -o/--output: expected a file that ends in .npz or .npy, got 'out.csv'",
+        ),
+        (
+            ["--shape", "ids"],
+            "argument --shape: expected NAME= and sizes such as ids=2,50, got 'ids'",
+        ),
+        (
+            ["--shape", "ids=2,?"],
+            "argument --shape: expected NAME= and sizes such as ids=2,50, got 'ids=2,?'",
+        ),
+        (
+            ["--shape", "ids=-1"],
+            "argument --shape: expected NAME= and sizes such as ids=2,50, got 'ids=-1'",
+        ),
+        (
+            ["--shape", "=2"],
+            "argument --shape: expected NAME= and sizes such as ids=2,50, got '=2'",
+        ),
+        (
+            ["--random-range", "ids=5"],
+            "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH, such as "
+            "ids=0:5000, got 'ids=5'",
+        ),
+        (
+            ["--random-range", "ids=5:5"],
+            "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH",
+        ),
+        (
+            ["--random-range", "ids=a:b"],
+            "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH",
+        ),
+        (
+            ["--random-range", "ids=0:inf"],
+            "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH",
+        ),
+        (
+            ["--random-range", "ids=nan:1"],
+            "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH",
+        ),
+        (
+            ["--random-range", "0:1"],
+            "argument --random-range: expected NAME=LOW:HIGH with LOW below HIGH",
+        ),
         (["--seed", "-1"], "argument --seed: expected a whole number of at least 0, got '-1'"),
-        (["--loop-limit", "x"], "argument --loop-limit: expected a whole number of at least 0, got 'x'"),
-        (["--backend", "refrence"], "argument --backend: expected cpu or reference, got 'refrence'; did you mean 'reference'?"),
+        (
+            ["--loop-limit", "x"],
+            "argument --loop-limit: expected a whole number of at least 0, got 'x'",
+        ),
+        (
+            ["--backend", "refrence"],
+            "argument --backend: expected cpu or reference, got 'refrence'; did you mean "
+            "'reference'?",
+        ),
         (["--seed", "1"], "--seed is for random inputs: give --random too"),
         (["--shape", "ids=1"], "--shape is for random inputs: give --random too"),
         (["--random-range", "ids=1:2"], "--random-range is for random inputs: give --random too"),
@@ -291,7 +388,9 @@ def test_random_values_of_every_type(command: Command, same: Same, element_type:
     (filled,) = random_inputs(command, same(x=f"{element_type}[40,50]"))
     assert filled["shape"] == [40, 50]
     if element_type is ElementType.string:
-        assert all(1 <= len(word) <= 8 and word.isascii() and word.islower() for word in filled["first"])
+        assert all(
+            1 <= len(word) <= 8 and word.isascii() and word.islower() for word in filled["first"]
+        )
     elif element_type is ElementType.boolean:
         assert 800 < filled["true"] < 1200
     elif element_type.is_integer:
@@ -328,7 +427,9 @@ def test_random_depends_on_seed_and_name_only(command: Command, same: Same):
         ("i64[1000]", "1e3:1.002e3", 1000, 1001),
     ],
 )
-def test_random_range_of_integers(command: Command, same: Same, port: str, bounds: str, low: int, high: int):
+def test_random_range_of_integers(
+    command: Command, same: Same, port: str, bounds: str, low: int, high: int
+):
     (filled,) = random_inputs(command, same(x=port), "--random-range", f"x={bounds}")
     assert (filled["min"], filled["max"]) == (low, high)
 
@@ -342,7 +443,12 @@ def test_random_range_of_floats(command: Command, same: Same):
 def test_shapes_of_random_inputs(command: Command, same: Same):
     model = same(a="i64[?,2..8]", b="f32[...]", c="f32[...]", d="f32[3]")
     words = ["--shape", "a=4,2", "--shape=b=", "--shape", "2=0,7", "--shape", "d=3"]
-    assert [filled["shape"] for filled in random_inputs(command, model, *words)] == [[4, 2], [], [0, 7], [3]]
+    assert [filled["shape"] for filled in random_inputs(command, model, *words)] == [
+        [4, 2],
+        [],
+        [0, 7],
+        [3],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -350,17 +456,43 @@ def test_shapes_of_random_inputs(command: Command, same: Same):
     [
         (
             ["--shape", "c=2"],
-            "--random: 2 inputs have dynamic shapes: give all sizes, a number for each N\n  --shape 'a=N,2..8,3'\n  --shape 'b=N,...'",
+            "--random: 2 inputs have dynamic shapes: give all sizes, a number for each N\n"
+            "  --shape 'a=N,2..8,3'\n  --shape 'b=N,...'",
         ),
-        (["--shape", "b=1", "--shape", "a=2,2,2"], "--shape: input 'a' has shape [?,2..8,3], got [2, 2, 2]"),
-        (["--shape", "b=1"], "--random: an input has a dynamic shape: give all sizes, a number for each N\n  --shape 'a=N,2..8,3'"),
-        (["--shape", "x=1"], "no input is called 'x'; inputs: a f32[?,2..8,3], b f32[...], c i8[2]"),
+        (
+            ["--shape", "b=1", "--shape", "a=2,2,2"],
+            "--shape: input 'a' has shape [?,2..8,3], got [2, 2, 2]",
+        ),
+        (
+            ["--shape", "b=1"],
+            "--random: an input has a dynamic shape: give all sizes, a number for each N\n"
+            "  --shape 'a=N,2..8,3'",
+        ),
+        (
+            ["--shape", "x=1"],
+            "no input is called 'x'; inputs: a f32[?,2..8,3], b f32[...], c i8[2]",
+        ),
         (["--shape", "c=2", "--shape", "2=2"], "--shape: input '2' is given twice"),
-        (["--shape", "c=2", "-i", "c=[1,2]"], "--shape: input 'c' is given by -i; --shape is for inputs that --random fills"),
-        (["--random-range", "c=0:2", "-i", "c=[1,2]"], "--random-range: input 'c' is given by -i; --random-range is for inputs"),
-        (["--shape", "b=1000000000,1000000000", "--shape", "a=1,2,3"], "input 'b': shape [1000000000, 1000000000] of f32 is more than"),
-        (["--shape", "b=", "--shape", "a=1,2,3", "--random-range", "c=0:256"], "input 'c': a range of i8 has whole numbers within -128:128"),
-        (["--shape", "b=", "--shape", "a=1,2,3", "--random-range", "c=0.5:2"], "input 'c': a range of i8 has whole numbers within -128:128"),
+        (
+            ["--shape", "c=2", "-i", "c=[1,2]"],
+            "--shape: input 'c' is given by -i; --shape is for inputs that --random fills",
+        ),
+        (
+            ["--random-range", "c=0:2", "-i", "c=[1,2]"],
+            "--random-range: input 'c' is given by -i; --random-range is for inputs",
+        ),
+        (
+            ["--shape", "b=1000000000,1000000000", "--shape", "a=1,2,3"],
+            "input 'b': shape [1000000000, 1000000000] of f32 is more than",
+        ),
+        (
+            ["--shape", "b=", "--shape", "a=1,2,3", "--random-range", "c=0:256"],
+            "input 'c': a range of i8 has whole numbers within -128:128",
+        ),
+        (
+            ["--shape", "b=", "--shape", "a=1,2,3", "--random-range", "c=0.5:2"],
+            "input 'c': a range of i8 has whole numbers within -128:128",
+        ),
     ],
 )
 def test_random_errors(command: Command, same: Same, words: list[str], message: str):
@@ -405,15 +537,23 @@ def test_strict_and_backend(command: Command, rows: Path):
 def test_ids(command: Command, tmp_path: Path):
     builder = uncork.Builder("cut")
     (cut,) = builder.add("Convert", 1, builder.parameter("ids", "i64", [2]), destination_type="i32")
-    (picked,) = builder.add("Gather", 8, builder.constant(np.float32([5, 6, 7])), cut, builder.constant(np.int64(0)))
+    (picked,) = builder.add(
+        "Gather", 8, builder.constant(np.float32([5, 6, 7])), cut, builder.constant(np.int64(0))
+    )
     builder.result(picked, "picked")
     uncork.write_model(builder.model(), tmp_path / "cut.xml")
     words = ["run", "cut.xml", "-i", "ids=[2, 4294967297]", "--json"]
-    for more, expected in (([], [7.0, 0.0]), (["--ids", "64-bit"], [7.0, 0.0]), (["--ids", "as-written"], [7.0, 6.0])):
+    for more, expected in (
+        ([], [7.0, 0.0]),
+        (["--ids", "64-bit"], [7.0, 0.0]),
+        (["--ids", "as-written"], [7.0, 6.0]),
+    ):
         assert command(*words, *more).json["outputs"][0]["first"] == expected
     answer = command(*words, "--ids", "32-bit")
     assert answer.status == 2
-    assert answer.message.startswith("argument --ids: expected 64-bit or as-written, got '32-bit'\n")
+    assert answer.message.startswith(
+        "argument --ids: expected 64-bit or as-written, got '32-bit'\n"
+    )
 
 
 def test_loop_limit_is_passed_on(command: Command, rows: Path):
@@ -430,7 +570,10 @@ def test_a_model_that_cannot_be_run(command: Command, rows: Path):
     rows.write_text(rows.read_text().replace('type="Gather"', 'type="Gathre"'))
     answer = command("run", "rows.xml", "--random")
     assert answer.status == 1
-    assert answer.message == ("rows.xml: operation Gathre@opset8 is not supported (layers 'pick', 'pick_words'); did the file mean Gather?")
+    assert answer.message == (
+        "rows.xml: operation Gathre@opset8 is not supported (layers 'pick', 'pick_words'); did "
+        "the file mean Gather?"
+    )
 
 
 # ---- summaries
@@ -477,7 +620,16 @@ def test_json(command: Command, rows: Path):
 
 
 def test_what_is_not_finite(command: Command, same: Same):
-    words = ["run", same(x="f32[5]", y="f32[2]", z="f32[0]"), "-i", "x=[NaN,1,-Infinity,3,NaN]", "-i", "y=[NaN,NaN]", "-i", "z=[]"]
+    words = [
+        "run",
+        same(x="f32[5]", y="f32[2]", z="f32[0]"),
+        "-i",
+        "x=[NaN,1,-Infinity,3,NaN]",
+        "-i",
+        "y=[NaN,NaN]",
+        "-i",
+        "z=[]",
+    ]
     assert (
         command(*words, "--summary").out
         == """\
@@ -495,7 +647,15 @@ z       f32   [0]                    (empty)
 
 def test_booleans_and_strings(command: Command, same: Same):
     model = same(x="boolean[3]", y="string[2]")
-    answer = command("run", model, "-i", "x=[true,false,true]", "-i", 'y=["a\\n\\u202eb", "1234567890123456789012345"]', "--summary")
+    answer = command(
+        "run",
+        model,
+        "-i",
+        "x=[true,false,true]",
+        "-i",
+        'y=["a\\n\\u202eb", "1234567890123456789012345"]',
+        "--summary",
+    )
     lines = [line.split("  ") for line in re.sub(" {3,}", "  ", answer.out).splitlines()]
     assert lines == [
         ["output", "type", "shape", "first values", "remarks"],
@@ -540,7 +700,9 @@ def test_saved_archive(command: Command, rows: Path, tmp_path: Path):
         assert saved["text"].dtype == np.dtype("<U4")
         assert saved["text"].tolist() == [["zero", "één"]]
     before = (tmp_path / "out.npz").read_bytes()
-    again = command("run", "rows.xml", "-i", "ids=[[0,1]]", "--output", "out.npz", "--overwrite", "--json")
+    again = command(
+        "run", "rows.xml", "-i", "ids=[[0,1]]", "--output", "out.npz", "--overwrite", "--json"
+    )
     assert again.json["saved"] == "out.npz"
     assert (tmp_path / "out.npz").read_bytes() == before, "the same outputs make the same file"
 
@@ -552,7 +714,12 @@ def test_saved_array(command: Command, same: Same, tmp_path: Path):
 
 
 def test_an_output_may_have_any_name(command: Command, same: Same, tmp_path: Path):
-    assert command("run", same(**{"file": "i64[]", "a/../b": "i64[]"}), "--random", "-o", "out.npz").status == 0
+    assert (
+        command(
+            "run", same(**{"file": "i64[]", "a/../b": "i64[]"}), "--random", "-o", "out.npz"
+        ).status
+        == 0
+    )
     with np.load(tmp_path / "out.npz", allow_pickle=False) as saved:
         assert saved.files == ["file", "a/../b"]
 
@@ -569,10 +736,16 @@ def test_saved_outputs_are_inputs_again(command: Command, same: Same):
     [
         ("none/out.npz", "none/out.npz: cannot be written: there is no such folder"),
         ("folder.npz", "folder.npz: cannot be written: it is not an ordinary file"),
-        ("out.npy", "out.npy: a .npy file holds one output and the model has 2: rows, text; save an .npz file"),
+        (
+            "out.npy",
+            "out.npy: a .npy file holds one output and the model has 2: rows, text; save an .npz "
+            "file",
+        ),
     ],
 )
-def test_output_errors_come_before_the_run(command: Command, rows: Path, tmp_path: Path, output: str, message: str):
+def test_output_errors_come_before_the_run(
+    command: Command, rows: Path, tmp_path: Path, output: str, message: str
+):
     (tmp_path / "folder.npz").mkdir()
     answer = command("run", "rows.xml", "-i", "ids=none.npy", "-o", output)
     assert answer.status == 1
@@ -582,7 +755,11 @@ def test_output_errors_come_before_the_run(command: Command, rows: Path, tmp_pat
 def test_strings_that_no_file_can_hold(command: Command, same: Same, tmp_path: Path):
     answer = command("run", same(x="string[1]"), "-i", 'x=["a\\u0000"]', "-o", "out.npz")
     assert answer.status == 1
-    assert answer.message == "out.npz: output 'x' has strings that end in a NUL character, which NumPy's files cannot hold"
+    assert (
+        answer.message
+        == "out.npz: output 'x' has strings that end in a NUL character, which NumPy's files "
+        "cannot hold"
+    )
     assert not (tmp_path / "out.npz").exists()
 
 
@@ -599,7 +776,12 @@ def failing(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("place", ["numpy.lib.format.write_array", "os.fsync", "os.replace"])
 @pytest.mark.parametrize("name", ["out.npz", "out.npy"])
 def test_failure_leaves_everything_as_it_was(
-    command: Command, same: Same, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
+    command: Command,
+    same: Same,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    name: str,
 ):
     model = same(x="i64[2]")
     before = earlier(tmp_path / name)
@@ -635,7 +817,9 @@ def test_full_disk(same: Same, tmp_path: Path, name: str):
     assert set(os.listdir(tmp_path)) == files
 
 
-def test_interrupted_while_saving(command: Command, same: Same, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_interrupted_while_saving(
+    command: Command, same: Same, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -653,7 +837,10 @@ def test_links_and_permissions_stay(command: Command, same: Same, tmp_path: Path
     target.write_bytes(b"")
     target.chmod(0o640)
     (tmp_path / "out.npz").symlink_to(target)
-    assert command("run", same(x="i64[2]"), "-i", "x=[1,2]", "-o", "out.npz", "--overwrite").status == 0
+    assert (
+        command("run", same(x="i64[2]"), "-i", "x=[1,2]", "-o", "out.npz", "--overwrite").status
+        == 0
+    )
     assert (tmp_path / "out.npz").is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     with np.load(target, allow_pickle=False) as saved:
@@ -708,7 +895,9 @@ text string[2,2]
 
 
 def test_long_results(command: Command, same: Same):
-    answer = command("run", same(x="i64[?,9]", y="f32[]", z="f32[0]", s="boolean[2]"), *words_of_long_results())
+    answer = command(
+        "run", same(x="i64[?,9]", y="f32[]", z="f32[0]", s="boolean[2]"), *words_of_long_results()
+    )
     assert re.search(r"(?m)^  39 +0 .* and 1 more$", answer.out)
     assert answer.out.count("and 1 more") == 40 and "\n  and 2 rows more\n" in answer.out
     assert "\ny f32[]\n  0.5\n" in answer.out
@@ -734,7 +923,9 @@ x f32[2,3]
     scores = command("run", "classes.xml", "-i", "x=[[-1,2,7]]")
     assert "guinea pig 7  dog 2  cat -1\n" in scores.out
     classes(tmp_path / "other.xml", "only two")
-    assert "  0.25  0.75  0\n" in command("run", "other.xml", "-i", "x=[[0.25,0.75,0]]").out, "labels of something else"
+    assert "  0.25  0.75  0\n" in command("run", "other.xml", "-i", "x=[[0.25,0.75,0]]").out, (
+        "labels of something else"
+    )
 
 
 def test_words_beside(command: Command, tmp_path: Path):
@@ -743,11 +934,22 @@ def test_words_beside(command: Command, tmp_path: Path):
     answer = command("run", "classes.xml", "-i", "x=[[0,1,0],[1,0,0]]", "--beside", "words.txt")
     assert re.search(r"(?m)^  Rex the first  dog 100\.0%", answer.out)
     assert re.search(r"(?m)^  Tom            cat 100\.0%", answer.out)
-    assert "Rex" not in command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "words.txt").out, "rows of another number"
-    assert "none.txt: cannot be read" in command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "none.txt").message
+    assert (
+        "Rex" not in command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "words.txt").out
+    ), "rows of another number"
+    assert (
+        "none.txt: cannot be read"
+        in command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "none.txt").message
+    )
     (tmp_path / "latin").write_bytes(b"\xe9t\xe9")
-    assert "is no text in UTF-8" in command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "latin").message
-    assert command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "words.txt", "--json").status == 2
+    assert (
+        "is no text in UTF-8"
+        in command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "latin").message
+    )
+    assert (
+        command("run", "classes.xml", "-i", "x=[[0,1,0]]", "--beside", "words.txt", "--json").status
+        == 2
+    )
 
 
 def test_labels_stay_with_the_model(tmp_path: Path):

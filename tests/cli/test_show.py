@@ -51,7 +51,9 @@ _NESTED = """<?xml version="1.0"?>
 
 @pytest.fixture
 def nested(tmp_path: Path) -> Path:
-    """A model with a sub-graph, an operation that nobody has, one before its time, and a Result without an edge."""
+    """A model with a sub-graph, an operation that nobody has, one before its time, and a Result
+    without an edge.
+    """
     (tmp_path / "nested.xml").write_text(_NESTED)
     return tmp_path / "nested.xml"
 
@@ -123,12 +125,34 @@ def test_json(command: Command, rows: Path):
         "layer_count": {"all": 8, "in_subgraphs": 0},
         "inputs": [{"name": "ids", "names": ["ids"], "element_type": "i64", "shape": ["?", 2]}],
         "outputs": [
-            {"name": "rows", "names": ["rows", "rows/result", "pick"], "element_type": "f32", "shape": ["?", 2, 3]},
-            {"name": "text", "names": ["text", "text/result", "pick_words"], "element_type": "string", "shape": ["?", 2]},
+            {
+                "name": "rows",
+                "names": ["rows", "rows/result", "pick"],
+                "element_type": "f32",
+                "shape": ["?", 2, 3],
+            },
+            {
+                "name": "text",
+                "names": ["text", "text/result", "pick_words"],
+                "element_type": "string",
+                "shape": ["?", 2],
+            },
         ],
         "operations": [
-            {"operation": f"{kind}-{version}", "type": kind, "opsets": [f"opset{version}"], "count": count, "supported": True, "reason": None}
-            for kind, version, count in (("Const", 1, 3), ("Gather", 8, 2), ("Parameter", 1, 1), ("Result", 1, 2))
+            {
+                "operation": f"{kind}-{version}",
+                "type": kind,
+                "opsets": [f"opset{version}"],
+                "count": count,
+                "supported": True,
+                "reason": None,
+            }
+            for kind, version, count in (
+                ("Const", 1, 3),
+                ("Gather", 8, 2),
+                ("Parameter", 1, 1),
+                ("Result", 1, 2),
+            )
         ],
         "constants": [
             {"element_type": "f32", "count": 1, "values": 12, "bytes": 48},
@@ -174,9 +198,11 @@ def test_a_model_that_cannot_be_run(command: Command, nested: Path):
         "  0  x     f32   [?,2..8,3]\n",
         "  0  y             f32   [4]\n  1  z             i64   []\n  2  lost          ?     ?\n",
         "Operations (4, 2 not supported)\n  operation      layers  supported\n",
-        "  Gather@opset0       1  no, known from opset1 on\n  Nest@opset9         2  no\n  Parameter-1 ",
+        "  Gather@opset0       1  no, known from opset1 on\n  Nest@opset9         2  no\n"
+        "  Parameter-1 ",
         "Constants (0, 0 bytes)\n  none\n",
-        "  1    Nest@opset9    0       f32[4], i64[]  outer\n    0  Parameter-1            f32[4]         inner_x\n",
+        "  1    Nest@opset9    0       f32[4], i64[]  outer\n"
+        "    0  Parameter-1            f32[4]         inner_x\n",
         "  3    Result-1       1:1                    z\n",
         " problems: 'uncork check nested.xml' lists them.\n",
     ):
@@ -188,7 +214,12 @@ def test_a_model_that_cannot_be_run_as_json(command: Command, nested: Path):
     assert shown["weights"] == {"file": "nested.bin", "bytes": None}
     assert shown["layer_count"] == {"all": 10, "in_subgraphs": 3}
     assert shown["inputs"][0]["shape"] == ["?", "2..8", 3]
-    assert shown["outputs"][2] == {"name": "lost", "names": ["lost"], "element_type": None, "shape": None}
+    assert shown["outputs"][2] == {
+        "name": "lost",
+        "names": ["lost"],
+        "element_type": None,
+        "shape": None,
+    }
     assert shown["operations"][:2] == [
         {
             "operation": "Gather@opset0",
@@ -198,7 +229,14 @@ def test_a_model_that_cannot_be_run_as_json(command: Command, nested: Path):
             "supported": False,
             "reason": "known from opset1 on",
         },
-        {"operation": "Nest@opset9", "type": "Nest", "opsets": ["opset9"], "count": 2, "supported": False, "reason": "unknown operation"},
+        {
+            "operation": "Nest@opset9",
+            "type": "Nest",
+            "opsets": ["opset9"],
+            "count": 2,
+            "supported": False,
+            "reason": "unknown operation",
+        },
     ]
     assert shown["missing"] == [
         {"operation": "Nest@opset9", "layers": ["inner_nest", "outer"]},
@@ -221,7 +259,11 @@ def test_an_attribute_that_is_wrong_is_no_missing_operation(command: Command, ro
 def test_opsets_of_one_operation(command: Command, rows: Path):
     rows.write_text(rows.read_text().replace('version="opset8"', 'version="opset10"', 1))
     operation = command("show", "rows.xml", "--json").json["operations"][1]
-    assert (operation["operation"], operation["opsets"], operation["count"]) == ("Gather-8", ["opset8", "opset10"], 2)
+    assert (operation["operation"], operation["opsets"], operation["count"]) == (
+        "Gather-8",
+        ["opset8", "opset10"],
+        2,
+    )
 
 
 def test_unknown_rank_and_no_names(command: Command, same: Callable[..., str], tmp_path: Path):
@@ -241,7 +283,10 @@ def test_no_constants_need_no_weights(command: Command, same: Callable[..., str]
 def test_weights_elsewhere(command: Command, rows: Path):
     rows.with_suffix(".bin").rename(rows.with_name("elsewhere.bin"))
     assert "  weights  rows.bin, no such file\n" in command("show", "rows.xml").out
-    assert "  weights  elsewhere.bin, 96 bytes\n" in command("show", "rows.xml", "--weights", "elsewhere.bin").out
+    assert (
+        "  weights  elsewhere.bin, 96 bytes\n"
+        in command("show", "rows.xml", "--weights", "elsewhere.bin").out
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,16 +317,29 @@ def test_passes_say_what_they_did(command: Command, tmp_path: Path):
     pytest.importorskip("llvmlite")
     builder = uncork.Builder("passes")
     x = builder.parameter("x", "f32", [None, 4])
-    (product,) = builder.add("MatMul", 1, x, builder.constant(np.ones((4, 3), np.float32)), name="dense")
+    (product,) = builder.add(
+        "MatMul", 1, x, builder.constant(np.ones((4, 3), np.float32)), name="dense"
+    )
     builder.result(builder.add("ReLU", 1, product, name="relu")[0], "y")
     uncork.write_model(builder.model(), tmp_path / "m.xml")
     answer = command("show", "m.xml", "--passes")
     assert "Passes that changed layers (1)\n" in answer.out
-    assert "  fuse_epilogue  5 to 4  products and convolutions end with what follows element by element  relu\n" in answer.out
+    assert (
+        "  fuse_epilogue  5 to 4  products and convolutions end with what follows element by "
+        "element  relu\n" in answer.out
+    )
     (applied,) = command("show", "m.xml", "--passes", "--json").json["passes"]["applied"]
-    assert (applied["name"], applied["before"], applied["after"], applied["made"]) == ("fuse_epilogue", 5, 4, ["relu"])
+    assert (applied["name"], applied["before"], applied["after"], applied["made"]) == (
+        "fuse_epilogue",
+        5,
+        4,
+        ["relu"],
+    )
 
 
 def test_passes_of_a_model_with_problems(command: Command, tmp_path: Path):
     (tmp_path / "nested.xml").write_text(_NESTED)
-    assert "  Others did not run: the model has problems\n" in command("show", "nested.xml", "--passes").out
+    assert (
+        "  Others did not run: the model has problems\n"
+        in command("show", "nested.xml", "--passes").out
+    )

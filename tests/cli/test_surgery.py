@@ -1,4 +1,6 @@
-"""`uncork cut`, `extract`, `reshape`, `rename` and `import-weights`: what they write and what they say."""
+"""`uncork cut`, `extract`, `reshape`, `rename` and `import-weights`: what they write and what they
+say.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_cut_says_what_changed(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cut_says_what_changed(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = str(tmp_path / "part.xml")
     assert main(["cut", model, "--to", "rows", "-o", out]) == 0
     text = capsys.readouterr().out
@@ -39,7 +43,10 @@ def test_cut_wants_a_layer(model: str, tmp_path: Path, capsys: pytest.CaptureFix
 def test_extract_and_rename(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, named = str(tmp_path / "part.xml"), str(tmp_path / "named.xml")
     assert main(["extract", model, "--input", "rows", "--tensor", "doubled", "-o", out]) == 0
-    assert main(["rename", out, "--input", "0=rows_given", "--output-name", "0=twice", "-o", named]) == 0
+    assert (
+        main(["rename", out, "--input", "0=rows_given", "--output-name", "0=twice", "-o", named])
+        == 0
+    )
     rows = np.ones((1, 2), "f4")
     np.testing.assert_array_equal(uncork.load(named)({"rows_given": rows})["twice"], 2 * rows)
 
@@ -47,13 +54,21 @@ def test_extract_and_rename(model: str, tmp_path: Path, capsys: pytest.CaptureFi
 def test_reshape_as_json(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "fixed.xml")
     assert main(["reshape", model, "--shape", "ids=2", "-o", out, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["changes"] == ["input ids: i64[?] -> i64[2]", "output sums: f32[?] -> f32[2]"]
+    assert json.loads(capsys.readouterr().out)["changes"] == [
+        "input ids: i64[?] -> i64[2]",
+        "output sums: f32[?] -> f32[2]",
+    ]
     assert main(["reshape", model, "--shape", "ids=two", "-o", out, "--overwrite"]) == 1
-    assert "input 'ids': expected sizes such as 1,3,224,224 or ?,50, got 'two'" in capsys.readouterr().err
+    assert (
+        "input 'ids': expected sizes such as 1,3,224,224 or ?,50, got 'two'"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_weights_are_imported(model: str, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_are_imported(
+    model: str, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     arrays, out = tmp_path / f"arrays.{kind}", str(tmp_path / "new.xml")
     if kind == "npz":
         np.savez(arrays, table=2 * TABLE)
@@ -65,7 +80,9 @@ def test_weights_are_imported(model: str, tmp_path: Path, kind: str, capsys: pyt
     np.testing.assert_array_equal(np.asarray(uncork.load(out)(IDS)[0]), [20, 52])
 
 
-def test_an_output_that_is_there_stays(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_is_there_stays(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "there.xml"
     out.write_text("mine")
     words = ["cut", model, "--to", "rows", "-o", str(out)]

@@ -28,21 +28,37 @@ class Parts:
 
 
 def network(path: Path, change: Callable[[Parts], Parts] = lambda parts: parts) -> Path:
-    """x f32[?,?,6] -> product, Relu, product, Softmax over `axis`, Transpose -> y, and the sum of all -> total."""
+    """x f32[?,?,6] -> product, Relu, product, Softmax over `axis`, Transpose -> y, and the sum of
+    all -> total.
+    """
     parts = change(Parts(SECOND))
     builder = uncork.Builder("network")
 
-    def layer(type_name: str, opset: int, *inputs: Source, name: str, **attributes: object) -> Source:
+    def layer(
+        type_name: str, opset: int, *inputs: Source, name: str, **attributes: object
+    ) -> Source:
         return builder.add(type_name, opset, *inputs, name=parts.prefix + name, **attributes)[0]
 
     x = builder.parameter("x", "f32", [None, None, 6])
-    hidden = layer("MatMul", 1, x, builder.constant(FIRST), name="first", transpose_a=False, transpose_b=False)
+    hidden = layer(
+        "MatMul", 1, x, builder.constant(FIRST), name="first", transpose_a=False, transpose_b=False
+    )
     active = layer("ReLU", 1, hidden, name="relu")
-    product = layer("MatMul", 1, active, builder.constant(parts.second), name="second", transpose_a=False, transpose_b=False)
+    product = layer(
+        "MatMul",
+        1,
+        active,
+        builder.constant(parts.second),
+        name="second",
+        transpose_a=False,
+        transpose_b=False,
+    )
     soft = layer("SoftMax", 8, product, name="soft", axis=parts.axis)
     turned = layer("Transpose", 1, soft, builder.constant(np.array(parts.order)), name="turned")
     builder.result(turned, "y")
-    total = layer("ReduceSum", 1, soft, builder.constant(np.array([1, 2])), name="sum", keep_dims=False)
+    total = layer(
+        "ReduceSum", 1, soft, builder.constant(np.array([1, 2])), name="sum", keep_dims=False
+    )
     builder.result(total, "total")
     uncork.write_model(builder.model(), path)
     return path

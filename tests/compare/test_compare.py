@@ -1,4 +1,6 @@
-"""`uncork.compare`: planted faults are found and the layer is named; rounding is none; a peer that dies is no end."""
+"""`uncork.compare`: planted faults are found and the layer is named; rounding is none; a peer that
+dies is no end.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def test_the_same_model(model: Path) -> None:
     assert found.is_same
     assert conclusion(found) in ("the same, bit for bit", "the same, but for rounding")
     assert list(verdicts(found)) == ["first", "relu", "second", "soft", "turned", "sum"]
-    assert {*verdicts(found).values(), *(output.verdict for output in found.outputs)} <= {"same", "rounding"}
+    assert {*verdicts(found).values(), *(output.verdict for output in found.outputs)} <= {
+        "same",
+        "rounding",
+    }
 
 
 def test_the_references(model: Path) -> None:
@@ -69,7 +74,9 @@ def test_the_weight_is_found_where_it_is(model: Path, tmp_path: Path) -> None:
 
 
 def test_another_shape(model: Path, tmp_path: Path) -> None:
-    other = network(tmp_path / "other.xml", lambda parts: type(parts)(parts.second, order=(2, 0, 1)))
+    other = network(
+        tmp_path / "other.xml", lambda parts: type(parts)(parts.second, order=(2, 0, 1))
+    )
     found = compare(model, str(other), [X])
     assert found.first is not None and found.first.node.name == "turned"
     assert found.first.reason == "shape [3, 4, 2] here, [4, 3, 2] there"
@@ -77,7 +84,12 @@ def test_another_shape(model: Path, tmp_path: Path) -> None:
 
 def test_saved_values(model: Path) -> None:
     hidden = (X @ FIRST).astype(np.float32)
-    saved = {"first": hidden, "relu:0": np.maximum(hidden, 0), "y": np.zeros((3, 4, 2), np.float32), "of nobody": hidden}
+    saved = {
+        "first": hidden,
+        "relu:0": np.maximum(hidden, 0),
+        "y": np.zeros((3, 4, 2), np.float32),
+        "of nobody": hidden,
+    }
     found = compare(model, "saved.npz", [X], saved=saved)
     assert verdicts(found) == {
         "first": found.layers[0].verdict,
@@ -94,7 +106,14 @@ def test_results_count_in_the_conclusion(model: Path) -> None:
     """Without a layer to compare, whether it is the same bit for bit is told by the results."""
     verdicts = {"same": "the same, bit for bit", "rounding": "the same, but for rounding"}
     for verdict, expected in verdicts.items():
-        assert conclusion(Comparison(uncork.read_model(model), "other.xml", outputs=[OutputReport("y", verdict)])) == expected
+        assert (
+            conclusion(
+                Comparison(
+                    uncork.read_model(model), "other.xml", outputs=[OutputReport("y", verdict)]
+                )
+            )
+            == expected
+        )
 
 
 def test_a_value_that_is_nan_on_one_side(model: Path) -> None:
@@ -114,24 +133,38 @@ def test_operations_that_are_missing_here(model: Path) -> None:
     with pytest.raises(uncork.UnsupportedError):
         uncork.read_model(model)
     hidden = np.maximum(X @ FIRST, 0).astype(np.float32)
-    found = compare(model, "saved.npz", [X], saved={"relu": hidden, "second": (hidden @ SECOND).astype(np.float32)})
+    found = compare(
+        model,
+        "saved.npz",
+        [X],
+        saved={"relu": hidden, "second": (hidden @ SECOND).astype(np.float32)},
+    )
     assert verdicts(found)["relu"] == "unmatched"
     assert found.layers[1].reason == "there is no such operation here"
     assert verdicts(found)["second"] in ("same", "rounding")
     assert found.is_same
-    assert found.outputs_note == "results of the whole model are not compared: operations are missing here"
+    assert (
+        found.outputs_note
+        == "results of the whole model are not compared: operations are missing here"
+    )
 
 
 def test_nothing_that_both_have(model: Path) -> None:
     found = compare(model, "saved.npz", [X], saved={"nobody": X})
     assert not found.is_same
-    assert conclusion(found) == "nothing was compared: no layer has a counterpart by its name or its place"
+    assert (
+        conclusion(found)
+        == "nothing was compared: no layer has a counterpart by its name or its place"
+    )
 
 
 @pytest.mark.parametrize(
     ("against", "message"),
     [
-        ("tensorflow", r"against: expected openvino, reference, onnxruntime:FILE\.onnx, .*, got 'tensorflow'"),
+        (
+            "tensorflow",
+            r"against: expected openvino, reference, onnxruntime:FILE\.onnx, .*, got 'tensorflow'",
+        ),
         ("onnxruntime", "got 'onnxruntime'"),
         ("nowhere.xml", r"nowhere\.xml: cannot open the model: .*"),
     ],
@@ -142,7 +175,9 @@ def test_other_sides_that_are_none(model: Path, against: str, message: str) -> N
 
 
 def test_inputs_are_checked(model: Path) -> None:
-    with pytest.raises(uncork.InputError, match=r"input 'x': expected shape \[\?,\?,6\], got \[3, 2, 5\]"):
+    with pytest.raises(
+        uncork.InputError, match=r"input 'x': expected shape \[\?,\?,6\], got \[3, 2, 5\]"
+    ):
         compare(model, "reference", [X[..., :5]])
 
 
@@ -176,15 +211,28 @@ def test_the_layer_that_kills_a_peer_is_told(model: Path, monkeypatch: pytest.Mo
 
     def asked(self: PeerProcess, *message: Any) -> Any:
         """Dies whenever it is asked for the second product."""
-        deadly = [t.key for t in self.model.tensors if t.layer == "second"] if message[0] == "values" else []
-        return Failed("the process ended by signal 11") if deadly and deadly[0] in message[1] else ask(self, *message)
+        deadly = (
+            [t.key for t in self.model.tensors if t.layer == "second"]
+            if message[0] == "values"
+            else []
+        )
+        return (
+            Failed("the process ended by signal 11")
+            if deadly and deadly[0] in message[1]
+            else ask(self, *message)
+        )
 
     monkeypatch.setattr(PeerProcess, "_asked", asked)
     found = compare(model, "reference", [X])
     assert not found.is_same
-    assert found.first is not None and found.first.reason == "reference: the process ended by signal 11"
+    assert (
+        found.first is not None
+        and found.first.reason == "reference: the process ended by signal 11"
+    )
     assert [name for name, verdict in verdicts(found).items() if verdict == "failed"] == ["second"]
-    assert [name for name, verdict in verdicts(found).items() if verdict in ("same", "rounding")] == ["first", "relu", "soft", "turned", "sum"]
+    assert [
+        name for name, verdict in verdicts(found).items() if verdict in ("same", "rounding")
+    ] == ["first", "relu", "soft", "turned", "sum"]
 
 
 # ---- the command
@@ -200,10 +248,15 @@ def test_the_command(model: Path, tmp_path: Path, command: Command) -> None:
     assert same.status == 0
     assert re.search(r"the same, (but for rounding|bit for bit)\n$", same.out)
     network(tmp_path / "other.xml", wrong_axis)
-    other = command("compare", model, "--against", "other.xml", "--random", "--shape", "x=2,3,6", "--seed", "4")
+    other = command(
+        "compare", model, "--against", "other.xml", "--random", "--shape", "x=2,3,6", "--seed", "4"
+    )
     assert other.status == 1
     assert re.search(r"soft +SoftMax +f32\[2, 3, 4\] .*differs: \d+ of 24 values\n", other.out)
-    assert other.out.endswith("the first layer that differs is layer 'soft' (SoftMax-8, id 6), output 0: 24 of 24 values\n")
+    assert other.out.endswith(
+        "the first layer that differs is layer 'soft' (SoftMax-8, id 6), output 0: 24 of 24 "
+        "values\n"
+    )
     assert "6 tensors against other.xml: " in other.out
     every = command("compare", model, "--against", model, "-i", "x.npy", "--all")
     assert len(re.findall(r"(?m)^ *\d+  .*(?:same|rounding)$", every.out)) == 6
@@ -224,26 +277,48 @@ def test_json(model: Path, tmp_path: Path, command: Command) -> None:
 
 
 def test_extract(model: Path, tmp_path: Path, command: Command) -> None:
-    """The layer by itself, with its inputs: it runs here as it did, and the expected values are the other side's."""
+    """The layer by itself, with its inputs: it runs here as it did, and the expected values are the
+    other side's.
+    """
     files(tmp_path)
     network(tmp_path / "other.xml", wrong_axis)
-    answer = command("compare", model, "--against", "other.xml", "-i", "x.npy", "--extract", "first")
+    answer = command(
+        "compare", model, "--against", "other.xml", "-i", "x.npy", "--extract", "first"
+    )
     assert "saved the layer, its inputs and the other side's results in first\n" in answer.out
     compiled = uncork.load(tmp_path / "first" / "layer.xml")
     assert [str(port) for port in compiled.inputs] == ["second f32[?,?,4]"]
-    with np.load(tmp_path / "first" / "inputs.npz") as inputs, np.load(tmp_path / "first" / "expected.npz") as expected:
+    with (
+        np.load(tmp_path / "first" / "inputs.npz") as inputs,
+        np.load(tmp_path / "first" / "expected.npz") as expected,
+    ):
         given, other = inputs["second"], expected["soft"]
     ours = compiled(given)[0]
     np.testing.assert_allclose(ours.sum(-1), 1, rtol=1e-6)
     np.testing.assert_allclose(other.sum(1), 1, rtol=1e-6)
     again = command("compare", model, "--against", "other.xml", "-i", "x.npy", "--extract", "first")
     assert again.status == 1 and "first/layer.xml" in again.err and "--overwrite" in again.err
-    assert command("compare", model, "--against", "other.xml", "-i", "x.npy", "--extract", "first", "--overwrite").err == ""
+    assert (
+        command(
+            "compare",
+            model,
+            "--against",
+            "other.xml",
+            "-i",
+            "x.npy",
+            "--extract",
+            "first",
+            "--overwrite",
+        ).err
+        == ""
+    )
     same = command("compare", model, "--against", model, "-i", "x.npy", "--extract", "second")
     assert same.status == 0 and not (tmp_path / "second").exists()
     (tmp_path / "file").write_text("mine")
     assert (
-        command("compare", model, "--against", "other.xml", "-i", "x.npy", "--extract", "file").message
+        command(
+            "compare", model, "--against", "other.xml", "-i", "x.npy", "--extract", "file"
+        ).message
         == "file: cannot be written: it is no folder"
     )
 
@@ -254,17 +329,39 @@ def test_html(model: Path, tmp_path: Path, command: Command) -> None:
     odd = model.read_text().replace('name="soft"', 'name="so&lt;script&gt;ft"')
     model.write_text(odd)
     network(tmp_path / "other.xml", wrong_axis)
-    (tmp_path / "other.xml").write_text((tmp_path / "other.xml").read_text().replace('name="soft"', 'name="so&lt;script&gt;ft"'))
-    assert command("compare", model, "--against", "other.xml", "-i", "x.npy", "--html", "r.html").status == 1
+    (tmp_path / "other.xml").write_text(
+        (tmp_path / "other.xml").read_text().replace('name="soft"', 'name="so&lt;script&gt;ft"')
+    )
+    assert (
+        command(
+            "compare", model, "--against", "other.xml", "-i", "x.npy", "--html", "r.html"
+        ).status
+        == 1
+    )
     text = (tmp_path / "r.html").read_text()
     assert "so&lt;script&gt;ft" in text and "<script" not in text
     assert not re.search(r"""(src|href)=|url\(|@import""", text)
     assert text.count("<tr") == text.count("</tr>") == 2 + 6 + 2
     assert text.count("<svg") == 6 + 2
     assert '<tr class="differs">' in text
-    assert command("compare", model, "--against", "other.xml", "-i", "x.npy", "--html", "r.html").message.startswith("r.html: ")
+    assert command(
+        "compare", model, "--against", "other.xml", "-i", "x.npy", "--html", "r.html"
+    ).message.startswith("r.html: ")
     (tmp_path / "r.html").write_text("mine")
-    assert command("compare", model, "--against", "other.xml", "-i", "x.npy", "--html", "r.html", "--overwrite").status == 1
+    assert (
+        command(
+            "compare",
+            model,
+            "--against",
+            "other.xml",
+            "-i",
+            "x.npy",
+            "--html",
+            "r.html",
+            "--overwrite",
+        ).status
+        == 1
+    )
     assert (tmp_path / "r.html").read_text() == "mine"
 
 
@@ -277,7 +374,9 @@ def test_saved_values_bring_their_inputs(model: Path, tmp_path: Path, command: C
     assert command("compare", model, "--against", "one.npz").status == 1
 
 
-@pytest.mark.parametrize("words", [["--against", "tensorflow"], [], ["--against", "openvino", "--backend", "gpu"]])
+@pytest.mark.parametrize(
+    "words", [["--against", "tensorflow"], [], ["--against", "openvino", "--backend", "gpu"]]
+)
 def test_command_lines(model: Path, command: Command, words: list[str]) -> None:
     answer = command("compare", model, *words)
     assert answer.status == 2

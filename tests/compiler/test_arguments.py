@@ -1,4 +1,6 @@
-"""What a call takes and gives: exact conversions are made, lossy ones refused with the place, and results are the caller's own."""
+"""What a call takes and gives: exact conversions are made, lossy ones refused with the place, and
+results are the caller's own.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,21 @@ def test_the_right_type_is_not_copied(element_type: str) -> None:
 @pytest.mark.parametrize("element_type", NATIVE)
 def test_any_layout(element_type: str) -> None:
     values = np.arange(6).reshape(2, 3).astype(ElementType.parse(element_type).dtype)
-    for array in (values.T, values[:, ::-1], values[::2], values[:, :1], np.broadcast_to(values[0, 0], (2, 2)), values[1, 1], values[:0]):
+    for array in (
+        values.T,
+        values[:, ::-1],
+        values[::2],
+        values[:, :1],
+        np.broadcast_to(values[0, 0], (2, 2)),
+        values[1, 1],
+        values[:0],
+    ):
         np.testing.assert_array_equal(taken(element_type, array), array)
         assert taken(element_type, array).shape == np.shape(array)
     if element_type != "boolean":
-        np.testing.assert_array_equal(taken(element_type, values.astype(values.dtype.newbyteorder(">"))), values)
+        np.testing.assert_array_equal(
+            taken(element_type, values.astype(values.dtype.newbyteorder(">"))), values
+        )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +76,11 @@ def test_any_layout(element_type: str) -> None:
         ("i64", np.uint64([2**63 - 1]), [2**63 - 1]),
         ("u8", np.int64([0, 255]), [0, 255]),
         ("i8", np.uint64([127]), [127]),
-        ("f32", np.float64([0.5, math.inf, math.nan, 2.0**-149]), [0.5, math.inf, math.nan, 2.0**-149]),
+        (
+            "f32",
+            np.float64([0.5, math.inf, math.nan, 2.0**-149]),
+            [0.5, math.inf, math.nan, 2.0**-149],
+        ),
         ("f64", np.float32([0.1]), [float(np.float32(0.1))]),
         ("f16", np.float32([65504.0, -0.0]), [65504.0, -0.0]),
         ("f32", np.int64([2**24, -5]), [2.0**24, -5.0]),
@@ -103,28 +119,51 @@ def test_exact_conversions(element_type: str, value: Any, expected: Any) -> None
     if expected is None:
         assert refused(element_type, value).startswith(f"expected {element_type}, got ")
     else:
-        np.testing.assert_array_equal(taken(element_type, value), np.array(expected, ElementType.parse(element_type).dtype))
+        np.testing.assert_array_equal(
+            taken(element_type, value), np.array(expected, ElementType.parse(element_type).dtype)
+        )
 
 
 @pytest.mark.parametrize(
     ("element_type", "value", "message"),
     [
-        ("i64", np.float32([1.0]), "expected i64, got f32[1]; ids and counts are never rounded: convert them yourself"),
+        (
+            "i64",
+            np.float32([1.0]),
+            "expected i64, got f32[1]; ids and counts are never rounded: convert them yourself",
+        ),
         ("i32", [1.5], "expected i32, got f64[1]; ids and counts are never rounded"),
-        ("i32", np.int64([[1, 2], [3, 2**31]]), "expected i32, got i64[2,2], and 2147483648 at [1, 1] is not a value of i32"),
-        ("i32", np.int64(2**40), "and 1099511627776 at [] is not a value of i32: convert the array yourself if the loss is meant"),
+        (
+            "i32",
+            np.int64([[1, 2], [3, 2**31]]),
+            "expected i32, got i64[2,2], and 2147483648 at [1, 1] is not a value of i32",
+        ),
+        (
+            "i32",
+            np.int64(2**40),
+            "and 1099511627776 at [] is not a value of i32: convert the array yourself if the "
+            "loss is meant",
+        ),
         ("u8", np.int8([1, -1]), "expected u8, got i8[2], and -1 at [1] is not a value of u8"),
         ("i64", np.uint64([2**63]), "and 9223372036854775808 at [0] is not a value of i64"),
         ("u64", np.int64([-1]), "and -1 at [0] is not a value of u64"),
         ("i8", np.uint8([200]), "and 200 at [0] is not a value of i8"),
-        ("f32", np.float64([0.5, 0.1]), "expected f32, got f64[2], and 0.1 at [1] is not a value of f32"),
+        (
+            "f32",
+            np.float64([0.5, 0.1]),
+            "expected f32, got f64[2], and 0.1 at [1] is not a value of f32",
+        ),
         ("f32", np.float64([1e300]), "and 1e+300 at [0] is not a value of f32"),
         ("f32", np.int64([2**24 + 1]), "and 16777217 at [0] is not a value of f32"),
         ("f64", np.int64([2**53 + 1]), "is not a value of f64"),
         ("f64", np.uint64([2**64 - 1]), "and 18446744073709551615 at [0] is not a value of f64"),
         ("f64", np.int64([2**63 - 1]), "and 9223372036854775807 at [0] is not a value of f64"),
         ("f16", np.float32([65520.0]), "and 65520.0 at [0] is not a value of f16"),
-        ("bf16", np.float32([1.25 + 2**-10]), "expected bf16, got f32[1], and 1.2509765625 at [0] is not a value of bf16"),
+        (
+            "bf16",
+            np.float32([1.25 + 2**-10]),
+            "expected bf16, got f32[1], and 1.2509765625 at [0] is not a value of bf16",
+        ),
         ("bf16", np.float64([1 + 2.0**-30]), "is not a value of bf16"),
         ("bf16", np.int64([257]), "and 257 at [0] is not a value of bf16"),
         ("f8e4m3", np.float32([1000.0]), "and 1000.0 at [0] is not a value of f8e4m3"),
@@ -145,8 +184,16 @@ def test_exact_conversions(element_type: str, value: Any, expected: Any) -> None
         ("i64", None, "expected an array of i64, got None"),
         ("i64", [[1, 2], [None, 3]], "expected i64, got Python objects (None at [1, 0])"),
         ("f32", [0.5, None], "expected f32, got Python objects (None at [1])"),
-        ("i64", np.float64([1, np.nan]), "there is a NaN at [1], which is what becomes of a null among integers: fill it first"),
-        ("i64", [[1, 2], [3]], "expected an array of i64, got list: setting an array element with a sequence"),
+        (
+            "i64",
+            np.float64([1, np.nan]),
+            "there is a NaN at [1], which is what becomes of a null among integers: fill it first",
+        ),
+        (
+            "i64",
+            [[1, 2], [3]],
+            "expected an array of i64, got list: setting an array element with a sequence",
+        ),
         ("i64", 2**70, "expected i64, got Python objects (int, of more than 64 bits)"),
         ("f32", np.array([1 + 2j]), "expected f32, got complex128[1]"),
         ("i64", np.array(["2020-01-01"], "M8[D]"), "expected i64, got datetime64[D][1]"),
@@ -155,7 +202,11 @@ def test_exact_conversions(element_type: str, value: Any, expected: Any) -> None
         ("string", [1, 2], "expected strings, got i64[2]"),
         ("string", np.array(["a", 1], object), "expected strings, got int at element 1"),
         ("string", np.array(["a", None], object), "expected strings, got NoneType at element 1"),
-        ("string", np.array([b"\xff"]), "expected text in UTF-8, got b'\\xff' (invalid start byte at byte 0)"),
+        (
+            "string",
+            np.array([b"\xff"]),
+            "expected text in UTF-8, got b'\\xff' (invalid start byte at byte 0)",
+        ),
     ],
 )
 def test_refused_conversions(element_type: str, value: Any, message: str) -> None:
@@ -164,7 +215,15 @@ def test_refused_conversions(element_type: str, value: Any, message: str) -> Non
 
 @pytest.mark.parametrize(
     ("shape", "given"),
-    [([2], (3,)), ([2], ()), ([], (1,)), ([None, 2], (5, 3)), ([Dimension(1, 4)], (5,)), ([Dimension(1, 4)], (0,)), ([None], (1, 1))],
+    [
+        ([2], (3,)),
+        ([2], ()),
+        ([], (1,)),
+        ([None, 2], (5, 3)),
+        ([Dimension(1, 4)], (5,)),
+        ([Dimension(1, 4)], (0,)),
+        ([None], (1, 1)),
+    ],
 )
 def test_shapes_that_do_not_fit(shape: list[Any], given: tuple[int, ...]) -> None:
     message = refused("f32", np.zeros(given, np.float32), shape)
@@ -172,7 +231,12 @@ def test_shapes_that_do_not_fit(shape: list[Any], given: tuple[int, ...]) -> Non
 
 
 def test_strings() -> None:
-    for value in (["a", "日本"], np.array(["a", "日本"]), np.array(["a", "日本"], object), np.array(["a", "日本"], ">U2")):
+    for value in (
+        ["a", "日本"],
+        np.array(["a", "日本"]),
+        np.array(["a", "日本"], object),
+        np.array(["a", "日本"], ">U2"),
+    ):
         assert taken("string", value).tolist() == ["a", "日本"]
     assert taken("string", np.array([b"ab", b""])).tolist() == ["ab", ""]
     assert taken("string", "abc").shape == ()
@@ -202,18 +266,28 @@ def test_bfloat16_of_ml_dtypes() -> None:
 
 @settings(max_examples=40)
 @given(st.data())
-@pytest.mark.parametrize("target", [t.name for t in ElementType if t.kind not in ("string", "boolean")])
+@pytest.mark.parametrize(
+    "target", [t.name for t in ElementType if t.kind not in ("string", "boolean")]
+)
 def test_a_conversion_is_exact_or_refused(target: str, data: st.DataObject) -> None:
     """Held against Python's numbers, which have no width."""
     element_type = ElementType.parse(target)
-    source = data.draw(st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]))
+    source = data.draw(
+        st.sampled_from(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"])
+    )
     if source[0] == "f":
         bits = 8 * int(source[1])
-        numbers = data.draw(st.lists(st.floats(width=bits) | st.integers(-300, 300).map(float), max_size=4))
+        numbers = data.draw(
+            st.lists(st.floats(width=bits) | st.integers(-300, 300).map(float), max_size=4)
+        )
     else:
         info = np.iinfo(source)
         low, high = int(info.min), int(info.max)
-        numbers = data.draw(st.lists(st.integers(low, high) | st.integers(max(-20, low), min(300, high)), max_size=4))
+        numbers = data.draw(
+            st.lists(
+                st.integers(low, high) | st.integers(max(-20, low), min(300, high)), max_size=4
+            )
+        )
     with np.errstate(over="ignore"):
         array = np.array(numbers, source)
     if source[0] == "f" and not element_type.is_float:
@@ -225,7 +299,10 @@ def test_a_conversion_is_exact_or_refused(target: str, data: st.DataObject) -> N
         assert found
         assert _same(array[int(found.group(1))].item(), wrong[0])
     else:
-        assert all(_same(a, b) for a, b in zip(array.tolist(), decode(taken(target, array), element_type).tolist()))
+        assert all(
+            _same(a, b)
+            for a, b in zip(array.tolist(), decode(taken(target, array), element_type).tolist())
+        )
 
 
 def _has(element_type: ElementType, value: float) -> bool:
@@ -259,11 +336,20 @@ def test_matching() -> None:
         ([1, 2, 3], {}, r"^expected 2 inputs \(ids i64\[\?\], weights f32\[2\]\), got 3$"),
         ([1], {}, r"^1 of 2 inputs missing: weights f32\[2\]$"),
         ([], {}, r"^2 of 2 inputs missing: ids i64\[\?\], weights f32\[2\]$"),
-        ([1], {"idz": 2}, r"^no input is called 'idz'; did you mean 'ids'\?; inputs: ids i64\[\?\], weights f32\[2\]$"),
+        (
+            [1],
+            {"idz": 2},
+            r"^no input is called 'idz'; did you mean 'ids'\?; inputs: ids i64\[\?\], weights "
+            r"f32\[2\]$",
+        ),
         ([1], {"quite else": 2}, r"^no input is called 'quite else'; inputs: ids"),
         ([1, 2], {"ids": 3}, r"^input 'ids' is given twice$"),
         ([], {"ids": 1, "words": 2, "weights": 3}, r"^input 'ids' is given twice$"),
-        ([1], {"ids": 1, "nothing": 2}, r"2 problems:\n  1. input 'ids' is given twice\n  2. no input is called 'nothing'"),
+        (
+            [1],
+            {"ids": 1, "nothing": 2},
+            r"2 problems:\n  1. input 'ids' is given twice\n  2. no input is called 'nothing'",
+        ),
     ],
 )
 def test_not_matching(positional: list[int], named: dict[str, int], message: str) -> None:
@@ -273,7 +359,9 @@ def test_not_matching(positional: list[int], named: dict[str, int], message: str
 
 def test_many_inputs_are_not_all_listed() -> None:
     ports = [port("f32", [], f"x{i}") for i in range(20)]
-    with pytest.raises(uncork.InputError, match=r"^20 of 20 inputs missing: x0 f32\[\], .* x7 f32\[\] and 12 more$"):
+    with pytest.raises(
+        uncork.InputError, match=r"^20 of 20 inputs missing: x0 f32\[\], .* x7 f32\[\] and 12 more$"
+    ):
         match(ports, [], {})
     with pytest.raises(uncork.InputError, match=r"^expected 0 inputs \(none\), got 1$"):
         match([], [1], {})
@@ -311,7 +399,11 @@ def test_results_by_position_name_and_unpacked() -> None:
 
 
 def test_results_that_are_not_there() -> None:
-    with pytest.raises(KeyError, match=r"no output is called 'score'; did you mean 'scores'\?; outputs: scores f32\[\.\.\.\], ids i64"):
+    with pytest.raises(
+        KeyError,
+        match=r"no output is called 'score'; did you mean 'scores'\?; outputs: scores "
+        r"f32\[\.\.\.\], ids i64",
+    ):
         RESULTS["score"]
     with pytest.raises(IndexError):
         RESULTS[2]
@@ -357,9 +449,15 @@ def test_a_masked_array_is_taken_when_nothing_is_masked() -> None:
     np.testing.assert_array_equal(taken("f32", np.ma.masked_array(values)), values)
     assert type(taken("f32", np.ma.masked_array(values))) is np.ndarray
     masked = np.ma.masked_array(values, mask=[[False, False], [True, True]])
-    assert refused("f32", masked) == "expected an array of f32, got MaskedArray: it is masked at [1, 0]: fill it first, by .filled(value)"
+    assert (
+        refused("f32", masked)
+        == "expected an array of f32, got MaskedArray: it is masked at [1, 0]: fill it first, by "
+        ".filled(value)"
+    )
     np.testing.assert_array_equal(taken("f32", masked.filled(0)), [[1, 2], [0, 0]])
-    with pytest.raises(uncork.InputError, match=r"gather: input 'data': .* it is masked at \[1, 0\]"):
+    with pytest.raises(
+        uncork.InputError, match=r"gather: input 'data': .* it is masked at \[1, 0\]"
+    ):
         uncork.functional.gather(masked, [0], axis=0)
 
 
@@ -370,7 +468,10 @@ def test_a_sparse_matrix_is_refused_with_what_to_do() -> None:
         def toarray(self) -> np.ndarray:
             return np.eye(2, dtype=np.float32)
 
-    assert refused("f32", Sparse()) == "expected an array of f32, got Sparse, which is sparse: give its .toarray()"
+    assert (
+        refused("f32", Sparse())
+        == "expected an array of f32, got Sparse, which is sparse: give its .toarray()"
+    )
 
 
 @pytest.mark.oracle
@@ -389,9 +490,15 @@ def test_tensors_of_torch() -> None:
 
 
 def test_losing_conversions_say_how() -> None:
-    assert refused("f32", np.full(2, 0.1)).endswith(": convert the array yourself if the loss is meant, by .astype(np.float32)")
-    assert refused("i64", np.ones(1)).endswith("never rounded: convert them yourself, by .astype(np.int64)")
-    assert refused("bf16", np.full(2, 0.1)).endswith(": convert the array yourself if the loss is meant")
+    assert refused("f32", np.full(2, 0.1)).endswith(
+        ": convert the array yourself if the loss is meant, by .astype(np.float32)"
+    )
+    assert refused("i64", np.ones(1)).endswith(
+        "never rounded: convert them yourself, by .astype(np.int64)"
+    )
+    assert refused("bf16", np.full(2, 0.1)).endswith(
+        ": convert the array yourself if the loss is meant"
+    )
 
 
 def test_types_equal_their_names() -> None:

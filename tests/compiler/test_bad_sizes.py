@@ -1,4 +1,6 @@
-"""Sizes that cannot be: one clear error that names the layer and the numbers, and a model that is as it was before the call."""
+"""Sizes that cannot be: one clear error that names the layer and the numbers, and a model that is
+as it was before the call.
+"""
 
 from __future__ import annotations
 
@@ -48,25 +50,52 @@ def product(b: uncork.Builder) -> Source:
 
 
 def joined(b: uncork.Builder) -> Source:
-    return add(b, "Concat", data(b, None, None), b.parameter("y", "f32", [None, None]), axis=0, name="bad")
+    return add(
+        b, "Concat", data(b, None, None), b.parameter("y", "f32", [None, None]), axis=0, name="bad"
+    )
 
 
 def reshaped(b: uncork.Builder) -> Source:
-    return add(b, "Reshape", data(b, None, None), b.constant(np.array([-1, 6])), special_zero=False, name="bad")
+    return add(
+        b,
+        "Reshape",
+        data(b, None, None),
+        b.constant(np.array([-1, 6])),
+        special_zero=False,
+        name="bad",
+    )
 
 
 def reshaped_by_numbers(b: uncork.Builder) -> Source:
-    return add(b, "Reshape", data(b, None), b.parameter("sizes", "i64", [2]), special_zero=False, name="bad")
+    return add(
+        b,
+        "Reshape",
+        data(b, None),
+        b.parameter("sizes", "i64", [2]),
+        special_zero=False,
+        name="bad",
+    )
 
 
 def window(b: uncork.Builder) -> Source:
     image = add(b, "Unsqueeze", data(b, None, 8), b.constant(np.array([0, 1])))
-    return add(b, "MaxPool", image, strides=(1, 1), pads_begin=(0, 0), pads_end=(0, 0), kernel=(5, 5), name="bad")
+    return add(
+        b,
+        "MaxPool",
+        image,
+        strides=(1, 1),
+        pads_begin=(0, 0),
+        pads_end=(0, 0),
+        kernel=(5, 5),
+        name="bad",
+    )
 
 
 def broadcast(b: uncork.Builder) -> Source:
     one = add(b, "ReduceSum", data(b, None), b.constant(np.array([0])), keep_dims=True)
-    return add(b, "Broadcast", one, b.parameter("sizes", "i64", [1]), opset=3, mode="numpy", name="bad")
+    return add(
+        b, "Broadcast", one, b.parameter("sizes", "i64", [1]), opset=3, mode="numpy", name="bad"
+    )
 
 
 def tiled(b: uncork.Builder) -> Source:
@@ -83,9 +112,17 @@ CASES = {
             ((f(3, 4), f(0, 4)), r"\[3,4\].*\[0,4\]"),
         ],
     ),
-    "product": Case(product, (f(3, 4), f(4, 2)), [((f(3, 4), f(3, 2)), "inner dimensions differ: 4 of a, 3 of b")]),
-    "joined": Case(joined, (f(3, 4), f(4, 4)), [((f(3, 4), f(3, 2)), r"\[3,4\] but for axis 0, got \[3,2\]")]),
-    "does not divide": Case(reshaped, (f(3, 4),), [((f(3, 5),), r"divide the elements of data \[3,5\], got \[-1, 6\]")]),
+    "product": Case(
+        product,
+        (f(3, 4), f(4, 2)),
+        [((f(3, 4), f(3, 2)), "inner dimensions differ: 4 of a, 3 of b")],
+    ),
+    "joined": Case(
+        joined, (f(3, 4), f(4, 4)), [((f(3, 4), f(3, 2)), r"\[3,4\] but for axis 0, got \[3,2\]")]
+    ),
+    "does not divide": Case(
+        reshaped, (f(3, 4),), [((f(3, 5),), r"divide the elements of data \[3,5\], got \[-1, 6\]")]
+    ),
     "numbers": Case(
         reshaped_by_numbers,
         (f(6), np.array([3, 2])),
@@ -97,13 +134,20 @@ CASES = {
             ((f(6), np.array([2**40, 2**40])), r"data \[6\], got \[1099511627776, 1099511627776\]"),
         ],
     ),
-    "window": Case(window, (f(6, 8),), [((f(3, 8),), "the kernel spans 5 cells along spatial axis 0, the padded data has 3")]),
+    "window": Case(
+        window,
+        (f(6, 8),),
+        [((f(3, 8),), "the kernel spans 5 cells along spatial axis 0, the padded data has 3")],
+    ),
     "broadcast": Case(
         broadcast,
         (f(6), np.array([3])),
         [
             ((f(6), np.array([-2])), r"no negative sizes, got \[-2\]"),
-            ((f(6), np.array([HUGE])), r"f32\[4611686018427387904\] needs 18,446,744,073,709,551,616 bytes, more than"),
+            (
+                (f(6), np.array([HUGE])),
+                r"f32\[4611686018427387904\] needs 18,446,744,073,709,551,616 bytes, more than",
+            ),
         ],
     ),
     "tiled": Case(
@@ -111,8 +155,14 @@ CASES = {
         (f(2, 3), np.array([3, 2])),
         [
             ((f(2, 3), np.array([-1, 2])), r"no negative numbers, got \[-1, 2\]"),
-            ((f(2, 3), np.full(2, 2**31 - 1)), r"f32\[4294967294,6442450941\] needs .* bytes, more than"),
-            ((f(2, 3), np.full(2, HUGE)), r"f32\[9223372036854775808,.*\] needs .* bytes, more than"),
+            (
+                (f(2, 3), np.full(2, 2**31 - 1)),
+                r"f32\[4294967294,6442450941\] needs .* bytes, more than",
+            ),
+            (
+                (f(2, 3), np.full(2, HUGE)),
+                r"f32\[9223372036854775808,.*\] needs .* bytes, more than",
+            ),
         ],
     ),
 }
@@ -125,7 +175,11 @@ def model(case: Case, with_state: bool) -> uncork.Model:
     axes = b.constant(np.arange(len(y_shape(case)), dtype=np.int64))
     b.result(add(b, "ReduceSum", y, axes), "sum")
     if with_state:
-        kind = {"variable_id": "calls", "variable_type": "f32", "variable_shape": uncork.PartialShape([1])}
+        kind = {
+            "variable_id": "calls",
+            "variable_type": "f32",
+            "variable_shape": uncork.PartialShape([1]),
+        }
         before = add(b, "ReadValue", b.constant(np.zeros(1, np.float32)), opset=6, **kind)
         now = add(b, "Add", before, b.constant(np.ones(1, np.float32)))
         b.add("Assign", 6, now, variable_id="calls")
@@ -149,7 +203,9 @@ def test_one_error_and_a_model_as_before(name: str, backend: str, with_state: bo
     expected, calls = compiled(*case.good)["sum"].copy(), 1
     for _ in range(2):
         for inputs, said in case.bad:
-            with pytest.raises(InputError, match=rf"(?s)layer 'bad' \([A-Za-z]+-\d+, id \d+\): .*{said}") as caught:
+            with pytest.raises(
+                InputError, match=rf"(?s)layer 'bad' \([A-Za-z]+-\d+, id \d+\): .*{said}"
+            ) as caught:
                 compiled(*inputs)
             assert len(caught.value.problems) == 1
             assert caught.value.problems[0].layer == "bad"
@@ -176,7 +232,12 @@ def test_one_error_and_a_model_as_before(name: str, backend: str, with_state: bo
         (reshaped_by_numbers, (f(0), np.array([0, 7])), (0, 7)),
     ],
 )
-def test_sizes_of_0(layer: Callable[[uncork.Builder], Source], inputs: Sequence[np.ndarray], shape: tuple[int, ...], backend: str) -> None:
+def test_sizes_of_0(
+    layer: Callable[[uncork.Builder], Source],
+    inputs: Sequence[np.ndarray],
+    shape: tuple[int, ...],
+    backend: str,
+) -> None:
     """Nothing is wrong with them: there is nothing to compute, or sums of nothing."""
     b = uncork.Builder("empty")
     b.result(layer(b), "y")
@@ -188,7 +249,9 @@ def test_sizes_of_0(layer: Callable[[uncork.Builder], Source], inputs: Sequence[
 
 
 def test_calls_that_cannot_be_do_not_keep_others_from_a_plan() -> None:
-    """Ten calls that no plan can be made for, then one of another kind that can be planned: it is, soon."""
+    """Ten calls that no plan can be made for, then one of another kind that can be planned: it is,
+    soon.
+    """
     pytest.importorskip("llvmlite")
     b = uncork.Builder("numbers")
     b.result(reshaped_by_numbers(b), "y")

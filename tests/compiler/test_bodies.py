@@ -1,4 +1,6 @@
-"""Bodies and variables run by kernels: the same results as the interpreter's, specialisations that are bounded, state that is safe."""
+"""Bodies and variables run by kernels: the same results as the interpreter's, specialisations that
+are bounded, state that is safe.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ def agree(model: uncork.Model, calls: Sequence[Sequence[np.ndarray]]) -> uncork.
 
 def kernel_bodies(compiled: uncork.CompiledModel) -> list[KernelBody]:
     operations = [node.operation for node in compiled._executor._prepared.nodes]
-    return [b.body for o in operations if isinstance(o, SubGraphOperation) for b in o.bodies.values() if isinstance(b.body, KernelBody)]
+    return [
+        b.body
+        for o in operations
+        if isinstance(o, SubGraphOperation)
+        for b in o.bodies.values()
+        if isinstance(b.body, KernelBody)
+    ]
 
 
 def step(rows: int | None = 1) -> GraphBody:
@@ -53,9 +61,17 @@ def iterator(axis: int = 0) -> uncork.Model:
     """The step over the parts of x along an axis, and the last state."""
     slicing = Slicing(axis)
     inputs = (BodyInput(0, 0, slicing), BodyInput(1, 1))
-    maps = BodyMap(step() if axis == 0 else column_step(), inputs, (BodyOutput(0, 1, slicing), BodyOutput(1, 0)), ((0, 1),))
+    maps = BodyMap(
+        step() if axis == 0 else column_step(),
+        inputs,
+        (BodyOutput(0, 1, slicing), BodyOutput(1, 0)),
+        ((0, 1),),
+    )
     b = uncork.Builder("iterator")
-    x, h = b.parameter("x", "f32", [None, 24] if axis == 0 else [24, None]), b.parameter("h", "f32", [1, 24] if axis == 0 else [24, 1])
+    x, h = (
+        b.parameter("x", "f32", [None, 24] if axis == 0 else [24, None]),
+        b.parameter("h", "f32", [1, 24] if axis == 0 else [24, 1]),
+    )
     every, last = b.add_with_bodies("TensorIterator", 1, x, h, bodies={"body": maps})
     b.result(every, "every")
     b.result(last, "last")
@@ -95,13 +111,27 @@ def test_shapes_that_grow_have_one_plan() -> None:
     """A loop that appends a row in every iteration has other shapes in each."""
     inner = uncork.Builder("grow")
     rows, row = inner.parameter("rows", "f32", [None, 3]), inner.parameter("row", "f32", [1, 3])
-    inner.result(inner.add("Concat", 1, rows, inner.add("Add", 1, row, row)[0], axis=0)[0], "longer")
+    inner.result(
+        inner.add("Concat", 1, rows, inner.add("Add", 1, row, row)[0], axis=0)[0], "longer"
+    )
     b = uncork.Builder("growing")
     x, row = b.parameter("x", "f32", [None, 3]), b.parameter("row", "f32", [1, 3])
-    maps = BodyMap(GraphBody(inner.model()), (BodyInput(2, 0), BodyInput(3, 1)), (BodyOutput(0, 0),), ((0, 0),))
-    (y,) = b.add_with_bodies("Loop", 5, b.constant(np.int64(30)), b.constant(np.array(True)), x, row, bodies={"body": maps})
+    maps = BodyMap(
+        GraphBody(inner.model()), (BodyInput(2, 0), BodyInput(3, 1)), (BodyOutput(0, 0),), ((0, 0),)
+    )
+    (y,) = b.add_with_bodies(
+        "Loop",
+        5,
+        b.constant(np.int64(30)),
+        b.constant(np.array(True)),
+        x,
+        row,
+        bodies={"body": maps},
+    )
     b.result(y, "y")
-    compiled = agree(b.model(), [(np.zeros((n, 3), np.float32), np.ones((1, 3), np.float32)) for n in (0, 40)])
+    compiled = agree(
+        b.model(), [(np.zeros((n, 3), np.float32), np.ones((1, 3), np.float32)) for n in (0, 40)]
+    )
     (body,) = kernel_bodies(compiled)
     assert body.executor is not None
     assert body.executor.plan().made == 1
@@ -113,21 +143,36 @@ def test_bodies_in_bodies() -> None:
     def branch(factor: float) -> GraphBody:
         b = uncork.Builder("branch")
         x = b.parameter("x", "f32", [4])
-        b.result(b.add("Subtract", 1, b.add("Multiply", 1, x, b.constant(np.float32(factor)))[0], b.constant(np.float32(1)))[0], "y")
+        b.result(
+            b.add(
+                "Subtract",
+                1,
+                b.add("Multiply", 1, x, b.constant(np.float32(factor)))[0],
+                b.constant(np.float32(1)),
+            )[0],
+            "y",
+        )
         return GraphBody(b.model())
 
     inner = uncork.Builder("body")
     x = inner.parameter("x", "f32", [4])
     (total,) = inner.add("ReduceSum", 1, x, inner.constant(np.array([0])))
     (positive,) = inner.add("Greater", 1, total, inner.constant(np.float32(0)))
-    branches = {name: BodyMap(branch(f), (BodyInput(1, 0),), (BodyOutput(0, 0),)) for name, f in (("then_body", 0.5), ("else_body", -2.0))}
+    branches = {
+        name: BodyMap(branch(f), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+        for name, f in (("then_body", 0.5), ("else_body", -2.0))
+    }
     inner.result(inner.add_with_bodies("If", 8, positive, x, bodies=branches)[0], "y")
     b = uncork.Builder("outer")
     x = b.parameter("x", "f32", [4])
     maps = BodyMap(GraphBody(inner.model()), (BodyInput(2, 0),), (BodyOutput(0, 0),), ((0, 0),))
-    (y,) = b.add_with_bodies("Loop", 5, b.constant(np.int64(30)), b.constant(np.array(True)), x, bodies={"body": maps})
+    (y,) = b.add_with_bodies(
+        "Loop", 5, b.constant(np.int64(30)), b.constant(np.array(True)), x, bodies={"body": maps}
+    )
     b.result(y, "y")
-    agree(b.model(), [(np.array([1, -2, 3, 4], np.float32),), (np.array([-1, -2, 0, 0], np.float32),)])
+    agree(
+        b.model(), [(np.array([1, -2, 3, 4], np.float32),), (np.array([-1, -2, 0, 0], np.float32),)]
+    )
 
 
 def test_an_error_in_a_body_names_the_inner_layer() -> None:
@@ -137,7 +182,9 @@ def test_an_error_in_a_body_names_the_inner_layer() -> None:
     inner.result(inner.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bag")[0], "row")
     b = uncork.Builder("outer")
     x = b.parameter("x", "i64", [None])
-    maps = BodyMap(GraphBody(inner.model()), (BodyInput(0, 0, Slicing(0)),), (BodyOutput(0, 0, Slicing(0)),))
+    maps = BodyMap(
+        GraphBody(inner.model()), (BodyInput(0, 0, Slicing(0)),), (BodyOutput(0, 0, Slicing(0)),)
+    )
     b.result(b.add_with_bodies("TensorIterator", 1, x, bodies={"body": maps})[0], "rows")
     compiled = agree(b.model(), [(np.array([0, 1, 2, 1]),)])
     with pytest.raises(InputError, match=r"layer 'bag' .*indices\[0\] is 7"):
@@ -149,7 +196,9 @@ def test_an_error_in_a_body_names_the_inner_layer() -> None:
 
 def variable(b: uncork.Builder, name: str, shape: Sequence[int | None], start: object = None):
     inputs = [] if start is None else [start]
-    return b.add("ReadValue", 6, *inputs, variable_id=name, variable_type="f32", variable_shape=SHAPE(shape))[0]
+    return b.add(
+        "ReadValue", 6, *inputs, variable_id=name, variable_type="f32", variable_shape=SHAPE(shape)
+    )[0]
 
 
 def test_state_by_kernels() -> None:
@@ -161,7 +210,9 @@ def test_state_by_kernels() -> None:
     b.result(new, "y")
     b.result(h, "before")
     generator = np.random.default_rng(3)
-    compiled = agree(b.model(), [(generator.standard_normal((1, 24)).astype(np.float32),) for _ in range(6)])
+    compiled = agree(
+        b.model(), [(generator.standard_normal((1, 24)).astype(np.float32),) for _ in range(6)]
+    )
     assert [s.kernel.split("_")[0] for s in compiled.plan.steps] == ["linear"], str(compiled.plan)
     x = np.ones((1, 24), np.float32)
     kept = compiled(x)["y"].copy()

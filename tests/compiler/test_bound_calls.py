@@ -1,4 +1,6 @@
-"""Calls that are bound to arrays: results follow the arrays' contents, and nothing else may be bound."""
+"""Calls that are bound to arrays: results follow the arrays' contents, and nothing else may be
+bound.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ F32 = np.float32
 def bag(backend: Any) -> uncork.CompiledModel:
     builder = uncork.Builder("bag")
     table = builder.constant(np.arange(8, dtype=F32).reshape(4, 2), name="table")
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     (rows,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bag")
     builder.result(rows, "rows")
     return uncork.compile_model(builder.model(), backend=backend)
@@ -72,13 +77,19 @@ def test_models_that_give_views_and_inputs_can_be_bound(backend: Any) -> None:
     [
         ({"ids": [1, 2]}, "'ids': expected an array to bind, got list"),
         ({"ids": np.int32([1, 2])}, "'ids': expected a contiguous array of i64 to bind, got i32"),
-        ({"ids": np.arange(4)[::2]}, "'ids': expected a contiguous array of i64 to bind, got .* not contiguous"),
+        (
+            {"ids": np.arange(4)[::2]},
+            "'ids': expected a contiguous array of i64 to bind, got .* not contiguous",
+        ),
         ({"ids": np.zeros((1, 1), np.int64)}, r"'ids': expected shape \[\?\], got \[1, 1\]"),
         ({"rows": np.zeros((2, 2), F32)}, r"'rows': expected f32\[1,2\], got f32\[2,2\]"),
         ({"rows": np.zeros((1, 2))}, "'rows': expected f32"),
         ({"rows": np.zeros((1, 4), F32)[:, ::2]}, "'rows': expected a contiguous array"),
         ({"rows": [[0.0, 0.0]]}, "'rows': expected f32.*got list"),
-        ({"outputs": {"raws": np.zeros((1, 2), F32)}}, "no output is called 'raws'; did you mean 'rows'"),
+        (
+            {"outputs": {"raws": np.zeros((1, 2), F32)}},
+            "no output is called 'raws'; did you mean 'rows'",
+        ),
         ({"outputs": []}, "expected arrays for 1 outputs, got 0"),
     ],
 )
@@ -98,7 +109,9 @@ def test_memory_of_its_own_for_every_result() -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_values_that_change_a_shape(backend: Any) -> None:
-    """Without outputs of the caller's the results have the shape of this call; with them it must be theirs."""
+    """Without outputs of the caller's the results have the shape of this call; with them it must be
+    theirs.
+    """
     builder = uncork.Builder("repeated")
     x, times = builder.parameter("x", "f32", [2]), builder.parameter("times", "i64", [1])
     builder.result(builder.add("Tile", 1, x, times)[0], "y")
@@ -121,16 +134,35 @@ def test_a_bound_call_has_the_working_memory_that_it_needs(monkeypatch: pytest.M
     pytest.importorskip("llvmlite")
     builder = uncork.Builder("sequence")
     generator = np.random.default_rng(0)
-    weights = [generator.standard_normal(shape).astype(F32) for shape in ((1, 48, 8), (1, 48, 16), (1, 48))]
-    inputs = (builder.parameter("x", "f32", [None, 5, 8]), builder.parameter("h", "f32", [None, 1, 16]))
+    weights = [
+        generator.standard_normal(shape).astype(F32) for shape in ((1, 48, 8), (1, 48, 16), (1, 48))
+    ]
+    inputs = (
+        builder.parameter("x", "f32", [None, 5, 8]),
+        builder.parameter("h", "f32", [None, 1, 16]),
+    )
     lengths = builder.parameter("lengths", "i64", [None])
-    parts = builder.add("GRUSequence", 5, *inputs, lengths, *map(builder.constant, weights), hidden_size=16, direction="forward")
+    parts = builder.add(
+        "GRUSequence",
+        5,
+        *inputs,
+        lengths,
+        *map(builder.constant, weights),
+        hidden_size=16,
+        direction="forward",
+    )
     for name, part in zip(("y", "last"), parts):
         builder.result(part, name)
     compiled = uncork.compile_model(builder.model(), threads=1)
-    arrays = [generator.standard_normal((3, 5, 8)).astype(F32), np.zeros((3, 1, 16), F32), np.array([5, 2, 3])]
+    arrays = [
+        generator.standard_normal((3, 5, 8)).astype(F32),
+        np.zeros((3, 1, 16), F32),
+        np.array([5, 2, 3]),
+    ]
     expected = [array.copy() for array in compiled(*arrays)]
     call = compiled.bind(*arrays, outputs=[np.zeros_like(array) for array in expected])
-    monkeypatch.setattr(uncork.CompiledModel, "__call__", lambda *_: pytest.fail("the call was made otherwise"))
+    monkeypatch.setattr(
+        uncork.CompiledModel, "__call__", lambda *_: pytest.fail("the call was made otherwise")
+    )
     for array, wanted in zip(call(), expected):
         np.testing.assert_array_equal(array, wanted)

@@ -1,4 +1,6 @@
-"""Calling a compiled model: by which names, with which results, and to whom the arrays belong. With every backend."""
+"""Calling a compiled model: by which names, with which results, and to whom the arrays belong. With
+every backend.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,22 @@ def lookup(backend: Any, **more: Any) -> uncork.CompiledModel:
     builder = uncork.Builder("lookup")
     table = builder.constant(np.arange(12, dtype=np.float32).reshape(4, 3), name="table")
     ids = builder.parameter("ids", "i64", [None])
-    (rows,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)), name="gather", tensor_names=["rows", "embedding"])
+    (rows,) = builder.add(
+        "Gather",
+        8,
+        table,
+        ids,
+        builder.constant(np.int64(0)),
+        name="gather",
+        tensor_names=["rows", "embedding"],
+    )
     builder.result(rows)
     builder.result(table, "whole")
     builder.result(ids, "same ids")
     builder.result(rows)
-    (shaped,) = builder.add("Reshape", 1, table, builder.constant(np.array([3, 4])), special_zero=False)
+    (shaped,) = builder.add(
+        "Reshape", 1, table, builder.constant(np.array([3, 4])), special_zero=False
+    )
     builder.result(shaped, "shaped")
     return uncork.compile_model(builder.model(), backend=backend, **more)
 
@@ -41,7 +53,13 @@ IDS = np.array([2, 0])
 
 def test_inputs_by_position_name_mapping_and_keyword(backend: Any) -> None:
     compiled = lookup(backend)
-    for out in (compiled(IDS), compiled({"ids": IDS}), compiled(ids=IDS), compiled([2, 0]), compiled({"same ids": IDS})):
+    for out in (
+        compiled(IDS),
+        compiled({"ids": IDS}),
+        compiled(ids=IDS),
+        compiled([2, 0]),
+        compiled({"same ids": IDS}),
+    ):
         assert out[0].tolist() == [[6, 7, 8], [0, 1, 2]]
     assert compiled(np.int32([2, 0]))["same ids"].dtype == np.int64
 
@@ -58,8 +76,14 @@ def test_outputs_by_every_name(backend: Any) -> None:
 
 
 def test_layer_names_serve_too(tmp_path: Path, backend: Any) -> None:
-    layers = [parameter(0, name="in", names="tensor in"), relu(1, name="layer"), result(2, name="out")]
-    compiled = uncork.load(Net(layers, [edge("0:0", "1:0"), edge("1:1", "2:0")]).save(tmp_path), backend=backend)
+    layers = [
+        parameter(0, name="in", names="tensor in"),
+        relu(1, name="layer"),
+        result(2, name="out"),
+    ]
+    compiled = uncork.load(
+        Net(layers, [edge("0:0", "1:0"), edge("1:1", "2:0")]).save(tmp_path), backend=backend
+    )
     x = np.array([-1, 1], np.float32)
     for given in ("in", "tensor in"):
         for got in ("layer", "out"):
@@ -68,7 +92,10 @@ def test_layer_names_serve_too(tmp_path: Path, backend: Any) -> None:
 
 def test_names_of_version_10(tmp_path: Path, backend: Any) -> None:
     layers = [parameter(0, name="in"), relu(1, name="layer"), result(2, name="out")]
-    compiled = uncork.load(Net(layers, [edge("0:0", "1:0"), edge("1:1", "2:0")], version=10).save(tmp_path), backend=backend)
+    compiled = uncork.load(
+        Net(layers, [edge("0:0", "1:0"), edge("1:1", "2:0")], version=10).save(tmp_path),
+        backend=backend,
+    )
     assert compiled.inputs[0].names == ("in",)
     assert compiled.outputs[0].names == ("layer", "out")
 
@@ -114,11 +141,15 @@ def test_constants_of_the_file_are_not_written_to(tmp_path: Path, backend: Any) 
 
 
 def test_a_constant_that_is_a_result_is_a_copy(backend: Any) -> None:
-    """Also where a kernel leaves the whole call to the references, as that of sorted segments does."""
+    """Also where a kernel leaves the whole call to the references, as that of sorted segments
+    does.
+    """
     builder = uncork.Builder("constant")
     ids, segments = (builder.parameter(name, "i64", [3]) for name in ("ids", "segments"))
     table = builder.constant(np.array([[0, 1], [2, 3], [4, 5]], np.float32))
-    (sums,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, builder.constant(np.array(3)))
+    (sums,) = builder.add(
+        "EmbeddingSegmentsSum", 3, table, ids, segments, builder.constant(np.array(3))
+    )
     builder.result(table, "table")
     builder.result(sums, "sums")
     compiled = uncork.compile_model(builder.model(), backend=backend)
@@ -157,13 +188,20 @@ def test_calls_from_several_threads(backend: Any) -> None:
 
 def test_errors_of_a_call_name_the_layer_or_the_input(backend: Any) -> None:
     compiled = uncork.compile_model(BUILT["bags"](), backend=backend)
-    with pytest.raises(uncork.InputError, match=r"^layer 'bags' \(EmbeddingBagOffsetsSum-3, id 3\): .*indices\[1\] is 10"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"^layer 'bags' \(EmbeddingBagOffsetsSum-3, id 3\): .*indices\[1\] is 10",
+    ):
         compiled(np.array([1, 10]), np.array([0]))
-    with pytest.raises(uncork.InputError, match=r"^input 'ids': expected shape \[\?\], got \[1, 1\]"):
+    with pytest.raises(
+        uncork.InputError, match=r"^input 'ids': expected shape \[\?\], got \[1, 1\]"
+    ):
         compiled(np.array([[1]]), np.array([0]))
     with pytest.raises(uncork.InputError, match=r"^input 'offsets': expected i64, got f32"):
         compiled(np.array([1]), np.array([0], np.float32))
-    with pytest.raises(uncork.InputError, match=r"^2 of 2 inputs missing: ids i64\[\?\], offsets i64\[\?\]$"):
+    with pytest.raises(
+        uncork.InputError, match=r"^2 of 2 inputs missing: ids i64\[\?\], offsets i64\[\?\]$"
+    ):
         compiled()
     # And it still works.
     assert compiled([1], [0])["sums"].shape == (1, 3)
@@ -171,7 +209,9 @@ def test_errors_of_a_call_name_the_layer_or_the_input(backend: Any) -> None:
 
 def test_strict_makes_errors_of_tolerated_oddities(backend: Any) -> None:
     assert lookup(backend)([7])["rows"].tolist() == [[0, 0, 0]]
-    with pytest.raises(uncork.InputError, match=r"layer 'gather' .*indices\[0\] is 7, expected -4 to 3"):
+    with pytest.raises(
+        uncork.InputError, match=r"layer 'gather' .*indices\[0\] is 7, expected -4 to 3"
+    ):
         lookup(backend, strict=True)([7])
 
 
@@ -231,7 +271,9 @@ def test_what_prints(backend: Any) -> None:
 
 @pytest.mark.parametrize("name", BUILT)
 def test_backends_agree(name: str) -> None:
-    first, second = (uncork.compile_model(BUILT[name](), backend=b)(*INPUTS[name]) for b in BACKENDS)
+    first, second = (
+        uncork.compile_model(BUILT[name](), backend=b)(*INPUTS[name]) for b in BACKENDS
+    )
     for a, b in zip(first, second):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         if a.dtype.kind == "f":

@@ -1,4 +1,6 @@
-"""Compiled models: kernels and references together, shapes that change, threads, forks, and no kernels at all."""
+"""Compiled models: kernels and references together, shapes that change, threads, forks, and no
+kernels at all.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,17 @@ def bags() -> uncork.Model:
     """Bags with weights, a view of them, and their double: kernels, a view and a reference."""
     builder = uncork.Builder("bags")
     table = builder.constant(TABLE)
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     weights = builder.parameter("weights", "f32", [None])
-    (sums,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, builder.constant(np.int64(-1)), weights)
-    (cube,) = builder.add("Reshape", 1, sums, builder.constant(np.array([0, 4, 6])), special_zero=True)
+    (sums,) = builder.add(
+        "EmbeddingBagOffsetsSum", 3, table, ids, offsets, builder.constant(np.int64(-1)), weights
+    )
+    (cube,) = builder.add(
+        "Reshape", 1, sums, builder.constant(np.array([0, 4, 6])), special_zero=True
+    )
     (double,) = builder.add("Add", 1, cube, cube)
     builder.result(sums, "sums")
     builder.result(double, "double")
@@ -73,7 +82,9 @@ def test_a_kernel_that_refuses_is_explained_by_the_reference() -> None:
     given = call(np.random.default_rng(4), 6, 2)
     given["offsets"][:] = 0
     given["ids"][4] = 2**32 + 1
-    with pytest.raises(InputError, match=r"EmbeddingBagOffsetsSum-3.*indices\[4\] is 4294967297, expected 0 to 99"):
+    with pytest.raises(
+        InputError, match=r"EmbeddingBagOffsetsSum-3.*indices\[4\] is 4294967297, expected 0 to 99"
+    ):
         compiled(given)
     given["ids"][4] = 1
     assert np.isfinite(compiled(given)["sums"]).all()
@@ -83,18 +94,32 @@ def test_lengths_that_disagree_are_refused() -> None:
     compiled = compile_model(bags())
     given = call(np.random.default_rng(5), 6, 2)
     given["weights"] = given["weights"][:5]
-    with pytest.raises(InputError, match=r"'per_sample_weights': expected shape \[6\], .* got \[5\]"):
+    with pytest.raises(
+        InputError, match=r"'per_sample_weights': expected shape \[6\], .* got \[5\]"
+    ):
         compiled(given)
 
 
 def test_unsorted_segments_are_summed_all_the_same() -> None:
     builder = uncork.Builder("segments")
-    ids, owners = builder.parameter("ids", "i64", [None]), builder.parameter("owners", "i64", [None])
-    (sums,) = builder.add("EmbeddingSegmentsSum", 3, builder.constant(TABLE), ids, owners, builder.constant(np.int64(3)))
+    ids, owners = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("owners", "i64", [None]),
+    )
+    (sums,) = builder.add(
+        "EmbeddingSegmentsSum",
+        3,
+        builder.constant(TABLE),
+        ids,
+        owners,
+        builder.constant(np.int64(3)),
+    )
     builder.result(sums, "sums")
     compiled = compile_model(builder.model())
     got = compiled([4, 5, 6, 7], [2, 0, 2, 0])["sums"]
-    np.testing.assert_allclose(got, [TABLE[5] + TABLE[7], 0 * TABLE[0], TABLE[4] + TABLE[6]], rtol=1e-6)
+    np.testing.assert_allclose(
+        got, [TABLE[5] + TABLE[7], 0 * TABLE[0], TABLE[4] + TABLE[6]], rtol=1e-6
+    )
     with pytest.raises(InputError, match="sorted"):
         compile_model(builder.model(), strict=True)([4, 5, 6, 7], [2, 0, 2, 0])
 
@@ -140,7 +165,12 @@ if not child:
     os._exit(0 if same else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or (0 if same else 2))
 """
-    assert subprocess.run([sys.executable, "-c", program, str(tmp_path / "bags.xml")], timeout=120, check=False).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "bags.xml")], timeout=120, check=False
+        ).returncode
+        == 0
+    )
 
 
 def test_without_llvmlite_everything_is_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +207,20 @@ def test_a_scalar_result_of_a_reference_keeps_its_shape() -> None:
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_ids_that_are_converted_first_wrap_as_the_conversion_says(reduction: str) -> None:
-    """With ids="as-written". As the PyTorch frontend writes bags: i64 ids and offsets go through a Convert to i32."""
+    """With ids="as-written". As the PyTorch frontend writes bags: i64 ids and offsets go through a
+    Convert to i32.
+    """
     builder = uncork.Builder("converted")
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
-    narrow = [builder.add("Convert", 1, source, destination_type="i32")[0] for source in (ids, offsets)]
-    (bags_,) = builder.add("EmbeddingBagOffsets", 15, builder.constant(TABLE), *narrow, reduction=reduction)
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
+    narrow = [
+        builder.add("Convert", 1, source, destination_type="i32")[0] for source in (ids, offsets)
+    ]
+    (bags_,) = builder.add(
+        "EmbeddingBagOffsets", 15, builder.constant(TABLE), *narrow, reduction=reduction
+    )
     builder.result(bags_, "bags")
     compiled = compile_model(builder.model(), ids="as-written")
     given = (np.array([2**32 + 1, 2, 3]), np.array([0, 1]))

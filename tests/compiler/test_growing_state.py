@@ -1,4 +1,6 @@
-"""Variables that only grow: what is new is written into their storage, and whoever can reads it there."""
+"""Variables that only grow: what is new is written into their storage, and whoever can reads it
+there.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Net:
     def input(self, name: str, element_type: str, shape: Sequence[int | None]) -> Source:
         return self.builder.parameter(name, element_type, list(shape))
 
-    def read(self, name: str, shape: Sequence[int | None], *initial: Source, element_type: str = "f32") -> Source:
+    def read(
+        self, name: str, shape: Sequence[int | None], *initial: Source, element_type: str = "f32"
+    ) -> Source:
         return self.add(
             "ReadValue",
             6,
@@ -85,7 +89,9 @@ def rows(*values: float) -> Array:
 
 
 def list_of_rows(picks: bool = False) -> uncork.Model:
-    """All rows so far, and how many there were before. Refuses ids outside a table of three rows, at its end."""
+    """All rows so far, and how many there were before. Refuses ids outside a table of three rows,
+    at its end.
+    """
     net = Net()
     x, ids = net.input("x", "f32", [None, 1]), net.input("ids", "i64", [1])
     old = net.read("rows", [None, 1], net.constant(np.zeros((0, 1)), np.float32))
@@ -152,7 +158,9 @@ def test_results_are_the_callers() -> None:
 
 
 def test_a_call_that_fails_leaves_the_state() -> None:
-    """In the middle of a generation: refused by a kernel, by its shape, and for want of a conversion."""
+    """In the middle of a generation: refused by a kernel, by its shape, and for want of a
+    conversion.
+    """
     compiled = uncork.compile_model(list_of_rows())
     compiled(rows(1, 2), GOOD)
     kept = compiled._state["rows"]
@@ -195,13 +203,20 @@ def test_layers_read_the_beginning_of_a_storage(outer: list[int], copies: int) -
     net = Net()
     x = net.input("x", "f32", [*outer, None, 3])
     whole = net.grown("v", net.read("v", [*outer, None, 3]), x, len(outer))
-    compiled, slow = both(net.model(top=net.add("ReduceMax", 1, whole, net.constant([-1, -2]), keep_dims=False), whole=whole))
+    compiled, slow = both(
+        net.model(
+            top=net.add("ReduceMax", 1, whole, net.constant([-1, -2]), keep_dims=False), whole=whole
+        )
+    )
     generator = np.random.default_rng(3)
     for count in (2, 1, 90, 4):
         given = generator.standard_normal((*outer, count, 3)).astype(np.float32)
         for got, expected in zip(compiled(given), slow(given)):
             np.testing.assert_array_equal(got, expected)
-    assert sum(row.operation == "StateValue-0" and row.kernel != "view" for row in compiled.plan.steps) == copies
+    assert (
+        sum(row.operation == "StateValue-0" and row.kernel != "view" for row in compiled.plan.steps)
+        == copies
+    )
 
 
 def test_several_tensors_at_once() -> None:
@@ -250,8 +265,12 @@ def step(*values: float) -> Array:
     return np.array(values, np.float32).reshape(-1, 1, 1)
 
 
-def seen(compiled: uncork.CompiledModel, values: Sequence[float], picks: Sequence[int]) -> list[list[float]]:
-    found: list[list[float]] = compiled(step(*values), np.array(picks, np.int32))["whole"][:, :, 0].tolist()
+def seen(
+    compiled: uncork.CompiledModel, values: Sequence[float], picks: Sequence[int]
+) -> list[list[float]]:
+    found: list[list[float]] = compiled(step(*values), np.array(picks, np.int32))["whole"][
+        :, :, 0
+    ].tolist()
     return found
 
 
@@ -286,7 +305,10 @@ def test_rows_that_move_take_memory_that_there_is(monkeypatch: pytest.MonkeyPatc
     compiled = uncork.compile_model(beams())
     seen(compiled, [1, 2], [0, 1])
     monkeypatch.setattr(state_storage, "available", lambda: (4000, "this machine's memory"))
-    with pytest.raises(uncork.InputError, match=r"variable 'v' would take 2,056 bytes as f32\[2,257,1\]; with 2,056 bytes"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"variable 'v' would take 2,056 bytes as f32\[2,257,1\]; with 2,056 bytes",
+    ):
         seen(compiled, [1, 2], [1, 0])
     assert seen(compiled, [3, 4], [0, 1]) == [[1, 3], [2, 4]]
 
@@ -397,7 +419,9 @@ def changed(net: Net, old: Source, x: Source) -> Source:
     return net.add("Concat", 1, net.add("Negative", 1, old), x, axis=0)
 
 
-@pytest.mark.parametrize(("rule", "expected"), [(prepended, [3, 2, 1]), (last_three, [1, 2, 3]), (changed, [1, -2, 3])])
+@pytest.mark.parametrize(
+    ("rule", "expected"), [(prepended, [3, 2, 1]), (last_three, [1, 2, 3]), (changed, [1, -2, 3])]
+)
 def test_what_only_looks_like_growing(rule: Any, expected: list[float]) -> None:
     net = Net()
     value = rule(net, net.read("v", [None, 1]), net.input("x", "f32", [None, 1]))
@@ -430,8 +454,10 @@ def test_a_state_that_outgrows_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(uncork.InputError) as caught:
         compiled(np.zeros((2000, 1), np.float32), GOOD)
     assert str(caught.value) == (
-        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would take 8,008 bytes as f32[2002,1]; with 1,032 bytes that variables "
-        "hold that is more than this machine's memory (5,000 bytes): call reset_state(), or give fewer at a time"
+        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would take 8,008 bytes as "
+        "f32[2002,1]; with 1,032 bytes that variables "
+        "hold that is more than this machine's memory (5,000 bytes): call reset_state(), or give "
+        "fewer at a time"
     )
     assert compiled(rows(3), GOOD)["whole"].tolist() == [[1], [2], [3]]
     # What fits is taken, without room to spare.
@@ -443,12 +469,19 @@ def test_a_state_that_outgrows_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def decoder(groups: int = 1, spelled: bool = False, masked: bool = False) -> uncork.Model:
-    """Attention of heads of 16 over keys and values of all steps so far; `groups` queries share a head of keys."""
+    """Attention of heads of 16 over keys and values of all steps so far; `groups` queries share a
+    head of keys.
+    """
     net = Net()
     heads, size = 2, 16
-    q, k, v = (net.input(name, "f32", [None, heads * (groups if name == "q" else 1), None, size]) for name in "qkv")
+    q, k, v = (
+        net.input(name, "f32", [None, heads * (groups if name == "q" else 1), None, size])
+        for name in "qkv"
+    )
     picks = net.input("picks", "i32", [None])
-    batch = net.add("Gather", 8, net.add("ShapeOf", 3, k, output_type="i64"), net.constant([0]), net.constant(0))
+    batch = net.add(
+        "Gather", 8, net.add("ShapeOf", 3, k, output_type="i64"), net.constant([0]), net.constant(0)
+    )
     empty = net.add(
         "Broadcast",
         3,
@@ -462,8 +495,12 @@ def decoder(groups: int = 1, spelled: bool = False, masked: bool = False) -> unc
         kept = net.grown(name, old, new, -2)
         if groups > 1:
             wide = net.add("Unsqueeze", 1, kept, net.constant([2]))
-            wide = net.add("Broadcast", 3, wide, net.constant([1, 1, groups, 1, 1]), mode="bidirectional")
-            kept = net.add("Reshape", 1, wide, net.constant([0, heads * groups, -1, size]), special_zero=True)
+            wide = net.add(
+                "Broadcast", 3, wide, net.constant([1, 1, groups, 1, 1]), mode="bidirectional"
+            )
+            kept = net.add(
+                "Reshape", 1, wide, net.constant([0, heads * groups, -1, size]), special_zero=True
+            )
         whole.append(kept)
     mask = [net.input("mask", "f32", [None, 1, None, None])] if masked else []
     if spelled:
@@ -479,7 +516,9 @@ def decoder(groups: int = 1, spelled: bool = False, masked: bool = False) -> unc
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("spelled", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention_reads_keys_and_values_where_they_lie(groups: int, spelled: bool, masked: bool) -> None:
+def test_attention_reads_keys_and_values_where_they_lie(
+    groups: int, spelled: bool, masked: bool
+) -> None:
     fast, slow = both(decoder(groups, spelled, masked))
     generator = np.random.default_rng(1)
 
@@ -507,38 +546,63 @@ def test_attention_reads_keys_and_values_where_they_lie(groups: int, spelled: bo
     kinds = [row.operation for row in fast.plan.steps]
     assert sum(kind == "AppendState-0" for kind in kinds) == 2
     assert sum(kind == "FusedAttention-0" for kind in kinds) == 1
-    assert not any(kind.startswith(("StateValue", "Concat", "Broadcast", "Gather")) for kind in kinds)
+    assert not any(
+        kind.startswith(("StateValue", "Concat", "Broadcast", "Gather")) for kind in kinds
+    )
 
 
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("turned", [False, True])
 def test_products_read_matrices_where_they_lie(groups: int, turned: bool) -> None:
-    """Scores are capped, so that this is no attention that kernels know; keys may be kept turned."""
+    """Scores are capped, so that this is no attention that kernels know; keys may be kept
+    turned.
+    """
     net = Net()
     heads, size = 2, 16
     q = net.input("q", "f32", [None, heads * groups, None, size])
-    shapes = {"key": [None, heads, size, None] if turned else [None, heads, None, size], "value": [None, heads, None, size]}
+    shapes = {
+        "key": [None, heads, size, None] if turned else [None, heads, None, size],
+        "value": [None, heads, None, size],
+    }
     whole = []
     for name, shape in shapes.items():
-        start = net.constant(np.zeros([2 if n is None and axis == 0 else n or 0 for axis, n in enumerate(shape)]), np.float32)
-        kept = net.grown(name, net.read(name, shape, start), net.input(name, "f32", shape), shape.index(None, 1))
+        start = net.constant(
+            np.zeros([2 if n is None and axis == 0 else n or 0 for axis, n in enumerate(shape)]),
+            np.float32,
+        )
+        kept = net.grown(
+            name, net.read(name, shape, start), net.input(name, "f32", shape), shape.index(None, 1)
+        )
         if groups > 1:
-            target = [0, heads * groups, size, -1] if turned and name == "key" else [0, heads * groups, -1, size]
+            target = (
+                [0, heads * groups, size, -1]
+                if turned and name == "key"
+                else [0, heads * groups, -1, size]
+            )
             wide = net.add("Unsqueeze", 1, kept, net.constant([2]))
-            wide = net.add("Broadcast", 3, wide, net.constant([1, 1, groups, 1, 1]), mode="bidirectional")
+            wide = net.add(
+                "Broadcast", 3, wide, net.constant([1, 1, groups, 1, 1]), mode="bidirectional"
+            )
             kept = net.add("Reshape", 1, wide, net.constant(target), special_zero=True)
         whole.append(kept)
     scores = net.add("Tanh", 1, net.add("MatMul", 1, q, whole[0], transpose_b=not turned))
-    fast, slow = both(net.model(attended=net.add("MatMul", 1, net.add("SoftMax", 8, scores, axis=-1), whole[1])))
+    fast, slow = both(
+        net.model(attended=net.add("MatMul", 1, net.add("SoftMax", 8, scores, axis=-1), whole[1]))
+    )
     generator = np.random.default_rng(2)
     for count in (20, 1, 1, 7, *[1] * 60):
         shape = (2, heads, count, size)
-        query, key, value = (generator.standard_normal(s).astype(np.float32) for s in ((2, heads * groups, count, size), shape, shape))
+        query, key, value = (
+            generator.standard_normal(s).astype(np.float32)
+            for s in ((2, heads * groups, count, size), shape, shape)
+        )
         given = [query, np.ascontiguousarray(key.swapaxes(2, 3)) if turned else key, value]
         np.testing.assert_allclose(fast(*given)[0], slow(*given)[0], rtol=1e-4, atol=1e-5)
     kinds = [row.operation for row in fast.plan.steps]
     assert sum(kind == "StateProduct-0" for kind in kinds) == 2
-    assert not any(kind.startswith(("StateValue", "Concat", "Broadcast", "MatMul")) for kind in kinds)
+    assert not any(
+        kind.startswith(("StateValue", "Concat", "Broadcast", "MatMul")) for kind in kinds
+    )
 
 
 def test_a_prepared_decoder_makes_no_kernel_in_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,8 +612,13 @@ def test_a_prepared_decoder_makes_no_kernel_in_calls(monkeypatch: pytest.MonkeyP
     length = 0
     for count in (9, 1, 1, 3, *[1] * 80):
         length += count
-        q, kv, mask = (np.ones(s, np.float32) for s in ((2, 4, count, 16), (2, 2, count, 16), (2, 1, count, length)))
-        np.testing.assert_allclose(compiled(q, kv, kv, np.array([0, 1], np.int32), mask)[0], 1, rtol=1e-6)
+        q, kv, mask = (
+            np.ones(s, np.float32)
+            for s in ((2, 4, count, 16), (2, 2, count, 16), (2, 1, count, length))
+        )
+        np.testing.assert_allclose(
+            compiled(q, kv, kv, np.array([0, 1], np.int32), mask)[0], 1, rtol=1e-6
+        )
 
 
 def refuse(*arguments: object) -> int:

@@ -1,4 +1,6 @@
-"""Sizes that a layer finds out as it runs, in front of views and kernels: nothing is read past its end, nothing is left out."""
+"""Sizes that a layer finds out as it runs, in front of views and kernels: nothing is read past its
+end, nothing is left out.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def ones(count: int) -> np.ndarray:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_reshape_looks_at_the_number_of_elements(backend: str) -> None:
     builder = uncork.Builder()
-    (six,) = builder.add("Reshape", 1, found(builder), builder.constant(np.array([6])), special_zero=False)
+    (six,) = builder.add(
+        "Reshape", 1, found(builder), builder.constant(np.array([6])), special_zero=False
+    )
     builder.result(builder.add("Add", 1, six, builder.constant(np.array(100)))[0], "y")
     compiled = compile_model(builder.model(), backend=backend)
     assert compiled(ones(6))["y"].tolist() == [100, 101, 102, 103, 104, 105]
@@ -56,16 +60,24 @@ def test_a_squeeze_keeps_an_axis_that_is_not_1(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["constant weights", "weights", "segment ids"])
-def test_ids_that_a_layer_finds_are_as_many_as_what_stands_beside_them(kind: str, backend: str) -> None:
+def test_ids_that_a_layer_finds_are_as_many_as_what_stands_beside_them(
+    kind: str, backend: str
+) -> None:
     builder = uncork.Builder()
     ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
     table, more = builder.constant(TABLE), []
     if kind == "segment ids":
         segments, more = builder.parameter("segments", "i64", [None]), [np.array([0, 0, 1])]
-        (y,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, builder.constant(np.array(2)))
+        (y,) = builder.add(
+            "EmbeddingSegmentsSum", 3, table, ids, segments, builder.constant(np.array(2))
+        )
     else:
         ones_of_three = np.ones(3, np.float32)
-        weights = builder.constant(ones_of_three) if kind == "constant weights" else builder.parameter("weights", "f32", [None])
+        weights = (
+            builder.constant(ones_of_three)
+            if kind == "constant weights"
+            else builder.parameter("weights", "f32", [None])
+        )
         more = [] if kind == "constant weights" else [ones_of_three]
         offsets, default = builder.constant(np.array([0, 2])), builder.constant(np.array(-1))
         (y,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, default, weights)
@@ -78,16 +90,22 @@ def test_ids_that_a_layer_finds_are_as_many_as_what_stands_beside_them(kind: str
 
 
 def test_one_length_that_a_layer_finds_is_taken_by_the_kernel() -> None:
-    """Bags without weights: the kernel reads as many ids as there are, and there is nothing else that they could disagree with."""
+    """Bags without weights: the kernel reads as many ids as there are, and there is nothing else
+    that they could disagree with.
+    """
     pytest.importorskip("llvmlite")
     builder = uncork.Builder()
     ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
     offsets = builder.constant(np.array([0, 2]))
-    builder.result(builder.add("EmbeddingBagOffsetsSum", 3, builder.constant(TABLE), ids, offsets)[0], "y")
+    builder.result(
+        builder.add("EmbeddingBagOffsetsSum", 3, builder.constant(TABLE), ids, offsets)[0], "y"
+    )
     compiled = compile_model(builder.model())
     assert compiled(ones(3))["y"].tolist() == [[2, 4], [4, 5]]
     assert compiled(ones(5))["y"].tolist() == [[2, 4], [18, 21]]
-    assert next(step.kernel for step in compiled.plan.steps if step.operation.startswith("Embedding")).startswith("bag_")
+    assert next(
+        step.kernel for step in compiled.plan.steps if step.operation.startswith("Embedding")
+    ).startswith("bag_")
 
 
 _BEHIND_A_KERNEL = """
@@ -107,17 +125,37 @@ for target in ([2, 3], [2, 5], *([1, n] for n in range(1, 12))):
 
 
 @pytest.mark.parametrize("element_type", ["i64", "f32"])
-def test_a_result_that_is_a_reshape_of_what_a_kernel_makes(element_type: str, tmp_path: Path) -> None:
-    """Its target is known at the call only, as a number of the caller's or one that the model computes. In a process of its own."""
+def test_a_result_that_is_a_reshape_of_what_a_kernel_makes(
+    element_type: str, tmp_path: Path
+) -> None:
+    """Its target is known at the call only, as a number of the caller's or one that the model
+    computes. In a process of its own.
+    """
     builder = uncork.Builder()
-    x, target = builder.parameter("x", "f32", [None]), builder.parameter("target", element_type, [2])
+    x, target = (
+        builder.parameter("x", "f32", [None]),
+        builder.parameter("target", element_type, [2]),
+    )
     if element_type == "f32":
         (target,) = builder.add("Convert", 1, target, destination_type="i64")
     (y,) = builder.add("Reshape", 1, builder.add("Abs", 1, x)[0], target, special_zero=False)
     builder.result(y, "y")
     uncork.write_model(builder.model(), tmp_path / "m.xml")
-    command = [sys.executable, "-c", _BEHIND_A_KERNEL, str(tmp_path / "m.xml"), {"i64": "int64", "f32": "float32"}[element_type]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    command = [
+        sys.executable,
+        "-c",
+        _BEHIND_A_KERNEL,
+        str(tmp_path / "m.xml"),
+        {"i64": "int64", "f32": "float32"}[element_type],
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr
     wells = [f"[1, {n}] True" for n in range(1, 12)]
     assert done.stdout.splitlines() == ["[2, 3] True", "[2, 5] refused: True", *wells]
@@ -127,7 +165,9 @@ def branch(columns: int) -> BodyMap:
     """x [?, ?] times a matrix of ones of so many rows."""
     builder = uncork.Builder("branch")
     x = builder.parameter("x", "f32", [None, None])
-    builder.result(builder.add("MatMul", 1, x, builder.constant(np.ones((columns, 2), np.float32)))[0], "y")
+    builder.result(
+        builder.add("MatMul", 1, x, builder.constant(np.ones((columns, 2), np.float32)))[0], "y"
+    )
     return BodyMap(GraphBody(builder.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
 
 
@@ -135,7 +175,9 @@ def branch(columns: int) -> BodyMap:
 def test_only_the_branch_that_is_taken_must_fit(backend: str) -> None:
     builder = uncork.Builder()
     x, flag = builder.parameter("x", "f32", [None, None]), builder.parameter("flag", "boolean", [])
-    (y,) = builder.add_with_bodies("If", 8, flag, x, bodies={"then_body": branch(3), "else_body": branch(4)})
+    (y,) = builder.add_with_bodies(
+        "If", 8, flag, x, bodies={"then_body": branch(3), "else_body": branch(4)}
+    )
     builder.result(builder.add("Add", 1, y, builder.constant(np.float32(1)))[0], "y")
     compiled = compile_model(builder.model(), backend=backend)
 
@@ -152,15 +194,22 @@ def test_only_the_branch_that_is_taken_must_fit(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_error_names_the_layers_that_were_read(backend: str) -> None:
-    """A product, its bias and its activation are one step; what does not fit is told of the product."""
+    """A product, its bias and its activation are one step; what does not fit is told of the
+    product.
+    """
     builder = uncork.Builder()
     turned = builder.add("Convert", 1, found(builder), destination_type="f32")[0]
-    (product,) = builder.add("MatMul", 1, turned, builder.constant(np.ones((3, 2), np.float32)), name="product")
+    (product,) = builder.add(
+        "MatMul", 1, turned, builder.constant(np.ones((3, 2), np.float32)), name="product"
+    )
     (biased,) = builder.add("Add", 1, product, builder.constant(np.float32([1, 2])), name="biased")
     builder.result(biased, "y")
     compiled = compile_model(builder.model(), backend=backend)
     assert compiled(ones(3))["y"].tolist() == [[4, 5]]
-    with pytest.raises(InputError, match=r"^layer 'product' \(MatMul-1, id 4\): the inner dimensions differ: 4 of a, 3 of b"):
+    with pytest.raises(
+        InputError,
+        match=r"^layer 'product' \(MatMul-1, id 4\): the inner dimensions differ: 4 of a, 3 of b",
+    ):
         compiled(ones(4))
 
 
@@ -168,10 +217,15 @@ def test_an_error_names_the_layers_that_were_read(backend: str) -> None:
 def test_lengths_of_a_split_that_only_the_call_knows_must_add_up(backend: str) -> None:
     """What is split is a number that a shape depends on, and is known when the call is prepared."""
     builder = uncork.Builder()
-    number, lengths = builder.parameter("number", "i64", [1]), builder.parameter("lengths", "i64", [2])
+    number, lengths = (
+        builder.parameter("number", "i64", [1]),
+        builder.parameter("lengths", "i64", [2]),
+    )
     _, second = builder.add("VariadicSplit", 1, number, builder.constant(np.int64(0)), lengths)
     builder.result(second, "y")
-    builder.result(builder.add("Broadcast", 3, builder.constant(np.float32(7)), number)[0], "sevens")
+    builder.result(
+        builder.add("Broadcast", 3, builder.constant(np.float32(7)), number)[0], "sevens"
+    )
     compiled = compile_model(builder.model(), backend=backend)
     for count in (3, 2):
         assert compiled(np.array([count]), np.array([0, 1]))["y"].tolist() == [count]
@@ -182,10 +236,14 @@ def test_lengths_of_a_split_that_only_the_call_knows_must_add_up(backend: str) -
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_layer_that_gives_nothing_may_still_refuse(backend: str) -> None:
-    """An empty part is left out of a Concat, but its layer is not: the lengths may not be those of the data."""
+    """An empty part is left out of a Concat, but its layer is not: the lengths may not be those of
+    the data.
+    """
     builder = uncork.Builder()
     ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
-    _, nothing = builder.add("VariadicSplit", 1, ids, builder.constant(np.int64(0)), builder.constant(np.array([3, 0])))
+    _, nothing = builder.add(
+        "VariadicSplit", 1, ids, builder.constant(np.int64(0)), builder.constant(np.array([3, 0]))
+    )
     (joined,) = builder.add("Concat", 1, nothing, builder.parameter("more", "i64", [2]), axis=0)
     builder.result(joined, "y")
     compiled = compile_model(builder.model(), backend=backend)
@@ -196,7 +254,9 @@ def test_a_layer_that_gives_nothing_may_still_refuse(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("start", "stop", "step"), [(7, 3, 1), (-100, 100, -2)])
-def test_a_result_without_elements_that_no_step_writes(backend: str, start: int, stop: int, step: int) -> None:
+def test_a_result_without_elements_that_no_step_writes(
+    backend: str, start: int, stop: int, step: int
+) -> None:
     builder = uncork.Builder()
     bounds = [builder.constant(np.array([number])) for number in (start, stop, step, 0)]
     sliced = builder.add("Slice", 8, builder.parameter("x", "i64", [8]), *bounds)[0]
@@ -209,11 +269,18 @@ def test_a_result_without_elements_that_no_step_writes(backend: str, start: int,
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_guess_of_a_size_that_no_step_finds_is_not_trusted(backend: str) -> None:
-    """A slice of one element stretches, though a plan may guess that it is as long as the other input."""
+    """A slice of one element stretches, though a plan may guess that it is as long as the other
+    input.
+    """
     builder = uncork.Builder()
     x, start = builder.parameter("x", "f32", [2]), builder.parameter("start", "i32", [1])
-    stop, other = builder.parameter("stop", "f32", [1]), builder.parameter("other", "f32", [3, 1, 4])
-    first, last = (builder.add("Convert", 1, source, destination_type="i64")[0] for source in (start, stop))
+    stop, other = (
+        builder.parameter("stop", "f32", [1]),
+        builder.parameter("other", "f32", [3, 1, 4]),
+    )
+    first, last = (
+        builder.add("Convert", 1, source, destination_type="i64")[0] for source in (start, stop)
+    )
     (last,) = builder.add("Convert", 1, last, destination_type="i64")
     bounds = first, last, builder.constant(np.array([2])), builder.constant(np.array([0]))
     (one,) = builder.add("Slice", 8, x, *bounds)

@@ -1,4 +1,6 @@
-"""Plans of several parts: native segments go on behind references, and behind sizes that these find."""
+"""Plans of several parts: native segments go on behind references, and behind sizes that these
+find.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +53,21 @@ def kernels(compiled: uncork.CompiledModel) -> dict[str, str]:
 
 def test_kernels_go_on_behind_a_size_that_a_step_finds() -> None:
     compiled = compile_model(model())
-    for rows, kept in ((5, [1, 3]), (5, [0, 1, 2, 3, 4]), (900, range(0, 900, 2)), (3, [2]), (900, range(900)), (5, [])):
+    for rows, kept in (
+        (5, [1, 3]),
+        (5, [0, 1, 2, 3, 4]),
+        (900, range(0, 900, 2)),
+        (3, [2]),
+        (900, range(900)),
+        (5, []),
+    ):
         x, marks = call(rows, kept)
         np.testing.assert_allclose(compiled(x, marks)["y"], by_hand(x, marks), rtol=2e-6, atol=2e-6)
-    assert [kernel for layer, kernel in kernels(compiled).items() if "NonZero" not in layer and kernel == "reference"] == []
+    assert [
+        kernel
+        for layer, kernel in kernels(compiled).items()
+        if "NonZero" not in layer and kernel == "reference"
+    ] == []
     assert "NonZero" in compiled.plan.steps[-1].outputs, "in sizes that the call finds"
     assert not compiled.plan.guards, "one plan for all of these"
 
@@ -103,7 +116,9 @@ def test_a_guard_on_a_found_size_is_another_plan() -> None:
     """What is found is as long as x, or one, which stretches over it."""
     b = uncork.Builder("found and given")
     x, marks = b.parameter("x", "f32", [None]), b.parameter("marks", "f32", [None])
-    places = b.add("Squeeze", 1, b.add("NonZero", 3, marks, output_type="i64")[0], b.constant(np.array([0])))[0]
+    places = b.add(
+        "Squeeze", 1, b.add("NonZero", 3, marks, output_type="i64")[0], b.constant(np.array([0]))
+    )[0]
     b.result(b.add("Add", 1, b.add("Convert", 1, places, destination_type="f32")[0], x)[0], "y")
     compiled = compile_model(b.model())
     three, one = np.array([0, 1, 1, 1], np.float32), np.array([0, 0, 1, 0], np.float32)
@@ -116,7 +131,9 @@ def test_a_guard_on_a_found_size_is_another_plan() -> None:
 
 
 def test_a_size_that_a_guard_has_made_1_is_another_plan() -> None:
-    """The plan of the first call supposes one column; others fail at its guard, not at the look at its arguments."""
+    """The plan of the first call supposes one column; others fail at its guard, not at the look at
+    its arguments.
+    """
     b = uncork.Builder("stretched")
     x, bias = b.parameter("x", "f32", [None, 3]), b.parameter("bias", "f32", [None, None])
     b.result(b.add("Tanh", 1, b.add("Add", 1, x, bias)[0])[0], "y")
@@ -126,7 +143,9 @@ def test_a_size_that_a_guard_has_made_1_is_another_plan() -> None:
     for shape in ((1, 1), (4, 3), (1, 3), (4, 1), (4, 3)):
         given = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
         expected = np.tanh(np.full((4, 3), 0.5) + given.astype(np.float64))
-        np.testing.assert_allclose(compiled(np.full((4, 3), 0.5, np.float32), given)["y"], expected, rtol=1e-5)
+        np.testing.assert_allclose(
+            compiled(np.full((4, 3), 0.5, np.float32), given)["y"], expected, rtol=1e-5
+        )
         assert plans.last is not None
         last = plans.last.run(np.full((4, 3), 0.5, np.float32), given)
         assert isinstance(last, list), f"{shape} is run by no plan"
@@ -147,7 +166,9 @@ def test_sizes_beyond_64_bits() -> None:
 
 
 def test_results_are_the_callers_own() -> None:
-    """Of what a reference gives twice, or passes on as it came, each result is an array of its own."""
+    """Of what a reference gives twice, or passes on as it came, each result is an array of its
+    own.
+    """
     b = uncork.Builder("own")
     x = b.parameter("x", "f32", [None])
     found = b.add("NonZero", 3, x, output_type="i64")[0]
@@ -168,10 +189,21 @@ def counting(computed: bool) -> uncork.Model:
     x = b.parameter("x", "f32", [None, 3])
     begin = b.constant(np.zeros((2, 3), np.float32))
     if computed:
-        begin = b.add("Broadcast", 3, b.constant(np.float32(0)), b.add("ShapeOf", 3, x, output_type="i64")[0])[0]
-    (read,) = b.add("ReadValue", 6, begin, variable_id="total", variable_type="f32", variable_shape=uncork.PartialShape([None, 3]))
+        begin = b.add(
+            "Broadcast", 3, b.constant(np.float32(0)), b.add("ShapeOf", 3, x, output_type="i64")[0]
+        )[0]
+    (read,) = b.add(
+        "ReadValue",
+        6,
+        begin,
+        variable_id="total",
+        variable_type="f32",
+        variable_shape=uncork.PartialShape([None, 3]),
+    )
     (total,) = b.add("Add", 1, read, x)
-    (kept,) = b.add("Gather", 8, total, b.parameter("rows", "i64", [None]), b.constant(np.int64(0)), name="kept")
+    (kept,) = b.add(
+        "Gather", 8, total, b.parameter("rows", "i64", [None]), b.constant(np.int64(0)), name="kept"
+    )
     b.add("Assign", 6, total, variable_id="total")
     b.result(kept, "y")
     return b.model()

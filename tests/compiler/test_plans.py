@@ -1,7 +1,9 @@
-"""The printed plans of the examples and of a small model for each family of kernels, as golden texts.
+"""The printed plans of the examples and of a small model for each family of kernels, as golden
+texts.
 
-The kernels are those of a processor with AVX2, whatever the machine has. `pytest tests/compiler/test_plans.py --update-golden` writes the
-texts anew: look at the difference before it is committed.
+The kernels are those of a processor with AVX2, whatever the machine has. `pytest
+tests/compiler/test_plans.py --update-golden` writes the texts anew: look at the difference before
+it is committed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,14 @@ GOLDEN = Path(__file__).parent / "plans"
 #: The kernels are those of another machine, whatever this one is: nothing is compiled.
 TARGET = Target.of("x86_64", "x86-64-v3", "+sse2,+avx,+avx2,+fma,+f16c")
 EXAMPLES = {
-    "word_language": {"chars": [40, 13], "lengths": [40], "ngrams": [300], "offsets": [40], "pieces": [120], "word_of_piece": [120]},
+    "word_language": {
+        "chars": [40, 13],
+        "lengths": [40],
+        "ngrams": [300],
+        "offsets": [40],
+        "pieces": [120],
+        "word_of_piece": [120],
+    },
     "session_recommender": {"items": [1, 20], "lengths": [1]},
 }
 
@@ -39,7 +48,9 @@ def check(request: pytest.FixtureRequest, name: str, text: str) -> None:
     path = GOLDEN / f"{name}.txt"
     if request.config.getoption("--update-golden"):
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"the plan is another than in {path.name}: see the top of this file"
+    assert text == path.read_text(encoding="utf-8"), (
+        f"the plan is another than in {path.name}: see the top of this file"
+    )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -64,15 +75,28 @@ def _numbers() -> Numbers:
 
 def embedding(builder: uncork.Builder) -> list[Source]:
     table = builder.constant(_numbers()(50, 24), name="table")
-    ids, offsets, segments = (builder.parameter(name, "i64", [size]) for name, size in (("ids", None), ("offsets", 4), ("segments", None)))
+    ids, offsets, segments = (
+        builder.parameter(name, "i64", [size])
+        for name, size in (("ids", None), ("offsets", 4), ("segments", None))
+    )
     (by_offsets,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags")
     count = builder.constant(np.int64(4))
-    (by_segments,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, count, name="segments_of_ids")
+    (by_segments,) = builder.add(
+        "EmbeddingSegmentsSum", 3, table, ids, segments, count, name="segments_of_ids"
+    )
     (mean,) = builder.add(
-        "EmbeddingBagPacked", 15, table, builder.parameter("packed", "i32", [4, 3]), reduction="mean", name="bags_of_one_size"
+        "EmbeddingBagPacked",
+        15,
+        table,
+        builder.parameter("packed", "i32", [4, 3]),
+        reduction="mean",
+        name="bags_of_one_size",
     )
     named = (("ids", ids), ("offsets", offsets))
-    narrow = [builder.add("Convert", 1, source, destination_type="i32", name=f"{name}_i32")[0] for name, source in named]
+    narrow = [
+        builder.add("Convert", 1, source, destination_type="i32", name=f"{name}_i32")[0]
+        for name, source in named
+    ]
     (uncut,) = builder.add("EmbeddingBagOffsetsSum", 3, table, *narrow, name="ids_uncut")
     return [by_offsets, by_segments, mean, uncut]
 
@@ -83,7 +107,13 @@ def gather(builder: uncork.Builder) -> list[Source]:
     (rows,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)), name="rows")
     (columns,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(1)), name="columns")
     (batches,) = builder.add(
-        "Gather", 8, builder.parameter("data", "f16", [3, 7, 9]), ids, builder.constant(np.int64(1)), batch_dims=1, name="batches"
+        "Gather",
+        8,
+        builder.parameter("data", "f16", [3, 7, 9]),
+        ids,
+        builder.constant(np.int64(1)),
+        batch_dims=1,
+        name="batches",
     )
     return [rows, columns, batches]
 
@@ -99,72 +129,191 @@ def linear(builder: uncork.Builder) -> list[Source]:
 
 
 def convolution(builder: uncork.Builder) -> list[Source]:
-    numbers, around = _numbers(), {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
-    x, few = builder.parameter("x", "f32", [1, 4, 10, 20]), builder.parameter("few", "f32", [2, 40, 1, 3])
-    (convolved,) = builder.add("Convolution", 1, x, builder.constant(numbers(12, 4, 3, 3)), name="convolved", **around)
-    (biased,) = builder.add("Add", 1, convolved, builder.constant(numbers(1, 12, 1, 1)), name="biased")
+    numbers, around = (
+        _numbers(),
+        {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]},
+    )
+    x, few = (
+        builder.parameter("x", "f32", [1, 4, 10, 20]),
+        builder.parameter("few", "f32", [2, 40, 1, 3]),
+    )
+    (convolved,) = builder.add(
+        "Convolution", 1, x, builder.constant(numbers(12, 4, 3, 3)), name="convolved", **around
+    )
+    (biased,) = builder.add(
+        "Add", 1, convolved, builder.constant(numbers(1, 12, 1, 1)), name="biased"
+    )
     (ended,) = builder.add("ReLU", 1, biased, name="ended")
-    (alone,) = builder.add("GroupConvolution", 1, x, builder.constant(numbers(4, 1, 1, 3, 3)), name="channels_for_themselves", **around)
-    (rows,) = builder.add("Convolution", 1, few, builder.constant(numbers(50, 40, 1, 3)), name="few_pixels", strides=[1, 1], dilations=[1, 1])
+    (alone,) = builder.add(
+        "GroupConvolution",
+        1,
+        x,
+        builder.constant(numbers(4, 1, 1, 3, 3)),
+        name="channels_for_themselves",
+        **around,
+    )
+    (rows,) = builder.add(
+        "Convolution",
+        1,
+        few,
+        builder.constant(numbers(50, 40, 1, 3)),
+        name="few_pixels",
+        strides=[1, 1],
+        dilations=[1, 1],
+    )
     (wider,) = builder.add(
-        "ConvolutionBackpropData", 1, x, builder.constant(numbers(4, 3, 2, 2)), name="transposed", strides=[2, 2], dilations=[1, 1]
+        "ConvolutionBackpropData",
+        1,
+        x,
+        builder.constant(numbers(4, 3, 2, 2)),
+        name="transposed",
+        strides=[2, 2],
+        dilations=[1, 1],
     )
     return [ended, alone, rows, wider]
 
 
 def blocks(builder: uncork.Builder) -> list[Source]:
-    """By tiles, each channel for itself, a residual sum, and one for which the layout is not changed."""
-    numbers, around = _numbers(), {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    """By tiles, each channel for itself, a residual sum, and one for which the layout is not
+    changed.
+    """
+    numbers, around = (
+        _numbers(),
+        {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]},
+    )
     x = builder.parameter("image", "f32", [1, 16, 28, 28])
-    (tiles,) = builder.add("Convolution", 1, x, builder.constant(numbers(32, 16, 3, 3)), name="by_tiles", **around)
-    (alone,) = builder.add("GroupConvolution", 1, tiles, builder.constant(numbers(32, 1, 1, 3, 3)), name="apart", **around)
-    (direct,) = builder.add("Convolution", 1, alone, builder.constant(numbers(32, 32, 1, 1)), name="direct", strides=[1, 1], dilations=[1, 1])
+    (tiles,) = builder.add(
+        "Convolution", 1, x, builder.constant(numbers(32, 16, 3, 3)), name="by_tiles", **around
+    )
+    (alone,) = builder.add(
+        "GroupConvolution",
+        1,
+        tiles,
+        builder.constant(numbers(32, 1, 1, 3, 3)),
+        name="apart",
+        **around,
+    )
+    (direct,) = builder.add(
+        "Convolution",
+        1,
+        alone,
+        builder.constant(numbers(32, 32, 1, 1)),
+        name="direct",
+        strides=[1, 1],
+        dilations=[1, 1],
+    )
     (total,) = builder.add("Add", 1, direct, tiles, name="sum")
     return [total]
 
 
 def pooled_blocks(builder: uncork.Builder) -> list[Source]:
-    """What stands between convolutions over blocks: a pooling, a gate of each channel, a concatenation."""
+    """What stands between convolutions over blocks: a pooling, a gate of each channel, a
+    concatenation.
+    """
     numbers, around = _numbers(), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
     x = builder.parameter("image", "f32", [1, 16, 28, 28])
-    (before,) = builder.add("Convolution", 1, x, builder.constant(numbers(32, 16, 3, 3)), name="before", dilations=[1, 1], **around)
+    (before,) = builder.add(
+        "Convolution",
+        1,
+        x,
+        builder.constant(numbers(32, 16, 3, 3)),
+        name="before",
+        dilations=[1, 1],
+        **around,
+    )
     (largest,) = builder.add("MaxPool", 1, before, kernel=[3, 3], name="largest", **around)
-    (mean,) = builder.add("ReduceMean", 1, before, builder.constant(np.array([2, 3])), keep_dims=True, name="mean")
+    (mean,) = builder.add(
+        "ReduceMean", 1, before, builder.constant(np.array([2, 3])), keep_dims=True, name="mean"
+    )
     (gated,) = builder.add("Multiply", 1, largest, mean, name="gated")
     (both,) = builder.add("Concat", 1, gated, before, axis=1, name="both")
-    return list(builder.add("Convolution", 1, both, builder.constant(numbers(32, 64, 3, 3)), name="after", dilations=[1, 1], **around))
+    return list(
+        builder.add(
+            "Convolution",
+            1,
+            both,
+            builder.constant(numbers(32, 64, 3, 3)),
+            name="after",
+            dilations=[1, 1],
+            **around,
+        )
+    )
 
 
 def einsum(builder: uncork.Builder) -> list[Source]:
-    x, matrices = builder.parameter("x", "f32", [2, 7, 4, 9]), builder.constant(_numbers()(4, 9, 20))
+    x, matrices = (
+        builder.parameter("x", "f32", [2, 7, 4, 9]),
+        builder.constant(_numbers()(4, 9, 20)),
+    )
     return list(builder.add("Einsum", 7, x, matrices, equation="bthi,hio->btho", name="grouped"))
 
 
 def recurrent(builder: uncork.Builder) -> list[Source]:
     numbers, hidden, inner = _numbers(), 12, 5
-    x, lengths = builder.parameter("x", "f32", [2, 7, inner]), builder.parameter("lengths", "i64", [2])
+    x, lengths = (
+        builder.parameter("x", "f32", [2, 7, inner]),
+        builder.parameter("lengths", "i64", [2]),
+    )
     state = builder.constant(numbers(2, 1, hidden))
     results: list[Source] = []
-    cells = (("GRUSequence", 3, {"linear_before_reset": True}), ("LSTMSequence", 4, {}), ("RNNSequence", 1, {"clip": 2.0}))
+    cells = (
+        ("GRUSequence", 3, {"linear_before_reset": True}),
+        ("LSTMSequence", 4, {}),
+        ("RNNSequence", 1, {"clip": 2.0}),
+    )
     for name, gates, attributes in cells:
         biases = 4 if name == "GRUSequence" else gates
-        weights = [builder.constant(numbers(1, n * hidden, *last)) for n, last in ((gates, (inner,)), (gates, (hidden,)), (biases, ()))]
+        weights = [
+            builder.constant(numbers(1, n * hidden, *last))
+            for n, last in ((gates, (inner,)), (gates, (hidden,)), (biases, ()))
+        ]
         states = [state, state] if name == "LSTMSequence" else [state]
-        results += builder.add(name, 5, x, *states, lengths, *weights, hidden_size=hidden, direction="forward", name=name, **attributes)
+        results += builder.add(
+            name,
+            5,
+            x,
+            *states,
+            lengths,
+            *weights,
+            hidden_size=hidden,
+            direction="forward",
+            name=name,
+            **attributes,
+        )
     return results
 
 
 def last_step(builder: uncork.Builder) -> list[Source]:
-    """Two sequences of which a step of each row is taken; of the second one the last states are used as well."""
+    """Two sequences of which a step of each row is taken; of the second one the last states are
+    used as well.
+    """
     numbers, hidden, inner = _numbers(), 12, 5
     x, step = builder.parameter("x", "f32", [2, 7, inner]), builder.parameter("step", "i64", [2])
-    state, lengths, axis = builder.constant(numbers(2, 1, hidden)), builder.constant(np.full(2, 7)), builder.constant(np.int64(1))
-    weights = [builder.constant(numbers(1, 3 * hidden, *last)) for last in ((inner,), (hidden,), ())]
+    state, lengths, axis = (
+        builder.constant(numbers(2, 1, hidden)),
+        builder.constant(np.full(2, 7)),
+        builder.constant(np.int64(1)),
+    )
+    weights = [
+        builder.constant(numbers(1, 3 * hidden, *last)) for last in ((inner,), (hidden,), ())
+    ]
     results: list[Source] = []
     for name in ("short", "whole"):
-        y, last = builder.add("GRUSequence", 5, x, state, lengths, *weights, hidden_size=hidden, direction="forward", name=name)
+        y, last = builder.add(
+            "GRUSequence",
+            5,
+            x,
+            state,
+            lengths,
+            *weights,
+            hidden_size=hidden,
+            direction="forward",
+            name=name,
+        )
         (states,) = builder.add("Squeeze", 1, y, axis, name=f"{name}_states")
-        (dense,) = builder.add("MatMul", 1, states, builder.constant(numbers(hidden, 4)), name=f"{name}_dense")
+        (dense,) = builder.add(
+            "MatMul", 1, states, builder.constant(numbers(hidden, 4)), name=f"{name}_dense"
+        )
         results += builder.add("Gather", 8, dense, step, axis, batch_dims=1, name=f"{name}_taken")
     return [*results, last]
 
@@ -173,7 +322,9 @@ def elementwise(builder: uncork.Builder) -> list[Source]:
     x, y = builder.parameter("x", "f32", [3, 20]), builder.parameter("y", "f32", [3, 1])
     (product,) = builder.add("Multiply", 1, x, y, name="product")
     (ended,) = builder.add("Tanh", 1, product, name="ended")
-    (alone,) = builder.add("Convert", 1, builder.parameter("n", "i64", [5]), destination_type="i32", name="alone")
+    (alone,) = builder.add(
+        "Convert", 1, builder.parameter("n", "i64", [5]), destination_type="i32", name="alone"
+    )
     return [ended, alone]
 
 
@@ -188,31 +339,76 @@ def pool(builder: uncork.Builder) -> list[Source]:
     window = {"kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1]}
     largest, _ = builder.add("MaxPool", 8, x, name="largest", **window)
     (mean,) = builder.add("AvgPool", 1, x, name="mean", exclude_pad=True, **window)
-    (adaptive,) = builder.add("AdaptiveAvgPool", 8, x, builder.constant(np.array([2, 3])), name="adaptive")
+    (adaptive,) = builder.add(
+        "AdaptiveAvgPool", 8, x, builder.constant(np.array([2, 3])), name="adaptive"
+    )
     return [largest, mean, adaptive]
 
 
 def normalise(builder: uncork.Builder) -> list[Source]:
-    x, channels = builder.parameter("x", "f32", [2, 4, 20]), builder.constant(np.ones(4, np.float32))
-    (groups,) = builder.add("GroupNormalization", 12, x, channels, channels, num_groups=2, epsilon=1e-5, name="groups")
-    return [groups, *builder.add("NormalizeL2", 1, x, builder.constant(np.array([1])), eps=1e-6, eps_mode="add", name="norm")]
+    x, channels = (
+        builder.parameter("x", "f32", [2, 4, 20]),
+        builder.constant(np.ones(4, np.float32)),
+    )
+    (groups,) = builder.add(
+        "GroupNormalization", 12, x, channels, channels, num_groups=2, epsilon=1e-5, name="groups"
+    )
+    return [
+        groups,
+        *builder.add(
+            "NormalizeL2",
+            1,
+            x,
+            builder.constant(np.array([1])),
+            eps=1e-6,
+            eps_mode="add",
+            name="norm",
+        ),
+    ]
 
 
 def scan(builder: uncork.Builder) -> list[Source]:
-    return list(builder.add("CumSum", 3, builder.parameter("x", "f32", [3, 20]), builder.constant(np.int64(1)), name="sums"))
+    return list(
+        builder.add(
+            "CumSum",
+            3,
+            builder.parameter("x", "f32", [3, 20]),
+            builder.constant(np.int64(1)),
+            name="sums",
+        )
+    )
 
 
 def resize(builder: uncork.Builder) -> list[Source]:
-    x, scales = builder.parameter("x", "f32", [1, 4, 6, 7]), builder.constant(np.array([2, 2], np.float32))
+    x, scales = (
+        builder.parameter("x", "f32", [1, 4, 6, 7]),
+        builder.constant(np.array([2, 2], np.float32)),
+    )
     axes = builder.constant(np.array([2, 3]))
     return [
-        builder.add("Interpolate", 11, x, scales, axes, mode=mode, shape_calculation_mode="scales", name=mode, **how)[0]
-        for mode, how in (("linear_onnx", {}), ("nearest", {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}))
+        builder.add(
+            "Interpolate",
+            11,
+            x,
+            scales,
+            axes,
+            mode=mode,
+            shape_calculation_mode="scales",
+            name=mode,
+            **how,
+        )[0]
+        for mode, how in (
+            ("linear_onnx", {}),
+            ("nearest", {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+        )
     ]
 
 
 def sample(builder: uncork.Builder) -> list[Source]:
-    x, places = builder.parameter("x", "f32", [1, 4, 6, 7]), builder.parameter("places", "f32", [1, 5, 20, 2])
+    x, places = (
+        builder.parameter("x", "f32", [1, 4, 6, 7]),
+        builder.parameter("places", "f32", [1, 5, 20, 2]),
+    )
     return list(builder.add("GridSample", 9, x, places, name="sampled"))
 
 
@@ -225,34 +421,56 @@ def move(builder: uncork.Builder) -> list[Source]:
 
 def pick(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [3, 20])
-    values, indices = builder.add("TopK", 3, x, builder.constant(np.int64(4)), axis=-1, mode="max", sort="value", name="best")
+    values, indices = builder.add(
+        "TopK", 3, x, builder.constant(np.int64(4)), axis=-1, mode="max", sort="value", name="best"
+    )
     return [values, indices, *builder.add("GatherElements", 6, x, indices, axis=1, name="elements")]
 
 
 def finding(builder: uncork.Builder) -> list[Source]:
     x, ids = builder.parameter("x", "f32", [3, 20]), builder.parameter("ids", "i64", [None])
     (places,) = builder.add("NonZero", 3, x, name="places")
-    values, indices = builder.parameter("values", "f32", [None]), builder.parameter("indices", "i64", [None, 2])
+    values, indices = (
+        builder.parameter("values", "f32", [None]),
+        builder.parameter("indices", "i64", [None, 2]),
+    )
     shape, default = builder.parameter("shape", "i64", [2]), builder.constant(np.float32(0))
     filled = builder.add("SparseFillEmptyRows", 16, values, shape, indices, default, name="filled")
     return [places, *builder.add("Unique", 10, ids, name="each_once"), filled[1]]
 
 
 def detection(builder: uncork.Builder) -> list[Source]:
-    boxes, scores = builder.parameter("boxes", "f32", [1, 50, 4]), builder.parameter("scores", "f32", [1, 3, 50])
-    numbers = [builder.constant(np.array(number)) for number in (np.int64(10), np.float32(0.5), np.float32(0.1))]
+    boxes, scores = (
+        builder.parameter("boxes", "f32", [1, 50, 4]),
+        builder.parameter("scores", "f32", [1, 3, 50]),
+    )
+    numbers = [
+        builder.constant(np.array(number))
+        for number in (np.int64(10), np.float32(0.5), np.float32(0.1))
+    ]
     return list(builder.add("NonMaxSuppression", 9, boxes, scores, *numbers, name="suppressed"))
 
 
 def generation(builder: uncork.Builder) -> list[Source]:
-    ids, on, off = builder.parameter("ids_of_few", "i64", [3, 4]), builder.constant(np.float32(1)), builder.constant(np.float32(0))
-    (hot,) = builder.add("OneHot", 1, ids, builder.constant(np.int64(5)), on, off, axis=-1, name="hot")
+    ids, on, off = (
+        builder.parameter("ids_of_few", "i64", [3, 4]),
+        builder.constant(np.float32(1)),
+        builder.constant(np.float32(0)),
+    )
+    (hot,) = builder.add(
+        "OneHot", 1, ids, builder.constant(np.int64(5)), on, off, axis=-1, name="hot"
+    )
     return [hot]
 
 
 def search(builder: uncork.Builder) -> list[Source]:
-    x, borders = builder.parameter("x", "f32", [3, 20]), builder.constant(np.arange(9, dtype=np.float32))
-    (buckets,) = builder.add("Bucketize", 3, x, borders, output_type="i64", with_right_bound=False, name="buckets")
+    x, borders = (
+        builder.parameter("x", "f32", [3, 20]),
+        builder.constant(np.arange(9, dtype=np.float32)),
+    )
+    (buckets,) = builder.add(
+        "Bucketize", 3, x, borders, output_type="i64", with_right_bound=False, name="buckets"
+    )
     return [buckets, *builder.add("SearchSorted", 15, borders, x, name="places")]
 
 
@@ -262,14 +480,25 @@ def scatter(builder: uncork.Builder) -> list[Source]:
     (put,) = builder.add("ScatterNDUpdate", 4, x, places, rows, name="put")
     (added,) = builder.add("ScatterNDUpdate", 15, x, places, rows, reduction="sum", name="added")
     like = builder.parameter("like", "i64", [3, 20])
-    (means,) = builder.add("ScatterElementsUpdate", 12, x, like, rows, builder.constant(np.int64(0)), reduction="mean", name="means")
+    (means,) = builder.add(
+        "ScatterElementsUpdate",
+        12,
+        x,
+        like,
+        rows,
+        builder.constant(np.int64(0)),
+        reduction="mean",
+        name="means",
+    )
     return [put, added, means, *builder.add("GatherND", 8, x, places, name="picked")]
 
 
 def quantised(builder: uncork.Builder) -> list[Source]:
     codes = builder.constant(np.zeros((2000, 24), np.uint8), name="codes")
     (wide,) = builder.add("Convert", 1, codes, destination_type="f32", name="wide")
-    (table,) = builder.add("Multiply", 1, wide, builder.constant(np.ones((2000, 1), np.float32)), name="table")
+    (table,) = builder.add(
+        "Multiply", 1, wide, builder.constant(np.ones((2000, 1), np.float32)), name="table"
+    )
     ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [4])
     return list(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags"))
 
@@ -282,19 +511,33 @@ def sparse_lookup(builder: uncork.Builder) -> list[Source]:
 
 def transpose(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [2, 10, 4, 9])
-    return list(builder.add("Transpose", 1, x, builder.constant(np.array([0, 2, 3, 1])), name="channels_last"))
+    return list(
+        builder.add(
+            "Transpose", 1, x, builder.constant(np.array([0, 2, 3, 1])), name="channels_last"
+        )
+    )
 
 
 def views(builder: uncork.Builder) -> list[Source]:
-    (doubled,) = builder.add("Add", 1, *[builder.parameter("x", "f32", [3, 20])] * 2, name="doubled")
-    (flat,) = builder.add("Reshape", 1, doubled, builder.constant(np.array([-1])), special_zero=False, name="flat")
+    (doubled,) = builder.add(
+        "Add", 1, *[builder.parameter("x", "f32", [3, 20])] * 2, name="doubled"
+    )
+    (flat,) = builder.add(
+        "Reshape", 1, doubled, builder.constant(np.array([-1])), special_zero=False, name="flat"
+    )
     return list(builder.add("Negative", 1, flat, name="negative"))
 
 
 def state(builder: uncork.Builder) -> list[Source]:
     """A variable that grows, and a layer that reads a copy of it."""
     x = builder.parameter("x", "f32", [2, None, 20])
-    (old,) = builder.add("ReadValue", 6, variable_id="rows", variable_type="f32", variable_shape=uncork.PartialShape([2, None, 20]))
+    (old,) = builder.add(
+        "ReadValue",
+        6,
+        variable_id="rows",
+        variable_type="f32",
+        variable_shape=uncork.PartialShape([2, None, 20]),
+    )
     (whole,) = builder.add("Concat", 1, old, x, axis=1, name="whole")
     builder.add("Assign", 6, whole, variable_id="rows")
     return list(builder.add("Negative", 1, whole, name="negative"))
@@ -309,7 +552,9 @@ def quantized(builder: uncork.Builder) -> list[Source]:
 
     codes = builder.constant((np.arange(16 * 16).reshape(16, 16, 1, 1) % 255 - 127).astype(np.int8))
     (small,) = builder.add("Convert", 1, codes, destination_type="f32")
-    (filters,) = builder.add("Multiply", 1, small, builder.constant(np.full((16, 1, 1, 1), 1 / 512, np.float32)))
+    (filters,) = builder.add(
+        "Multiply", 1, small, builder.constant(np.full((16, 1, 1, 1), 1 / 512, np.float32))
+    )
     around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
     x = rounded(builder.parameter("image", "f32", [1, 16, 8, 8]), "codes")
     (y,) = builder.add("Convolution", 1, x, filters, **around, name="product")
@@ -320,7 +565,13 @@ def quantized(builder: uncork.Builder) -> list[Source]:
 def state_product(builder: uncork.Builder) -> list[Source]:
     """Rows times all rows that a variable has."""
     x, y = (builder.parameter(name, "f32", [2, None, 20]) for name in ("x", "y"))
-    (old,) = builder.add("ReadValue", 6, variable_id="rows", variable_type="f32", variable_shape=uncork.PartialShape([2, None, 20]))
+    (old,) = builder.add(
+        "ReadValue",
+        6,
+        variable_id="rows",
+        variable_type="f32",
+        variable_shape=uncork.PartialShape([2, None, 20]),
+    )
     (whole,) = builder.add("Concat", 1, old, x, axis=1, name="whole")
     builder.add("Assign", 6, whole, variable_id="rows")
     return list(builder.add("MatMul", 1, y, whole, transpose_b=True, name="scores"))
@@ -328,18 +579,29 @@ def state_product(builder: uncork.Builder) -> list[Source]:
 
 def attention(builder: uncork.Builder) -> list[Source]:
     """With the operation, and spelled by products over heads that lie beside each other."""
-    query, key, value = (builder.parameter(name, "f32", [1, None, 48]) for name in ("query", "key", "value"))
+    query, key, value = (
+        builder.parameter(name, "f32", [1, None, 48]) for name in ("query", "key", "value")
+    )
     heads = []
     for source, order in ((query, [0, 2, 1, 3]), (key, [0, 2, 3, 1]), (value, [0, 2, 1, 3])):
-        (split,) = builder.add("Reshape", 1, source, builder.constant(np.array([0, 0, 3, 16])), special_zero=True)
+        (split,) = builder.add(
+            "Reshape", 1, source, builder.constant(np.array([0, 0, 3, 16])), special_zero=True
+        )
         heads += builder.add("Transpose", 1, split, builder.constant(np.array(order)))
     (scores,) = builder.add("MatMul", 1, heads[0], heads[1])
     (scaled,) = builder.add("Multiply", 1, scores, builder.constant(np.float32(0.25)))
     (weights,) = builder.add("SoftMax", 8, scaled, axis=-1)
     (sums,) = builder.add("MatMul", 1, weights, heads[2])
-    (together,) = builder.add("Transpose", 1, sums, builder.constant(np.array([0, 2, 1, 3])), name="spelled")
+    (together,) = builder.add(
+        "Transpose", 1, sums, builder.constant(np.array([0, 2, 1, 3])), name="spelled"
+    )
     mask = builder.parameter("mask", "boolean", [None, None])
-    return [together, *builder.add("ScaledDotProductAttention", 13, query, key, value, mask, causal=False, name="attention")]
+    return [
+        together,
+        *builder.add(
+            "ScaledDotProductAttention", 13, query, key, value, mask, causal=False, name="attention"
+        ),
+    ]
 
 
 def compressed(builder: uncork.Builder) -> list[Source]:
@@ -348,10 +610,16 @@ def compressed(builder: uncork.Builder) -> list[Source]:
     for name, stored, rows in (("half", "f16", None), ("groups", "i4", 1)):
         data = builder.parameter(name, "f32", [rows, 128])
         codes = np.ones((64, 2, 64), np.int8) if stored == "i4" else np.ones((64, 128), np.float16)
-        (matrix,) = builder.add("Convert", 1, builder.constant(codes, stored), destination_type="f32")
+        (matrix,) = builder.add(
+            "Convert", 1, builder.constant(codes, stored), destination_type="f32"
+        )
         if stored == "i4":
-            (matrix,) = builder.add("Multiply", 1, matrix, builder.constant(np.ones((64, 2, 1), np.float32)))
-            (matrix,) = builder.add("Reshape", 1, matrix, builder.constant(np.array([64, 128])), special_zero=False)
+            (matrix,) = builder.add(
+                "Multiply", 1, matrix, builder.constant(np.ones((64, 2, 1), np.float32))
+            )
+            (matrix,) = builder.add(
+                "Reshape", 1, matrix, builder.constant(np.array([64, 128])), special_zero=False
+            )
         results += builder.add("MatMul", 1, data, matrix, transpose_b=True, name=name)
     return results
 
@@ -392,7 +660,14 @@ FAMILIES = {
 }
 #: The sizes of what the models leave open.
 SIZES = {
-    **{"ids": 30, "segments": 30, "values": 30, "indices": 30, "feature_values": 30, "feature_indices": 30},
+    **{
+        "ids": 30,
+        "segments": 30,
+        "values": 30,
+        "indices": 30,
+        "feature_values": 30,
+        "feature_indices": 30,
+    },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
 }
 
@@ -407,7 +682,10 @@ def test_family(request: pytest.FixtureRequest, family: str) -> None:
     for number, source in enumerate(FAMILIES[family](builder)):
         builder.result(source, f"result_{number}")
     compiled = compile_for(builder.model(), TARGET, 1)
-    shapes = {p.name: [SIZES[p.name] if d.size is None else d.size for d in p.shape] for p in compiled.inputs}
+    shapes = {
+        p.name: [SIZES[p.name] if d.size is None else d.size for d in p.shape]
+        for p in compiled.inputs
+    }
     text = planned(compiled, shapes)
     assert "reference" not in text, text
     check(request, f"family_{family}", text)
@@ -428,7 +706,10 @@ def test_asking_for_a_plan_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     compiled = uncork.load(ROOT / "examples" / "word_language" / "model.xml")
     assert len(compiled.plan.steps) >= 9
     assert len(compiled.plan_for(EXAMPLES["word_language"]).steps) >= 9
-    inputs = [np.zeros(EXAMPLES["word_language"][port.name], port.element_type.dtype) for port in compiled.inputs]
+    inputs = [
+        np.zeros(EXAMPLES["word_language"][port.name], port.element_type.dtype)
+        for port in compiled.inputs
+    ]
     if kernels_available():
         with pytest.raises(AssertionError, match="a kernel was asked for"):
             compiled(*inputs)

@@ -71,7 +71,10 @@ def test_bodies_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = uncork.compile_model(iterator())
     compiled.prepare()
     no_more_kernels(monkeypatch)
-    assert compiled(np.ones((3, 24), np.float32), np.zeros((1, 24), np.float32))["every"].shape == (3, 24)
+    assert compiled(np.ones((3, 24), np.float32), np.zeros((1, 24), np.float32))["every"].shape == (
+        3,
+        24,
+    )
 
 
 def test_load_prepares(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
@@ -84,7 +87,9 @@ def test_load_prepares(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Non
 
 def test_refusals() -> None:
     compiled = uncork.compile_model(model())
-    with pytest.raises(InputError, match=r"no input is called 'xx'; did you mean 'x'\?; inputs: x f32"):
+    with pytest.raises(
+        InputError, match=r"no input is called 'xx'; did you mean 'x'\?; inputs: x f32"
+    ):
         compiled.prepare({"xx": [1, 8]})
     with pytest.raises(InputError, match=r"input 'x': expected shape \[\?,8\], got \[1, 9\]"):
         compiled.prepare({"x": [1, 9]})
@@ -142,7 +147,11 @@ def test_a_model_goes_without_the_collector(way: str) -> None:
         with pytest.raises(InputError):
             compiled(*inputs, np.zeros(3))
         str(compiled.plan)
-        kept = [weakref.ref(found) for found in gc.get_objects() if type(found) is Context and id(found) not in before]
+        kept = [
+            weakref.ref(found)
+            for found in gc.get_objects()
+            if type(found) is Context and id(found) not in before
+        ]
         kept.append(weakref.ref(compiled._executor))
         assert len(kept) > 1
         del compiled
@@ -162,11 +171,14 @@ def test_the_plan_says_what_it_takes_for_granted() -> None:
 
 
 def test_a_call_that_needs_more_memory_than_the_limit_is_refused() -> None:
-    """The error names the layer, the bytes and the limit; the model takes other calls, before it and after it."""
+    """The error names the layer, the bytes and the limit; the model takes other calls, before it
+    and after it.
+    """
     compiled = uncork.compile_model(model(), memory_limit=100 * WIDE * 4)
     assert compiled(*arrays(50))["y"].shape == (50, 2)
     message = (
-        r"model 'm': not enough memory for this call: it needs 404,\d{3} bytes of working memory, more than memory_limit "
+        r"model 'm': not enough memory for this call: it needs 404,\d{3} bytes of working "
+        r"memory, more than memory_limit "
         r"\(400,000 bytes\); layer 'Add_4' \(\S+, id 4\) needs most of it: 404,\d{3} bytes"
     )
     with pytest.raises(InputError, match=message):
@@ -194,7 +206,10 @@ def test_calls_of_several_parts_keep_to_the_limit() -> None:
     """The layer that needs most stands behind a size that is found."""
     compiled = uncork.compile_model(several_parts(), memory_limit=20 * WIDE * 8)
     assert compiled(np.ones(15, np.float32))["y"].shape == (1, 15)
-    with pytest.raises(InputError, match=r"more than memory_limit \(160,000 bytes\); layer 'Multiply_\d+' .* needs most of it"):
+    with pytest.raises(
+        InputError,
+        match=r"more than memory_limit \(160,000 bytes\); layer 'Multiply_\d+' .* needs most of it",
+    ):
         compiled(np.ones(30, np.float32))
     assert compiled(np.ones(15, np.float32))["y"][0, 3] == 3 * WIDE
 
@@ -203,7 +218,11 @@ def test_a_refused_call_leaves_the_state() -> None:
     """What a call that was refused would have assigned is not assigned."""
     b = uncork.Builder("state")
     x = b.parameter("x", "f32", [None, 4])
-    variable = {"variable_id": "v", "variable_type": "f32", "variable_shape": uncork.PartialShape([1, 2])}
+    variable = {
+        "variable_id": "v",
+        "variable_type": "f32",
+        "variable_shape": uncork.PartialShape([1, 2]),
+    }
     (old,) = b.add("ReadValue", 6, b.constant(np.zeros((1, 2), np.float32)), **variable)
     (wide,) = b.add("MatMul", 1, x, b.constant(np.ones((4, WIDE), np.float32)))
     (narrow,) = b.add("MatMul", 1, wide, b.constant(np.ones((WIDE, 2), np.float32)))
@@ -214,14 +233,18 @@ def test_a_refused_call_leaves_the_state() -> None:
     compiled = uncork.compile_model(b.model(), memory_limit=20 * WIDE * 4)
     ones = np.ones((30, 4), np.float32)
     assert compiled(ones[:10])["y"].tolist() == [[40 * WIDE] * 2]
-    with pytest.raises(InputError, match=r"more than memory_limit \(80,000 bytes\); layer 'MatMul_\d+'"):
+    with pytest.raises(
+        InputError, match=r"more than memory_limit \(80,000 bytes\); layer 'MatMul_\d+'"
+    ):
         compiled(ones)
     assert compiled(ones[:10])["y"].tolist() == [[80 * WIDE] * 2]
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, "1 GB"])
 def test_a_limit_is_a_number_of_bytes(limit: object) -> None:
-    with pytest.raises(ValidationError, match=f"memory_limit: expected a number of bytes, got {limit!r}"):
+    with pytest.raises(
+        ValidationError, match=f"memory_limit: expected a number of bytes, got {limit!r}"
+    ):
         uncork.compile_model(model(), memory_limit=limit)
 
 
@@ -241,7 +264,9 @@ def prepared_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stderr: io.St
     return stderr.getvalue()
 
 
-def test_a_terminal_is_told_how_far_compiling_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_terminal_is_told_how_far_compiling_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     said = prepared_anew(monkeypatch, tmp_path, Terminal())
     assert re.match(r"\r1 of \d kernels compiled\x1b\[K", said)
     assert said.endswith("\r\x1b[K"), "the line is gone at the end"
@@ -251,7 +276,9 @@ def test_a_pipe_is_told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert prepared_anew(monkeypatch, tmp_path, io.StringIO()) == ""
 
 
-def test_an_interrupted_preparation_is_taken_up_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_interrupted_preparation_is_taken_up_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What had been compiled is there; the model is usable."""
     store = ObjectStore(tmp_path)
     monkeypatch.setattr("uncork.compiler.planner.STORE", store)

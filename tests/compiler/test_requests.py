@@ -1,4 +1,6 @@
-"""`InferRequest` and `AsyncInferQueue`: calls on threads, their results, their errors, their variables."""
+"""`InferRequest` and `AsyncInferQueue`: calls on threads, their results, their errors, their
+variables.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ def counter() -> uncork.CompiledModel:
     builder = uncork.Builder("counter")
     x = builder.parameter("x", "f32", [1])
     zero = builder.constant(np.zeros(1, np.float32))
-    (before,) = builder.add("ReadValue", 6, zero, variable_id="total", variable_type="f32", variable_shape=uncork.PartialShape([1]))
+    (before,) = builder.add(
+        "ReadValue",
+        6,
+        zero,
+        variable_id="total",
+        variable_type="f32",
+        variable_shape=uncork.PartialShape([1]),
+    )
     (total,) = builder.add("Add", 1, before, x)
     builder.add("Assign", 6, total, variable_id="total")
     builder.result(total, "total")
@@ -40,7 +49,10 @@ def numbers(*values: float) -> np.ndarray:
 def test_a_request(doubled: uncork.CompiledModel) -> None:
     request = doubled.create_infer_request()
     assert isinstance(request, uncork.InferRequest)
-    with pytest.raises(uncork.InputError, match=r"there are no results yet: call infer\(\), or start_async\(\) and wait\(\)"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"there are no results yet: call infer\(\), or start_async\(\) and wait\(\)",
+    ):
         _ = request.results
     assert request.infer({0: numbers(1, 2)})["y"].tolist() == [2, 4]
     assert request.infer([numbers(3)])[request.outputs[0]].tolist() == [6]
@@ -86,7 +98,14 @@ def test_callbacks(doubled: uncork.CompiledModel) -> None:
     request = doubled.create_infer_request()
     seen: list[Any] = []
     request.set_callback(
-        lambda data: seen.append((data, request.results[0].tolist(), threading.current_thread() is threading.main_thread())), "mine"
+        lambda data: seen.append(
+            (
+                data,
+                request.results[0].tolist(),
+                threading.current_thread() is threading.main_thread(),
+            )
+        ),
+        "mine",
     )
     request.start_async([numbers(7)])
     request.wait()
@@ -103,9 +122,13 @@ def test_every_request_has_its_own_variables(counter: uncork.CompiledModel) -> N
     assert second.infer([numbers(1)])[0].item() == 6
 
 
-@pytest.mark.parametrize("name", ["get_output_tensor", "set_input_tensor", "query_state", "nothing_like_it"])
+@pytest.mark.parametrize(
+    "name", ["get_output_tensor", "set_input_tensor", "query_state", "nothing_like_it"]
+)
 def test_what_requests_have_not(doubled: uncork.CompiledModel, name: str) -> None:
-    with pytest.raises(AttributeError, match=f"a request has no '{name}'" + ("$" if "nothing" in name else ": .+")):
+    with pytest.raises(
+        AttributeError, match=f"a request has no '{name}'" + ("$" if "nothing" in name else ": .+")
+    ):
         getattr(doubled.create_infer_request(), name)
 
 
@@ -121,12 +144,16 @@ def test_a_queue(doubled: uncork.CompiledModel) -> None:
     assert queue.is_ready()
     queue.start_async([numbers(3)])
     queue.wait_all()
-    assert any(request._results is not None and request.results[0].tolist() == [6] for request in queue)
+    assert any(
+        request._results is not None and request.results[0].tolist() == [6] for request in queue
+    )
     assert isinstance(queue[queue.get_idle_request_id()], uncork.InferRequest)
 
 
 def test_a_queue_uses_all_of_its_requests(doubled: uncork.CompiledModel) -> None:
-    """Each callback waits for the other: with one request at work at a time this would never end."""
+    """Each callback waits for the other: with one request at work at a time this would never
+    end.
+    """
     queue = uncork.AsyncInferQueue(doubled, 2)
     both = threading.Barrier(2, timeout=20)
     queue.set_callback(lambda request, _: both.wait())

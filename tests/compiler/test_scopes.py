@@ -1,4 +1,6 @@
-"""For which calls plans are made: every size, or where a kernel needs numbers, inner sizes or all."""
+"""For which calls plans are made: every size, or where a kernel needs numbers, inner sizes or
+all.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def test_inner_sizes_are_numbers_where_kernels_need_them() -> None:
     compiled = bags()
     for columns in (24, 7, 24):
         for rows, count in ((10, 6), (33, 41), (5, 2)):
-            agree(compiled, numbers(rows, columns), np.arange(count) % rows, np.array([0, count // 2]))
+            agree(
+                compiled, numbers(rows, columns), np.arange(count) % rows, np.array([0, count // 2])
+            )
             plan = compiled.plan
             assert "planned for the sizes of last axes" in plan.remarks
             assert "reference" not in kernels(plan)
@@ -95,7 +99,9 @@ def test_open_ranks_have_plans_by_rank(shape: list[None] | None) -> None:
     b.result(b.add("ReLU", 1, b.add("Add", 1, x, y)[0])[0], "y")
     compiled = uncork.compile_model(b.model(), threads=1)
     assert kernels(compiled.plan) == ["any", "any"] or "reference" not in kernels(compiled.plan)
-    assert {step.reason for step in compiled.plan.steps} == {"the rank of an input is known at the call only"}
+    assert {step.reason for step in compiled.plan.steps} == {
+        "the rank of an input is known at the call only"
+    }
     for sizes in ((3, 4), (1, 5), (2, 3, 4), (6, 3, 4), (7, 7)):
         agree(compiled, numbers(*sizes), numbers(*sizes[-2:]))
         assert "reference" not in kernels(compiled.plan)

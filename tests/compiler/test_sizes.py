@@ -1,4 +1,6 @@
-"""Numbers of small inputs that say how large something is: one plan serves them all, and another number is never taken for one."""
+"""Numbers of small inputs that say how large something is: one plan serves them all, and another
+number is never taken for one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from uncork.errors import UncorkError
 
 
 def stretched() -> uncork.Model:
-    """`x [3, 1]` in the shape that `sizes` says, then twice that; `scale` is small, too, but no size."""
+    """`x [3, 1]` in the shape that `sizes` says, then twice that; `scale` is small, too, but no
+    size.
+    """
     builder = uncork.Builder("stretched")
     x, sizes = builder.parameter("x", "f32", [3, 1]), builder.parameter("sizes", "i32", [2])
     scale = builder.parameter("scale", "i32", [1])
@@ -60,7 +64,11 @@ def test_refusals_are_those_of_the_references() -> None:
 
 def test_bound_calls_look_at_the_numbers_every_time() -> None:
     compiled = compile_model(stretched())
-    x, sizes, scale = np.ones((3, 1), np.float32), np.array([3, 2], np.int32), np.array([1], np.int32)
+    x, sizes, scale = (
+        np.ones((3, 1), np.float32),
+        np.array([3, 2], np.int32),
+        np.array([1], np.int32),
+    )
     bound = compiled.bind(x, sizes, scale)
     assert bound()[0].shape == (3, 2)
     sizes[1], scale[0] = 5, 3

@@ -1,4 +1,6 @@
-"""Large steps shared by threads: the same results, the same refusals, and nothing left behind in a child process."""
+"""Large steps shared by threads: the same results, the same refusals, and nothing left behind in a
+child process.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,24 @@ def bags(b: uncork.Builder) -> Any:
 
 def segments(b: uncork.Builder) -> Any:
     ids, owners = b.parameter("ids", "i64", [None]), b.parameter("owners", "i64", [None])
-    return b.add("EmbeddingSegmentsSum", 3, b.constant(some(1000, 64)), ids, owners, b.constant(np.int64(5000)))
+    return b.add(
+        "EmbeddingSegmentsSum",
+        3,
+        b.constant(some(1000, 64)),
+        ids,
+        owners,
+        b.constant(np.int64(5000)),
+    )
 
 
 def compressed(b: uncork.Builder) -> Any:
     codes = b.constant(np.random.default_rng(3).integers(0, 256, (1000, 64)).astype(np.uint8))
-    return b.add("Multiply", 1, b.add("Convert", 1, codes, destination_type="f32")[0], b.constant(some(1000, 1)))[0]
+    return b.add(
+        "Multiply",
+        1,
+        b.add("Convert", 1, codes, destination_type="f32")[0],
+        b.constant(some(1000, 1)),
+    )[0]
 
 
 def compressed_bags(b: uncork.Builder) -> Any:
@@ -51,20 +65,36 @@ def compressed_bags(b: uncork.Builder) -> Any:
 
 def compressed_segments(b: uncork.Builder) -> Any:
     ids, owners = b.parameter("ids", "i64", [None]), b.parameter("owners", "i64", [None])
-    return b.add("EmbeddingSegmentsSum", 3, compressed(b), ids, owners, b.constant(np.int64(20_000)))
+    return b.add(
+        "EmbeddingSegmentsSum", 3, compressed(b), ids, owners, b.constant(np.int64(20_000))
+    )
 
 
 def rows(b: uncork.Builder) -> Any:
-    return b.add("Gather", 8, b.constant(some(1000, 64)), b.parameter("ids", "i64", [None]), b.constant(np.int64(0)))
+    return b.add(
+        "Gather",
+        8,
+        b.constant(some(1000, 64)),
+        b.parameter("ids", "i64", [None]),
+        b.constant(np.int64(0)),
+    )
 
 
 def slabs(b: uncork.Builder) -> Any:
-    return b.add("Gather", 8, b.constant(some(9, 700, 32)), b.parameter("ids", "i64", [None]), b.constant(np.int64(1)))
+    return b.add(
+        "Gather",
+        8,
+        b.constant(some(9, 700, 32)),
+        b.parameter("ids", "i64", [None]),
+        b.constant(np.int64(1)),
+    )
 
 
 def by_batch(b: uncork.Builder) -> Any:
     ids = b.parameter("ids", "i64", [5, None])
-    return b.add("Gather", 8, b.constant(some(5, 700, 32)), ids, b.constant(np.int64(1)), batch_dims=1)
+    return b.add(
+        "Gather", 8, b.constant(some(5, 700, 32)), ids, b.constant(np.int64(1)), batch_dims=1
+    )
 
 
 def product(b: uncork.Builder) -> Any:
@@ -73,8 +103,16 @@ def product(b: uncork.Builder) -> Any:
 
 def sequence(b: uncork.Builder, direction: str = "forward") -> Any:
     d = 2 if direction == "bidirectional" else 1
-    sources = [b.parameter("x", "f32", [33, 40, 64]), b.parameter("h", "f32", [33, d, 128]), b.parameter("n", "i64", [33])]
-    weights = [b.constant(some(d, 384, 64) / F32(8)), b.constant(some(d, 384, 128) / F32(12)), b.constant(some(d, 384))]
+    sources = [
+        b.parameter("x", "f32", [33, 40, 64]),
+        b.parameter("h", "f32", [33, d, 128]),
+        b.parameter("n", "i64", [33]),
+    ]
+    weights = [
+        b.constant(some(d, 384, 64) / F32(8)),
+        b.constant(some(d, 384, 128) / F32(12)),
+        b.constant(some(d, 384)),
+    ]
     return b.add("GRUSequence", 5, *sources, *weights, hidden_size=128, direction=direction)
 
 
@@ -87,13 +125,19 @@ CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
     "bags": (bags, [ids(100_000), np.arange(0, 100_000, 20)]),
     "segments": (segments, [ids(100_000), np.sort(np.arange(100_000) % 4999)]),
     "compressed bags": (compressed_bags, [ids(400_000), np.arange(0, 400_000, 20)]),
-    "compressed segments": (compressed_segments, [ids(400_000), np.sort(np.arange(400_000) % 19_999)]),
+    "compressed segments": (
+        compressed_segments,
+        [ids(400_000), np.sort(np.arange(400_000) % 19_999)],
+    ),
     "rows": (rows, [ids(100_001) - 300]),
     "slabs": (slabs, [ids(30_000) % 700]),
     "batches": (by_batch, [ids(200_000).reshape(5, 40_000) % 700]),
     "product": (product, [some(901, 256)]),
     "sequence": (sequence, [some(33, 40, 64), some(33, 1, 128), LENGTHS]),
-    "both directions": (lambda b: sequence(b, "bidirectional"), [some(33, 40, 64), some(33, 2, 128), LENGTHS]),
+    "both directions": (
+        lambda b: sequence(b, "bidirectional"),
+        [some(33, 40, 64), some(33, 2, 128), LENGTHS],
+    ),
 }
 
 
@@ -111,7 +155,9 @@ def test_the_same_results(name: str, threads: int) -> None:
     for _ in range(3):
         got = many(*inputs)
         for a, b in zip(expected, got):
-            if "sequence" in name or "directions" in name:  # rows are taken together by their lengths, and sums grouped accordingly
+            if (
+                "sequence" in name or "directions" in name
+            ):  # rows are taken together by their lengths, and sums grouped accordingly
                 np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
             else:
                 np.testing.assert_array_equal(a, b)
@@ -119,7 +165,15 @@ def test_the_same_results(name: str, threads: int) -> None:
     assert "threads" not in kernels(one)
 
 
-def layer(type_name: str, batch: int, steps: int, inputs: int, hidden: int, direction: str, **attributes: Any) -> tuple[Any, list[Any]]:
+def layer(
+    type_name: str,
+    batch: int,
+    steps: int,
+    inputs: int,
+    hidden: int,
+    direction: str,
+    **attributes: Any,
+) -> tuple[Any, list[Any]]:
     """A recurrent layer with weights, and arrays to call it with."""
     gates = {"GRUSequence": 3, "LSTMSequence": 4, "RNNSequence": 1}[type_name]
     d = 2 if direction == "bidirectional" else 1
@@ -129,10 +183,21 @@ def layer(type_name: str, batch: int, steps: int, inputs: int, hidden: int, dire
     def add(b: uncork.Builder) -> Any:
         sources = [b.parameter("x", "f32", [batch, steps, inputs])]
         sources += [b.parameter(f"state{n}", "f32", [batch, d, hidden]) for n in range(states)]
-        weights = [some(d, gates * hidden, inputs) / F32(8), some(d, gates * hidden, hidden) / F32(hidden**0.5), some(d, biases * hidden)]
+        weights = [
+            some(d, gates * hidden, inputs) / F32(8),
+            some(d, gates * hidden, hidden) / F32(hidden**0.5),
+            some(d, biases * hidden),
+        ]
         constants = [b.constant(array) for array in weights]
         return b.add(
-            type_name, 5, *sources, b.parameter("n", "i64", [batch]), *constants, hidden_size=hidden, direction=direction, **attributes
+            type_name,
+            5,
+            *sources,
+            b.parameter("n", "i64", [batch]),
+            *constants,
+            hidden_size=hidden,
+            direction=direction,
+            **attributes,
         )
 
     lengths = (np.arange(batch) * 7 + 3) % (steps + 1)
@@ -143,14 +208,25 @@ def layer(type_name: str, batch: int, steps: int, inputs: int, hidden: int, dire
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize(
     ("type_name", "attributes"),
-    [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {}), ("LSTMSequence", {}), ("RNNSequence", {})],
+    [
+        ("GRUSequence", {"linear_before_reset": True}),
+        ("GRUSequence", {}),
+        ("LSTMSequence", {}),
+        ("RNNSequence", {}),
+    ],
 )
-def test_units_of_a_sequence_are_shared(type_name: str, attributes: dict[str, Any], direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the others are at, to the last bit: also with more members than parts, and with more threads than processors."""
+def test_units_of_a_sequence_are_shared(
+    type_name: str, attributes: dict[str, Any], direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the others are at, to the last bit: also with more members than parts, and with more
+    threads than processors.
+    """
     monkeypatch.setattr("uncork.compiler.shared_work.SPLIT_COST", 0)
     monkeypatch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
     for batch, steps, inputs, hidden in [(1, 30, 5, 17), (9, 12, 33, 70), (2, 1, 3, 100)]:
-        add, inputs_of_call = layer(type_name, batch, steps, inputs, hidden, direction, **attributes)
+        add, inputs_of_call = layer(
+            type_name, batch, steps, inputs, hidden, direction, **attributes
+        )
         expected = uncork.compile_model(model(add), threads=1)(*inputs_of_call)
         for members in (2, 3, 6):
             threads = members * (2 if direction == "bidirectional" else 1)
@@ -162,10 +238,25 @@ def test_units_of_a_sequence_are_shared(type_name: str, attributes: dict[str, An
 
 def open_sequence(b: uncork.Builder, type_name: str = "GRUSequence", hidden: int = 32) -> Any:
     gates = {"GRUSequence": 3, "LSTMSequence": 4}[type_name]
-    sources = [b.parameter("x", "f32", [None, None, 24]), b.parameter("h", "f32", [None, 1, hidden])]
+    sources = [
+        b.parameter("x", "f32", [None, None, 24]),
+        b.parameter("h", "f32", [None, 1, hidden]),
+    ]
     sources += [b.parameter("c", "f32", [None, 1, hidden])] if type_name == "LSTMSequence" else []
-    weights = [some(1, gates * hidden, 24) / F32(8), some(1, gates * hidden, hidden) / F32(hidden**0.5), some(1, gates * hidden)]
-    return b.add(type_name, 5, *sources, b.parameter("n", "i64", [None]), *map(b.constant, weights), hidden_size=hidden, direction="forward")
+    weights = [
+        some(1, gates * hidden, 24) / F32(8),
+        some(1, gates * hidden, hidden) / F32(hidden**0.5),
+        some(1, gates * hidden),
+    ]
+    return b.add(
+        type_name,
+        5,
+        *sources,
+        b.parameter("n", "i64", [None]),
+        *map(b.constant, weights),
+        hidden_size=hidden,
+        direction="forward",
+    )
 
 
 def of_sequence(hidden: int, states: int) -> Callable[[int], list[Any]]:
@@ -177,12 +268,17 @@ def of_sequence(hidden: int, states: int) -> Callable[[int], list[Any]]:
 
 
 def move(b: uncork.Builder) -> Any:
-    return b.add("Transpose", 1, b.parameter("x", "f32", [None, None, 33]), b.constant(np.array([0, 2, 1])))
+    return b.add(
+        "Transpose", 1, b.parameter("x", "f32", [None, None, 33]), b.constant(np.array([0, 2, 1]))
+    )
 
 
 OPEN: dict[str, tuple[Callable[[uncork.Builder], Any], Callable[[int], list[Any]]]] = {
     "bags": (bags, lambda n: [ids(n), np.arange(0, n, 5)]),
-    "compressed segments": (compressed_segments, lambda n: [ids(n), np.sort(np.arange(n) % 20_000)]),
+    "compressed segments": (
+        compressed_segments,
+        lambda n: [ids(n), np.sort(np.arange(n) % 20_000)],
+    ),
     "rows": (rows, lambda n: [ids(n) - 300]),
     "slabs": (slabs, lambda n: [ids(n) % 700]),
     "batches": (by_batch, lambda n: [ids(5 * n).reshape(5, n) % 700]),
@@ -190,14 +286,19 @@ OPEN: dict[str, tuple[Callable[[uncork.Builder], Any], Callable[[int], list[Any]
     "transpose": (move, lambda n: [some(1 + n // 11, 1 + n % 11, 33)]),
     "GRU": (open_sequence, of_sequence(32, 1)),
     "LSTM": (lambda b: open_sequence(b, "LSTMSequence"), of_sequence(32, 2)),
-    "GRU of few rows, which a team shares": (lambda b: open_sequence(b, hidden=448), lambda n: of_sequence(448, 1)(n % 50)),
+    "GRU of few rows, which a team shares": (
+        lambda b: open_sequence(b, hidden=448),
+        lambda n: of_sequence(448, 1)(n % 50),
+    ),
 }
 SIZES = [1, 2, 40, 3, 301, 7, 64, 1000, 5, 40]
 
 
 @pytest.mark.parametrize("name", OPEN)
 @pytest.mark.parametrize("split_cost", [1, 20_000, None])
-def test_open_sizes_in_turn(name: str, split_cost: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_sizes_in_turn(
+    name: str, split_cost: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One plan for all sizes: it is shared from a cost on, and gives what one thread gives."""
     if split_cost is not None:
         monkeypatch.setattr("uncork.compiler.shared_work.SPLIT_COST", split_cost)
@@ -213,7 +314,9 @@ def test_open_sizes_in_turn(name: str, split_cost: int | None, monkeypatch: pyte
                 else:
                     np.testing.assert_array_equal(a, b, err_msg=f"size {size} in {threads} threads")
         assert shared.plan.made == 1
-        assert f"in up to {min(threads, 5) if name == 'batches' else threads} threads" in kernels(shared)
+        assert f"in up to {min(threads, 5) if name == 'batches' else threads} threads" in kernels(
+            shared
+        )
 
 
 def test_one_long_row_is_shared() -> None:

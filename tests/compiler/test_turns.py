@@ -1,4 +1,6 @@
-"""Turns of loops by native code: what the references give, whatever is sliced, carried, put together or counted."""
+"""Turns of loops by native code: what the references give, whatever is sliced, carried, put
+together or counted.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,14 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def agree(model: uncork.Model, *calls: Sequence[np.ndarray], **options: Any) -> uncork.CompiledModel:
+def agree(
+    model: uncork.Model, *calls: Sequence[np.ndarray], **options: Any
+) -> uncork.CompiledModel:
     """Each call twice, by kernels and by the references."""
-    fast, slow = compile_model(model, **options), compile_model(model, backend="reference", **options)
+    fast, slow = (
+        compile_model(model, **options),
+        compile_model(model, backend="reference", **options),
+    )
     for arrays in itertools.chain.from_iterable(itertools.repeat(call, 2) for call in calls):
         for ours, theirs in zip(fast(*arrays), slow(*arrays), strict=True):
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
@@ -48,12 +55,19 @@ def agree(model: uncork.Model, *calls: Sequence[np.ndarray], **options: Any) -> 
     return fast
 
 
-def loop(body: uncork.Builder, maps: dict[str, Any], trips: Any, *values: Any, outputs: int = 1) -> uncork.Model:
+def loop(
+    body: uncork.Builder, maps: dict[str, Any], trips: Any, *values: Any, outputs: int = 1
+) -> uncork.Model:
     """A model that is one Loop: `values` are constants, or the shapes of inputs of f32."""
     b = uncork.Builder("loop")
-    given = [b.parameter(f"x{n}", "f32", value) if isinstance(value, list) else b.constant(value) for n, value in enumerate(values)]
+    given = [
+        b.parameter(f"x{n}", "f32", value) if isinstance(value, list) else b.constant(value)
+        for n, value in enumerate(values)
+    ]
     sources = [b.constant(trips), b.constant(np.array(True)), *given]
-    made = b.add_with_bodies("Loop", 5, *sources, bodies={"body": BodyMap(GraphBody(body.model()), **maps)})
+    made = b.add_with_bodies(
+        "Loop", 5, *sources, bodies={"body": BodyMap(GraphBody(body.model()), **maps)}
+    )
     for number in range(outputs):
         b.result(made[number], f"y{number}")
     return b.model()
@@ -83,28 +97,47 @@ SLICINGS = [
 @pytest.mark.parametrize("taken", SLICINGS, ids=str)
 @pytest.mark.parametrize("direction", [1, -1])
 def test_parts_of_inputs_and_outputs(taken: Slicing, direction: int, alone: list[int]) -> None:
-    """Running sums of the parts along an axis, joined along it and along new axes, beside the last one."""
+    """Running sums of the parts along an axis, joined along it and along new axes, beside the last
+    one.
+    """
     inner = uncork.Builder("body")
     x, total = (inner.parameter(name, "f32", [None, None, None]) for name in ("x", "total"))
     new = add(inner, "Add", x, add(inner, "Multiply", total, inner.constant(np.float32(0.5))))
     inner.result(new, "new")
     for axis in (0, 1, 3):
         squashed = add(inner, "Tanh", new)
-        inner.result(add(inner, "Unsqueeze", squashed, inner.constant(np.array([axis]))), f"along {axis}")
+        inner.result(
+            add(inner, "Unsqueeze", squashed, inner.constant(np.array([axis]))), f"along {axis}"
+        )
     first, last = (0, -1) if direction > 0 else (-1, 0)
     along = Slicing(taken.axis, first, last, direction * taken.part_size, taken.part_size)
-    pieces = [(0, along), *((n, Slicing(axis, first, last, direction)) for n, axis in ((1, 0), (2, 1), (3, 3), (3, -1)))]
-    outputs = (BodyOutput(0, 0), *(BodyOutput(port, n, how) for port, (n, how) in enumerate(pieces, 1)))
+    pieces = [
+        (0, along),
+        *(
+            (n, Slicing(axis, first, last, direction))
+            for n, axis in ((1, 0), (2, 1), (3, 3), (3, -1))
+        ),
+    ]
+    outputs = (
+        BodyOutput(0, 0),
+        *(BodyOutput(port, n, how) for port, (n, how) in enumerate(pieces, 1)),
+    )
     b = uncork.Builder("iterator")
     data, start = (b.parameter(name, "f32", [None, None, None]) for name in ("data", "start"))
-    maps = BodyMap(GraphBody(inner.model()), (BodyInput(0, 0, taken), BodyInput(1, 1)), outputs, ((0, 1),))
-    for number, y in enumerate(b.add_with_bodies("TensorIterator", 1, data, start, bodies={"body": maps})):
+    maps = BodyMap(
+        GraphBody(inner.model()), (BodyInput(0, 0, taken), BodyInput(1, 1)), outputs, ((0, 1),)
+    )
+    for number, y in enumerate(
+        b.add_with_bodies("TensorIterator", 1, data, start, bodies={"body": maps})
+    ):
         b.result(y, f"y{number}")
     calls = []
     for sizes in ((4, 4, 6), (6, 8, 2), (1, 4, 4), (4, 4, 6)):
         if len(range(*slice(taken.start, None).indices(sizes[taken.axis % 3]))) < abs(taken.stride):
             continue
-        part = [taken.part_size if axis == taken.axis % 3 else size for axis, size in enumerate(sizes)]
+        part = [
+            taken.part_size if axis == taken.axis % 3 else size for axis, size in enumerate(sizes)
+        ]
         calls.append((draw(*sizes), draw(*part)))
     agree(b.model(), *calls)
     assert len(alone) <= 1, "only the first turn of all, which makes the plan"
@@ -123,7 +156,11 @@ def test_the_number_of_the_turn(kind: str, shape: list[int], alone: list[int]) -
     inner, i, x = counting(kind, shape)
     inner.result(add(inner, "Add", x, add(inner, "Convert", i, destination_type="f32")), "y")
     inputs = (BodyInput(None, 0, None, "current_iteration"), BodyInput(2, 1))
-    maps = {"inputs": inputs, "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))), "back_edges": ((0, 1),)}
+    maps = {
+        "inputs": inputs,
+        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "back_edges": ((0, 1),),
+    }
     agree(loop(inner, maps, np.int32(7), [1, 4], outputs=2), (draw(1, 4),), (draw(1, 4) + 3,))
     assert len(alone) <= 1
 
@@ -131,31 +168,47 @@ def test_the_number_of_the_turn(kind: str, shape: list[int], alone: list[int]) -
 def test_a_size_that_follows_from_the_number_of_the_turn(alone: list[int]) -> None:
     """Each turn sums the first rows of x, one more than the turn before: sizes are new in each."""
     inner = uncork.Builder("body")
-    i, x, rows = inner.parameter("i", "i64", [1]), inner.parameter("x", "f32", [1, 4]), inner.parameter("rows", "f32", [None, 4])
+    i, x, rows = (
+        inner.parameter("i", "i64", [1]),
+        inner.parameter("x", "f32", [1, 4]),
+        inner.parameter("rows", "f32", [None, 4]),
+    )
     one, zero = inner.constant(np.array([1])), inner.constant(np.array([0]))
     some = add(inner, "Slice", rows, zero, add(inner, "Add", i, one), one, zero, opset=8)
     inner.result(add(inner, "Add", x, add(inner, "ReduceSum", some, zero, keep_dims=True)), "y")
     inputs = (BodyInput(None, 0, None, "current_iteration"), BodyInput(2, 1), BodyInput(3, 2))
-    maps = {"inputs": inputs, "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))), "back_edges": ((0, 1),)}
+    maps = {
+        "inputs": inputs,
+        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "back_edges": ((0, 1),),
+    }
     model = loop(inner, maps, np.int64(9), [1, 4], [None, 4], outputs=2)
     agree(model, (draw(1, 4), draw(9, 4)), (draw(1, 4), draw(5, 4)))
     assert len(alone) <= 2
 
 
 def test_a_value_that_grows(alone: list[int]) -> None:
-    """A row more in each turn: its memory is made larger as it is needed, and the loop ends with all rows."""
+    """A row more in each turn: its memory is made larger as it is needed, and the loop ends with
+    all rows.
+    """
     inner = uncork.Builder("grow")
     rows, row = inner.parameter("rows", "f32", [None, 3]), inner.parameter("row", "f32", [1, 3])
     inner.result(add(inner, "Concat", rows, add(inner, "Add", row, row), axis=0), "longer")
     inner.result(add(inner, "Add", row, inner.constant(np.float32(1))), "next")
-    maps = {"inputs": (BodyInput(2, 0), BodyInput(3, 1)), "outputs": (BodyOutput(0, 0),), "back_edges": ((0, 0), (1, 1))}
+    maps = {
+        "inputs": (BodyInput(2, 0), BodyInput(3, 1)),
+        "outputs": (BodyOutput(0, 0),),
+        "back_edges": ((0, 0), (1, 1)),
+    }
     model = loop(inner, maps, np.int64(300), [None, 3], [1, 3])
     compiled = compile_model(model)
     for n in (2, 40):
         x, row = draw(n, 3), draw(1, 3)
         expected = [x, *(2 * (row.astype(np.float64) + turn) for turn in range(300))]
         for _ in range(2):
-            np.testing.assert_allclose(compiled(x, row)[0], np.concatenate(expected), rtol=1e-5, atol=1e-4)
+            np.testing.assert_allclose(
+                compiled(x, row)[0], np.concatenate(expected), rtol=1e-5, atol=1e-4
+            )
     assert len(alone) <= 1
 
 
@@ -167,7 +220,11 @@ def halving(limit: float, trips: Any = FOREVER) -> uncork.Model:
     inner.result(y, "y")
     total = add(inner, "ReduceSum", add(inner, "Abs", y), inner.constant(np.array([0, 1])))
     inner.result(add(inner, "Greater", total, inner.constant(np.float32(limit))), "go on")
-    outputs = (BodyOutput(None, 1, None, "execution_condition"), BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0)))
+    outputs = (
+        BodyOutput(None, 1, None, "execution_condition"),
+        BodyOutput(0, 0),
+        BodyOutput(1, 0, Slicing(0)),
+    )
     maps = {"inputs": (BodyInput(2, 0),), "outputs": outputs, "back_edges": ((0, 0),)}
     return loop(inner, maps, trips, [1, 4], outputs=2)
 
@@ -175,10 +232,14 @@ def halving(limit: float, trips: Any = FOREVER) -> uncork.Model:
 def test_a_condition_ends_the_loop(alone: list[int]) -> None:
     """After as many turns as nobody knows: more than parts are given room for at first, too."""
     ones = np.ones((1, 4), np.float32)
-    compiled = agree(halving(1.0), (ones,), (ones * 2**20,), (ones * np.float32(2.0**120),), (ones * 2**-3,))
+    compiled = agree(
+        halving(1.0), (ones,), (ones * 2**20,), (ones * np.float32(2.0**120),), (ones * 2**-3,)
+    )
     for power, turns in ((0, 2), (20, 22), (120, 122), (61, 63), (62, 64), (63, 65), (-3, 1)):
         last, every = compiled(ones * np.float32(2.0**power))
-        np.testing.assert_array_equal(every, np.repeat([2.0 ** (power - t) for t in range(1, turns + 1)], 4).reshape(-1, 4))
+        np.testing.assert_array_equal(
+            every, np.repeat([2.0 ** (power - t) for t in range(1, turns + 1)], 4).reshape(-1, 4)
+        )
         np.testing.assert_array_equal(last, every[-1:])
     assert len(alone) <= 1
     agree(halving(1.0, np.int64(5)), (ones * 2**20,))
@@ -189,7 +250,9 @@ def test_a_loop_that_never_ends_meets_its_limit(limit: int) -> None:
     compiled = compile_model(halving(-1.0), loop_limit=limit)
     for _ in range(2):
         with pytest.raises(
-            InputError, match=rf"layer '.*' \(Loop-5, id \d+\): still running after {limit} iterations, the limit given by loop_limit"
+            InputError,
+            match=rf"layer '.*' \(Loop-5, id \d+\): still running after {limit} iterations, the "
+            r"limit given by loop_limit",
         ):
             compiled(np.ones((1, 4), np.float32))
     enough = compile_model(halving(1.0), loop_limit=3)
@@ -203,7 +266,9 @@ def test_outputs_that_outgrow_memory(backend: str, monkeypatch: pytest.MonkeyPat
     """A loop that never ends and puts all its turns together is refused, not killed."""
     compiled = compile_model(halving(-1.0), backend=backend)  # type: ignore[arg-type]
     monkeypatch.setattr("uncork.ops.iteration.available", lambda: (50_000, "this machine's memory"))
-    with pytest.raises(InputError, match=r"Loop-5, id \d+\): its outputs need .* iterations, more than this"):
+    with pytest.raises(
+        InputError, match=r"Loop-5, id \d+\): its outputs need .* iterations, more than this"
+    ):
         compiled(np.ones((1, 4), np.float32))
 
 
@@ -218,7 +283,9 @@ def test_parts_of_one_size_and_other_shapes_are_not_joined() -> None:
     maps = {"inputs": (BodyInput(2, 0),), "outputs": outputs, "back_edges": ((0, 0),)}
     compiled = agree(loop(inner, maps, np.int64(3), [None, None], outputs=2), (draw(2, 2),))
     for _ in range(2):
-        with pytest.raises(InputError, match=r"pieces of output 1 cannot be joined: .*3, 2.* and .*2, 3"):
+        with pytest.raises(
+            InputError, match=r"pieces of output 1 cannot be joined: .*3, 2.* and .*2, 3"
+        ):
             compiled(draw(2, 3))
 
 
@@ -250,7 +317,15 @@ def test_a_value_that_a_kernel_refuses_in_the_middle() -> None:
     inner = uncork.Builder("body")
     ids, total = inner.parameter("ids", "i64", [1]), inner.parameter("total", "f32", [1, 2])
     table = inner.constant(np.arange(6, dtype=np.float32).reshape(3, 2))
-    row = add(inner, "EmbeddingBagOffsetsSum", table, ids, inner.constant(np.array([0])), opset=3, name="bag")
+    row = add(
+        inner,
+        "EmbeddingBagOffsetsSum",
+        table,
+        ids,
+        inner.constant(np.array([0])),
+        opset=3,
+        name="bag",
+    )
     inner.result(add(inner, "Add", row, total), "sum")
     b = uncork.Builder("outer")
     x, start = b.parameter("x", "i64", [None]), b.constant(np.zeros((1, 2), np.float32))
@@ -271,9 +346,19 @@ def test_sizes_that_contradict_each_other_in_a_body() -> None:
     inner.result(add(inner, "Add", x, y, name="sum"), "z")
     b = uncork.Builder("outer")
     x, y = b.parameter("x", "f32", [None, None]), b.parameter("y", "f32", [None])
-    maps = BodyMap(GraphBody(inner.model()), (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1)), (BodyOutput(0, 0, Slicing(0)),))
+    maps = BodyMap(
+        GraphBody(inner.model()),
+        (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1)),
+        (BodyOutput(0, 0, Slicing(0)),),
+    )
     b.result(b.add_with_bodies("TensorIterator", 1, x, y, bodies={"body": maps})[0], "z")
-    compiled = agree(b.model(), (draw(3, 4), draw(4)), (draw(3, 4), draw(1)), (draw(3, 1), draw(5)), (draw(0, 4), draw(4)))
+    compiled = agree(
+        b.model(),
+        (draw(3, 4), draw(4)),
+        (draw(3, 4), draw(1)),
+        (draw(3, 1), draw(5)),
+        (draw(0, 4), draw(4)),
+    )
     for _ in range(2):
         with pytest.raises(InputError, match=r"layer 'sum' .*\[1, ?4\].*\[3\]"):
             compiled(draw(2, 4), draw(3))
@@ -289,8 +374,20 @@ def test_loops_in_loops(alone: list[int]) -> None:
     x = inner.parameter("x", "f32", [1, 4])
     maps = BodyMap(GraphBody(deep.model()), (BodyInput(2, 0),), (BodyOutput(0, 0),), ((0, 0),))
     sources = [inner.constant(np.int64(20)), inner.constant(np.array(True)), x]
-    inner.result(add(inner, "Multiply", inner.add_with_bodies("Loop", 5, *sources, bodies={"body": maps})[0], x), "y")
-    maps = {"inputs": (BodyInput(2, 0),), "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))), "back_edges": ((0, 0),)}
+    inner.result(
+        add(
+            inner,
+            "Multiply",
+            inner.add_with_bodies("Loop", 5, *sources, bodies={"body": maps})[0],
+            x,
+        ),
+        "y",
+    )
+    maps = {
+        "inputs": (BodyInput(2, 0),),
+        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "back_edges": ((0, 0),),
+    }
     agree(loop(inner, maps, np.int64(5), [1, 4], outputs=2), (draw(1, 4),))
     assert len(alone) <= 2 * 5 + 1, "turns of the outer loop, and one that makes the inner plan"
 
@@ -327,7 +424,16 @@ def test_results_are_the_callers_own() -> None:
 def test_memory_is_given_back() -> None:
     inner = uncork.Builder("body")
     x = inner.parameter("x", "f32", [None, 4])
-    inner.result(add(inner, "SoftMax", add(inner, "MatMul", x, inner.constant(np.eye(4, dtype=np.float32))), opset=8, axis=0), "y")
+    inner.result(
+        add(
+            inner,
+            "SoftMax",
+            add(inner, "MatMul", x, inner.constant(np.eye(4, dtype=np.float32))),
+            opset=8,
+            axis=0,
+        ),
+        "y",
+    )
     maps = {"inputs": (BodyInput(2, 0),), "outputs": (BodyOutput(0, 0),), "back_edges": ((0, 0),)}
     compiled = compile_model(loop(inner, maps, np.int64(4), [None, 4]))
     x = np.ones((100_000, 4), np.float32)
@@ -339,7 +445,9 @@ def test_memory_is_given_back() -> None:
 
 
 class Random:
-    """A random loop: values of [n, 3] and [m, n] that are carried, sliced, combined and put together."""
+    """A random loop: values of [n, 3] and [m, n] that are carried, sliced, combined and put
+    together.
+    """
 
     def __init__(self, seed: int) -> None:
         self.generator = np.random.default_rng(seed)
@@ -354,12 +462,21 @@ class Random:
 
     def step(self) -> Source:
         """A value more, of the same shape as the others."""
-        b, kind = self.body, str(self.generator.choice(["Add", "Maximum", "Tanh", "MatMul", "MVN", "turned", "rolled"]))
+        b, kind = (
+            self.body,
+            str(
+                self.generator.choice(
+                    ["Add", "Maximum", "Tanh", "MatMul", "MVN", "turned", "rolled"]
+                )
+            ),
+        )
         x, y = self.one_of(self.values), self.one_of(self.values)
         if kind in ("Add", "Maximum"):
             return add(b, "Multiply", add(b, kind, x, y), b.constant(np.float32(0.7)))
         if kind == "MatMul":
-            return add(b, "MatMul", x, b.constant(np.float32([[0.5, 0, 0.2], [0, -0.5, 0], [0.1, 0, 0.3]])))
+            return add(
+                b, "MatMul", x, b.constant(np.float32([[0.5, 0, 0.2], [0, -0.5, 0], [0.1, 0, 0.3]]))
+            )
         if kind == "MVN":
             centered = add(b, "ReduceMean", x, b.constant(np.array([1])), keep_dims=True)
             return add(b, "Subtract", x, centered)
@@ -368,15 +485,28 @@ class Random:
             return add(b, "Transpose", add(b, "Sigmoid", turned), b.constant(np.array([1, 0])))
         if kind == "rolled":
             first, rest = (
-                add(b, "Slice", x, *(b.constant(np.array([v])) for v in (start, stop, 1, 0)), opset=8) for start, stop in ((0, 1), (1, 2**31))
+                add(
+                    b,
+                    "Slice",
+                    x,
+                    *(b.constant(np.array([v])) for v in (start, stop, 1, 0)),
+                    opset=8,
+                )
+                for start, stop in ((0, 1), (1, 2**31))
             )
             return add(b, "Concat", rest, first, axis=0)
         return add(b, "Tanh", x)
 
     def model(self) -> uncork.Model:
         b = self.body
-        sliced = [b.parameter(f"part{i}", "f32", [None, 3]) for i in range(int(self.generator.integers(0, 3)))]
-        carried = [b.parameter(f"carried{i}", "f32", [None, 3]) for i in range(int(self.generator.integers(1, 4)))]
+        sliced = [
+            b.parameter(f"part{i}", "f32", [None, 3])
+            for i in range(int(self.generator.integers(0, 3)))
+        ]
+        carried = [
+            b.parameter(f"carried{i}", "f32", [None, 3])
+            for i in range(int(self.generator.integers(1, 4)))
+        ]
         counter = b.parameter("i", "i64", []) if self.chance(0.5) else None
         self.values = [*carried]
         for part in sliced:
@@ -401,7 +531,10 @@ class Random:
         outer = uncork.Builder("loop")
         trips, go_on = outer.parameter("trips", "i64", []), outer.parameter("go on", "boolean", [])
         data = [outer.parameter(f"data{i}", "f32", [None, None, 3]) for i in range(len(sliced))]
-        squeezed = [outer.add("Reshape", 1, d, outer.constant(np.array([-1, 3])), special_zero=False)[0] for d in data]
+        squeezed = [
+            outer.add("Reshape", 1, d, outer.constant(np.array([-1, 3])), special_zero=False)[0]
+            for d in data
+        ]
         starts = [outer.parameter(f"start{i}", "f32", [None, 3]) for i in range(len(carried))]
         inputs = [BodyInput(2 + i, i, Slicing(0)) for i in range(len(sliced))]
         inputs += [BodyInput(2 + len(sliced) + i, len(sliced) + i) for i in range(len(carried))]
@@ -411,7 +544,11 @@ class Random:
             outputs.append(BodyOutput(None, len(outputs), None, "execution_condition"))
         edges = tuple((i, len(sliced) + i) for i in range(len(carried)))
         maps = BodyMap(GraphBody(b.model()), tuple(inputs), tuple(outputs), edges)
-        for n, y in enumerate(outer.add_with_bodies("Loop", 5, trips, go_on, *squeezed, *starts, bodies={"body": maps})):
+        for n, y in enumerate(
+            outer.add_with_bodies(
+                "Loop", 5, trips, go_on, *squeezed, *starts, bodies={"body": maps}
+            )
+        ):
             outer.result(y, f"y{n}")
         self.sliced, self.carried = len(sliced), len(carried)
         return outer.model()
@@ -428,7 +565,15 @@ def test_random_loops(seed: int) -> None:
     """Sizes and numbers of turns change from call to call."""
     made = Random(seed)
     fast, slow = compile_model(model := made.model()), compile_model(model, backend="reference")
-    for rows, trips, go_on in ((3, 5, True), (1, 3, True), (4, 9, True), (3, 0, True), (3, 4, False), (2, 100, True), (4, 9, True)):
+    for rows, trips, go_on in (
+        (3, 5, True),
+        (1, 3, True),
+        (4, 9, True),
+        (3, 0, True),
+        (3, 4, False),
+        (2, 100, True),
+        (4, 9, True),
+    ):
         arrays = made.call(rows, trips, go_on)
         for ours, theirs in zip(fast(*arrays), slow(*arrays), strict=True):
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
@@ -442,24 +587,43 @@ def branch(factor: float, weights: np.ndarray | None = None) -> GraphBody:
     b = uncork.Builder("branch")
     x = b.parameter("x", "f32", [None, 4])
     y = add(b, "Tanh", add(b, "Multiply", x, b.constant(np.float32(factor))), name="squashed")
-    b.result(y if weights is None else add(b, "MatMul", add(b, "SoftMax", y, opset=8, axis=1), b.constant(weights)), "y")
+    b.result(
+        y
+        if weights is None
+        else add(b, "MatMul", add(b, "SoftMax", y, opset=8, axis=1), b.constant(weights)),
+        "y",
+    )
     return GraphBody(b.model())
 
 
 def either(b: uncork.Builder, x: Source, then: GraphBody, other: GraphBody) -> Source:
     """One branch where the sum of x is above 0, else the other."""
-    positive = add(b, "Greater", add(b, "ReduceSum", x, b.constant(np.array([0, 1]))), b.constant(np.float32(0)))
-    maps = {name: BodyMap(body, (BodyInput(1, 0),), (BodyOutput(0, 0),)) for name, body in (("then_body", then), ("else_body", other))}
+    positive = add(
+        b,
+        "Greater",
+        add(b, "ReduceSum", x, b.constant(np.array([0, 1]))),
+        b.constant(np.float32(0)),
+    )
+    maps = {
+        name: BodyMap(body, (BodyInput(1, 0),), (BodyOutput(0, 0),))
+        for name, body in (("then_body", then), ("else_body", other))
+    }
     return b.add_with_bodies("If", 8, positive, x, bodies=maps)[0]
 
 
 def test_a_branch_is_a_step(alone: list[int]) -> None:
-    """Between kernels, in one native call, for every size and either way; large ones need more memory than small ones."""
+    """Between kernels, in one native call, for every size and either way; large ones need more
+    memory than small ones.
+    """
     b = uncork.Builder("if")
     x = add(b, "Add", b.parameter("x", "f32", [None, 4]), b.constant(np.float32(0.25)))
     y = either(b, x, branch(0.5, np.eye(4, dtype=np.float32) * 3), branch(-2.0))
     b.result(add(b, "Exp", y), "y")
-    compiled = agree(b.model(), *((draw(n, 4) + sign,) for n in (2, 3, 50_000, 1, 7) for sign in (2, -2)), (draw(0, 4),))
+    compiled = agree(
+        b.model(),
+        *((draw(n, 4) + sign,) for n in (2, 3, 50_000, 1, 7) for sign in (2, -2)),
+        (draw(0, 4),),
+    )
     assert not alone, "no branch is run by Python"
     plans = compiled._executor.plans
     assert plans is not None
@@ -475,8 +639,20 @@ def test_a_branch_in_a_loop_in_a_branch(alone: list[int]) -> None:
     nested = uncork.Builder("nested")
     z = nested.parameter("z", "f32", [None, 4])
     nested.result(either(nested, z, branch(0.9), branch(-1.5, np.eye(4, dtype=np.float32))), "y")
-    inner.result(add(inner, "Subtract", either(inner, x, GraphBody(nested.model()), branch(-2.0)), inner.constant(np.float32(0.3))), "y")
-    maps = {"inputs": (BodyInput(2, 0),), "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))), "back_edges": ((0, 0),)}
+    inner.result(
+        add(
+            inner,
+            "Subtract",
+            either(inner, x, GraphBody(nested.model()), branch(-2.0)),
+            inner.constant(np.float32(0.3)),
+        ),
+        "y",
+    )
+    maps = {
+        "inputs": (BodyInput(2, 0),),
+        "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+        "back_edges": ((0, 0),),
+    }
     model = loop(inner, maps, np.int64(40), [1, 4], outputs=2)
     agree(model, (draw(1, 4),), (-draw(1, 4),))
     assert len(alone) <= 1
@@ -487,18 +663,40 @@ def test_an_error_in_a_branch_names_the_layer() -> None:
     looks = uncork.Builder("looks up")
     ids = looks.parameter("ids", "i64", [None])
     table = looks.constant(np.arange(6, dtype=np.float32).reshape(3, 2))
-    row = add(looks, "EmbeddingBagOffsetsSum", table, ids, looks.constant(np.array([0])), opset=3, name="bag")
+    row = add(
+        looks,
+        "EmbeddingBagOffsetsSum",
+        table,
+        ids,
+        looks.constant(np.array([0])),
+        opset=3,
+        name="bag",
+    )
     looks.result(row, "row")
     zeros = uncork.Builder("zeros")
     ids = zeros.parameter("ids", "i64", [None])
-    total = add(zeros, "ReduceSum", add(zeros, "Convert", ids, destination_type="f32"), zeros.constant(np.array([0])), keep_dims=True)
+    total = add(
+        zeros,
+        "ReduceSum",
+        add(zeros, "Convert", ids, destination_type="f32"),
+        zeros.constant(np.array([0])),
+        keep_dims=True,
+    )
     zeros.result(
-        add(zeros, "Multiply", add(zeros, "Unsqueeze", total, zeros.constant(np.array([0]))), zeros.constant(np.zeros((1, 2), np.float32))),
+        add(
+            zeros,
+            "Multiply",
+            add(zeros, "Unsqueeze", total, zeros.constant(np.array([0]))),
+            zeros.constant(np.zeros((1, 2), np.float32)),
+        ),
         "row",
     )
     b = uncork.Builder("outer")
     go, ids = b.parameter("go", "boolean", []), b.parameter("ids", "i64", [None])
-    maps = {n: BodyMap(GraphBody(m.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),)) for n, m in (("then_body", looks), ("else_body", zeros))}
+    maps = {
+        n: BodyMap(GraphBody(m.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+        for n, m in (("then_body", looks), ("else_body", zeros))
+    }
     b.result(b.add_with_bodies("If", 8, go, ids, bodies=maps)[0], "row")
     compiled = compile_model(b.model())
     for _ in range(2):
@@ -510,7 +708,15 @@ def test_an_error_in_a_branch_names_the_layer() -> None:
 
 def test_threads_take_branches_of_their_own() -> None:
     b = uncork.Builder("if")
-    b.result(either(b, b.parameter("x", "f32", [None, 4]), branch(0.5), branch(-2.0, np.eye(4, dtype=np.float32))), "y")
+    b.result(
+        either(
+            b,
+            b.parameter("x", "f32", [None, 4]),
+            branch(0.5),
+            branch(-2.0, np.eye(4, dtype=np.float32)),
+        ),
+        "y",
+    )
     compiled, slow = compile_model(b.model()), compile_model(b.model(), backend="reference")
     calls = [draw(n, 4) * sign for n in (2, 700, 30) for sign in (1, -1)]
     expected = [slow(x)[0] for x in calls]

@@ -29,5 +29,7 @@ def test_what_it_learns_makes_it_better_on_later_sessions(tmp_path: Path) -> Non
     again = np.asarray(uncork.load(tmp_path / "tuned.xml")(items, lengths)["scores"])
     np.testing.assert_array_equal(again, np.asarray(uncork.compile_model(after)(items, lengths)[0]))
     openvino = pytest.importorskip("openvino")
-    compiled = openvino.Core().compile_model(tmp_path / "tuned.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    compiled = openvino.Core().compile_model(
+        tmp_path / "tuned.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+    )
     np.testing.assert_allclose(compiled([items, lengths])[0], again, 1e-3, 1e-3)

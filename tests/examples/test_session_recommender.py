@@ -1,4 +1,6 @@
-"""examples/session_recommender: the moments by hand, the committed model on real sessions, `uncork score`, OpenVINO and torch."""
+"""examples/session_recommender: the moments by hand, the committed model on real sessions, `uncork
+score`, OpenVINO and torch.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_data_is_what_the_page_says():
     assert [session for session, _ in SESSIONS] == list(range(10))
     assert len(MOMENTS) == sum(len(events) for _, events in SESSIONS) == 839
     assert len(HELD_OUT) == 271
-    assert all(times == sorted(times) for times in ([time for time, _ in events] for _, events in SESSIONS))
+    assert all(
+        times == sorted(times) for times in ([time for time, _ in events] for _, events in SESSIONS)
+    )
     with (FOLDER / "items.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {int(row["aid"]): int(row["item"]) for row in rows} == catalogue(SESSIONS)
@@ -122,7 +126,11 @@ def scores(model, lists):
 
 def info(name: str) -> float:
     """A number that train.py measured with PyTorch and wrote into the file."""
-    (found,) = [e.get("value") for e in ElementTree.parse(FOLDER / "model.xml").iterfind("rt_info/info") if e.get("name") == name]
+    (found,) = [
+        e.get("value")
+        for e in ElementTree.parse(FOLDER / "model.xml").iterfind("rt_info/info")
+        if e.get("name") == name
+    ]
     return float(found)
 
 
@@ -143,11 +151,17 @@ def test_the_model_recommends_as_well_as_was_measured(model):
 
 def test_readme_has_the_measured_figures():
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    rows = {row.split("|")[1].strip(" *"): row.split("|")[2:4] for row in page.splitlines() if row.startswith("|")}
+    rows = {
+        row.split("|")[1].strip(" *"): row.split("|")[2:4]
+        for row in page.splitlines()
+        if row.startswith("|")
+    }
     for row, name in (("the committed model", "held_out"), ("most popular articles", "popularity")):
         for cell, measure in zip(rows[row], ("recall", "mrr"), strict=True):
             # Three digits on the page, four in the file.
-            assert float(cell.strip(" *")) == pytest.approx(info(f"{name}_{measure}_at_20"), abs=5.6e-4)
+            assert float(cell.strip(" *")) == pytest.approx(
+                info(f"{name}_{measure}_at_20"), abs=5.6e-4
+            )
 
 
 def test_what_is_unknown_is_never_recommended(model):
@@ -160,7 +174,10 @@ def test_what_is_unknown_is_never_recommended(model):
 def test_a_session_does_not_depend_on_its_batch_or_its_padding(model):
     lists = [[5], list(range(1, 21)), [], [7, 7, 300]]
     together = scores(model, lists)
-    alone = [model({"items": np.array([some or [3]]), "lengths": np.array([len(some)])})["scores"][0] for some in lists]
+    alone = [
+        model({"items": np.array([some or [3]]), "lengths": np.array([len(some)])})["scores"][0]
+        for some in lists
+    ]
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-5)
     items, lengths = padded(lists)
     items[np.arange(WINDOW) >= lengths[:, None]] = 77
@@ -176,7 +193,9 @@ def page_parts() -> tuple[str, str]:
 
 
 def check_scores(model, output: Path) -> None:
-    """The scored table has a row for every moment, in order, with the 20 best items that a plain call gives, best first."""
+    """The scored table has a row for every moment, in order, with the 20 best items that a plain
+    call gives, best first.
+    """
     import pyarrow.dataset as dataset
 
     table = dataset.dataset(output, format="parquet").to_table()
@@ -184,7 +203,9 @@ def check_scores(model, output: Path) -> None:
     assert table["session"].to_pylist() == [moment.session for moment in MOMENTS]
     items, best = np.array(table["scores_items"].to_pylist()), np.array(table["scores"].to_pylist())
     expected = scores(model, [moment.items for moment in MOMENTS])
-    np.testing.assert_allclose(best, np.take_along_axis(expected, np.array(top(expected)), axis=1), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        best, np.take_along_axis(expected, np.array(top(expected)), axis=1), rtol=0, atol=1e-5
+    )
     # Which of two items comes first is left open where their scores differ by rounding only.
     np.testing.assert_allclose(best, np.take_along_axis(expected, items, axis=1), rtol=0, atol=1e-5)
     assert all(len(set(row)) == TOP for row in items.tolist())
@@ -196,7 +217,15 @@ def test_scoring_the_table_gives_what_a_call_gives(model, tmp_path):
 
     output = tmp_path / "scores.parquet"
     inputs = {"items": f"padded(items, {WINDOW})", "lengths": f"length(items, {WINDOW})"}
-    score(FOLDER / "model.xml", FOLDER / "sessions.parquet", output, inputs=inputs, keep=["session"], top_k=TOP, workers=1)
+    score(
+        FOLDER / "model.xml",
+        FOLDER / "sessions.parquet",
+        output,
+        inputs=inputs,
+        keep=["session"],
+        top_k=TOP,
+        workers=1,
+    )
     check_scores(model, output)
 
 
@@ -206,7 +235,9 @@ def test_commands_of_the_page(model, tmp_path):
     output = tmp_path / "scores.parquet"
     words = [str(output) if word == "scores.parquet" else word for word in shlex.split(command)]
     assert words[0] == "uncork" and str(output) in words
-    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300
+    )
     assert done.returncode == 0, done.stderr
     check_scores(model, output)
     shown = subprocess.run(
@@ -223,7 +254,11 @@ def test_commands_of_the_page(model, tmp_path):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("lists", [[moment.items for moment in MOMENTS[::7]], [(3,), (), (0, 9)], [(12,)]], ids=["sessions", "short", "one"])
+@pytest.mark.parametrize(
+    "lists",
+    [[moment.items for moment in MOMENTS[::7]], [(3,), (), (0, 9)], [(12,)]],
+    ids=["sessions", "short", "one"],
+)
 def test_openvino_gives_the_same_scores(model, openvino, lists):
     # With shapes made static: OpenVINO ignores the lengths of sessions while shapes are dynamic.
     (expected,) = openvino.run(FOLDER / "model.xml", list(padded(lists)), reshape=True)
@@ -265,8 +300,13 @@ def test_graph_computes_what_torch_does(train, tmp_path):
 
 @pytest.mark.oracle
 def test_training_learns_to_come_back(train):
-    """Visitors who go back to the first of two items: what is learned from some of them holds for items that were never seen."""
-    sessions = [(visitor, [(at(1), aid) for aid in (2 * visitor, 2 * visitor + 1, 2 * visitor)]) for visitor in range(60)]
+    """Visitors who go back to the first of two items: what is learned from some of them holds for
+    items that were never seen.
+    """
+    sessions = [
+        (visitor, [(at(1), aid) for aid in (2 * visitor, 2 * visitor + 1, 2 * visitor)])
+        for visitor in range(60)
+    ]
     some = [moment for moment in moments(sessions, catalogue(sessions)) if moment.event == 2]
     known, unseen = some[:40], some[40:]
     network, table = train.trained(known, 121, 1, False, 200)

@@ -1,4 +1,6 @@
-"""examples/word_language: the features by hand, the committed model on its words, the demo, and OpenVINO beside uncork."""
+"""examples/word_language: the features by hand, the committed model on its words, the demo, and
+OpenVINO beside uncork.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def test_normalise():
 
 
 def test_buckets_are_crc_32():
-    # The check values of CRC-32: "123456789" -> CBF43926, "abc" -> 352441C2; 8192 buckets keep the last 13 bits.
+    # The check values of CRC-32: "123456789" -> CBF43926, "abc" -> 352441C2; 8192 buckets keep the
+    # last 13 bits.
     assert bucket("123456789", 8192) == 0x1926
     assert bucket("abc", 8192) == 0x01C2
 
@@ -44,14 +47,23 @@ def test_features_by_hand():
     inputs = features(["Oben", "ja", "", "sï5"])
     o, b, e, n, j, a, s, i = (CHAR_ID[letter] for letter in "obenjasï")
     unknown = CHAR_ID["?"]
-    assert inputs["chars"].tolist() == [[o, b, e, n], [j, a, 0, 0], [0, 0, 0, 0], [s, i, unknown, 0]]
+    assert inputs["chars"].tolist() == [
+        [o, b, e, n],
+        [j, a, 0, 0],
+        [0, 0, 0, 0],
+        [s, i, unknown, 0],
+    ]
     assert inputs["lengths"].tolist() == [4, 2, 0, 3]
-    assert inputs["ngrams"].tolist() == [bucket(gram, NGRAM_BUCKETS) for gram in ("obe", "ben", "sï?")]
+    assert inputs["ngrams"].tolist() == [
+        bucket(gram, NGRAM_BUCKETS) for gram in ("obe", "ben", "sï?")
+    ]
     assert inputs["offsets"].tolist() == [0, 2, 2, 2]
     oben = ["<o", "ob", "be", "en", "n>", "<obe", "oben", "ben>"]
     ja = ["<j", "ja", "a>", "<ja>"]
     last = ["<s", "sï", "ï?", "?>", "<sï?", "sï?>"]
-    assert inputs["pieces"].tolist() == [bucket(gram, PIECE_BUCKETS) for gram in (*oben, *ja, *last)]
+    assert inputs["pieces"].tolist() == [
+        bucket(gram, PIECE_BUCKETS) for gram in (*oben, *ja, *last)
+    ]
     assert inputs["word_of_piece"].tolist() == [0] * 8 + [1] * 4 + [3] * 6
     assert all(array.dtype == np.int64 for array in inputs.values())
 
@@ -92,7 +104,10 @@ def test_most_words_are_recognised(model):
     probabilities = model(features([word for word, _ in WORDS]))["probabilities"]
     assert probabilities.shape == (len(WORDS), len(LANGUAGES))
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
-    right = [LANGUAGES[best] == language for best, (_, language) in zip(probabilities.argmax(axis=1), WORDS)]
+    right = [
+        LANGUAGES[best] == language
+        for best, (_, language) in zip(probabilities.argmax(axis=1), WORDS)
+    ]
     assert sum(right) >= 0.9 * len(WORDS)
 
 
@@ -143,7 +158,11 @@ def test_demo_without_words():
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "words",
-    [[word for word, _ in WORDS], ["ja", "Schmetterling", "", "é", "слово", "x", "ijsvogel"], ["papillon"]],
+    [
+        [word for word, _ in WORDS],
+        ["ja", "Schmetterling", "", "é", "слово", "x", "ijsvogel"],
+        ["papillon"],
+    ],
     ids=["words file", "short and odd", "one word"],
 )
 def test_openvino_gives_the_same_probabilities(model, openvino, words):
@@ -171,7 +190,11 @@ def test_graph_computes_what_torch_does(monkeypatch, tmp_path):
     inputs = features(words)
     assert inputs["chars"].max() < CHAR_COUNT
     with torch.no_grad():
-        expected = network({name: torch.from_numpy(array) for name, array in inputs.items()}).softmax(dim=1).numpy()
+        expected = (
+            network({name: torch.from_numpy(array) for name, array in inputs.items()})
+            .softmax(dim=1)
+            .numpy()
+        )
     weights = {name: value.numpy() for name, value in network.state_dict().items()}
     uncork.write_model(graph.build(weights, {}), tmp_path / "model.xml")
     computed = uncork.load(tmp_path / "model.xml")(inputs)["probabilities"]
@@ -185,24 +208,37 @@ def test_a_missing_word_list_is_named(monkeypatch, tmp_path):
     import train
 
     monkeypatch.setattr(train, "DICTIONARIES", tmp_path)
-    with pytest.raises(SystemExit, match=r"install the Debian package wswedish \(all of them: apt-get install wamerican "):
+    with pytest.raises(
+        SystemExit,
+        match=r"install the Debian package wswedish \(all of them: apt-get install wamerican ",
+    ):
         train.read_list("Swedish")
 
 
 @pytest.mark.oracle
 def test_words_are_chosen_as_stated(monkeypatch, tmp_path):
-    """On lists of a few words: names, abbreviations and shared words left out, families in one part, German nouns kept."""
+    """On lists of a few words: names, abbreviations and shared words left out, families in one
+    part, German nouns kept.
+    """
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(FOLDER))
     import train
 
     monkeypatch.setattr(train, "DICTIONARIES", tmp_path)
     for entry in train.WORD_LISTS.values():
-        (tmp_path / entry.file).write_text("shared\nMadrid\nNATO\nl'un\nx\n", encoding=entry.encoding)
+        (tmp_path / entry.file).write_text(
+            "shared\nMadrid\nNATO\nl'un\nx\n", encoding=entry.encoding
+        )
     (tmp_path / "ngerman").write_text("shared\nHäuser\nNATO\n", encoding="utf-8")
     (tmp_path / "swedish").write_text("skärgård\nskärgårdar\nåska\nåskan\n", encoding="latin-1")
     parts = train.read_parts(seed=1)
-    words = {language: sorted(word for part in parts.values() for word in part[number]) for number, language in enumerate(LANGUAGES)}
-    assert words == {language: [] for language in LANGUAGES} | {"German": ["häuser"], "Swedish": ["skärgård", "skärgårdar", "åska", "åskan"]}
+    words = {
+        language: sorted(word for part in parts.values() for word in part[number])
+        for number, language in enumerate(LANGUAGES)
+    }
+    assert words == {language: [] for language in LANGUAGES} | {
+        "German": ["häuser"],
+        "Swedish": ["skärgård", "skärgårdar", "åska", "åskan"],
+    }
     # skärgård is one of the words of words.txt: its family is trained on.
     assert {"skärgård", "skärgårdar"} <= set(parts["train"][LANGUAGES.index("Swedish")])

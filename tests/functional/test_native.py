@@ -1,4 +1,6 @@
-"""Functions on arrays, called again and again: compiled calls give what first calls give, and refuse what they refuse."""
+"""Functions on arrays, called again and again: compiled calls give what first calls give, and
+refuse what they refuse.
+"""
 
 from __future__ import annotations
 
@@ -28,28 +30,67 @@ TABLE = floats(7, 5)
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "bags": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 2)), {}),
     "a default": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 0), 3), {}),
-    "a default array": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 0), np.array(3)), {}),
-    "weights": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 0)), {"per_sample_weights": floats(3)}),
+    "a default array": (
+        F.embedding_bag_offsets_sum,
+        (TABLE, ids(1, 2, 6), ids(0, 0), np.array(3)),
+        {},
+    ),
+    "weights": (
+        F.embedding_bag_offsets_sum,
+        (TABLE, ids(1, 2, 6), ids(0, 0)),
+        {"per_sample_weights": floats(3)},
+    ),
     "both": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2), ids(0, 0), 4, floats(2)), {}),
-    "names": (F.embedding_bag_offsets_sum, (), {"offsets": ids(0, 2), "indices": ids(1, 2, 6), "table": TABLE}),
+    "names": (
+        F.embedding_bag_offsets_sum,
+        (),
+        {"offsets": ids(0, 2), "indices": ids(1, 2, 6), "table": TABLE},
+    ),
     "32 bits": (F.embedding_bag_offsets_sum, (TABLE, np.int32([1, 2]), np.int32([0, 1])), {}),
     "mixed": (F.embedding_bag_offsets_sum, (TABLE, np.int32([1, 2]), ids(0, 1)), {}),
     "f16": (F.embedding_bag_offsets_sum, (TABLE.astype(np.float16), ids(1, 2), ids(0, 1)), {}),
     "mean": (F.embedding_bag_offsets, (TABLE, ids(1, 2, 6), ids(0, 2), None, None, "mean"), {}),
     "packed": (F.embedding_bag_packed_sum, (TABLE, np.array([[1, 2], [3, 3]])), {}),
     "segments": (F.embedding_segments_sum, (TABLE, ids(1, 2, 6), ids(0, 2, 2), 4), {}),
-    "segments without order": (F.embedding_segments_sum, (TABLE, ids(1, 2, 6), ids(2, 0, 2), 4), {}),
+    "segments without order": (
+        F.embedding_segments_sum,
+        (TABLE, ids(1, 2, 6), ids(2, 0, 2), 4),
+        {},
+    ),
     "gather": (F.gather, (TABLE, ids(1, -1, 9), 0), {}),
     "gather along 1": (F.gather, (TABLE, np.array([[1], [-1]]), 1), {}),
-    "gather by batch": (F.gather, (floats(2, 3, 4), np.array([[1, 0], [2, 2]]), 1), {"batch_dims": 1}),
+    "gather by batch": (
+        F.gather,
+        (floats(2, 3, 4), np.array([[1, 0], [2, 2]]), 1),
+        {"batch_dims": 1},
+    ),
     "axis in an array": (F.gather, (TABLE, ids(1), np.array(1)), {}),
     "a list": (F.gather, (TABLE, [1, 2], 0), {}),
     "not in C order": (F.gather, (floats(4, 7).T, ids(1), 0), {}),
     "elements": (F.gather_elements, (TABLE, np.array([[1, 2, 0, 0, 6]]), 0), {}),
-    "GRU": (F.gru_sequence, (floats(2, 3, 4), floats(2, 1, 5), ids(3, 1), floats(1, 15, 4), floats(1, 15, 5), floats(1, 15)), {}),
+    "GRU": (
+        F.gru_sequence,
+        (
+            floats(2, 3, 4),
+            floats(2, 1, 5),
+            ids(3, 1),
+            floats(1, 15, 4),
+            floats(1, 15, 5),
+            floats(1, 15),
+        ),
+        {},
+    ),
     "LSTM": (
         F.lstm_sequence,
-        (floats(2, 3, 4), floats(2, 1, 5), floats(2, 1, 5), ids(3, 1), floats(1, 20, 4), floats(1, 20, 5), floats(1, 20)),
+        (
+            floats(2, 3, 4),
+            floats(2, 1, 5),
+            floats(2, 1, 5),
+            ids(3, 1),
+            floats(1, 20, 4),
+            floats(1, 20, 5),
+            floats(1, 20),
+        ),
         {},
     ),
 }
@@ -67,7 +108,9 @@ def test_calls_again_give_the_same(name: str) -> None:
         again = arrays_of(function(*args, **options))
         for a, b in zip(first, again):
             assert a.dtype == b.dtype and a.shape == b.shape and a is not b
-            np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                a.astype(np.float64), b.astype(np.float64), rtol=1e-5, atol=1e-6
+            )
 
 
 def test_new_contents_types_and_shapes_are_seen() -> None:
@@ -78,7 +121,9 @@ def test_new_contents_types_and_shapes_are_seen() -> None:
                 got = F.gather(table, np.full(count, value, dtype), 0)
                 assert got.tolist() == [[2 * value, 2 * value + 1]] * count
                 got = F.gather(table.astype(np.float64), np.full(count, value, dtype), 0)
-                assert got.dtype == np.float64 and got.tolist() == [[2 * value, 2 * value + 1]] * count
+                assert (
+                    got.dtype == np.float64 and got.tolist() == [[2 * value, 2 * value + 1]] * count
+                )
 
 
 def test_the_same_array_for_two_arguments() -> None:
@@ -86,11 +131,20 @@ def test_the_same_array_for_two_arguments() -> None:
     table = floats(3, 2)
     for _ in range(3):
         np.testing.assert_array_equal(F.embedding_bag_offsets_sum(table, both, both), table[:2])
-    np.testing.assert_array_equal(F.embedding_bag_offsets_sum(table, ids(2, 2), ids(0, 1)), table[[2, 2]])
+    np.testing.assert_array_equal(
+        F.embedding_bag_offsets_sum(table, ids(2, 2), ids(0, 1)), table[[2, 2]]
+    )
 
 
 def test_states_of_the_same_shape_are_not_mixed_up() -> None:
-    x, h, c, w, r, b = floats(1, 1, 2), floats(1, 1, 2), floats(2, 1, 1).reshape(1, 1, 2), floats(1, 8, 2), floats(1, 8, 2), floats(1, 8)
+    x, h, c, w, r, b = (
+        floats(1, 1, 2),
+        floats(1, 1, 2),
+        floats(2, 1, 1).reshape(1, 1, 2),
+        floats(1, 8, 2),
+        floats(1, 8, 2),
+        floats(1, 8),
+    )
     first = F.lstm_sequence(x, h, c, ids(1), w, r, b)
     for _ in range(3):
         again = F.lstm_sequence(x, lengths=ids(1), w=w, r=r, b=b, c0=c, h0=h)
@@ -106,14 +160,22 @@ def test_attributes_that_follow_from_shapes_are_not_mixed_up() -> None:
                 generator = np.random.default_rng(seed)
                 x, h, w, r, b = (
                     generator.standard_normal(shape).astype(np.float32) / 4
-                    for shape in [(2, 6, 3), (2, 1, hidden), (1, 3 * hidden, 3), (1, 3 * hidden, hidden), (1, 3 * hidden)]
+                    for shape in [
+                        (2, 6, 3),
+                        (2, 1, hidden),
+                        (1, 3 * hidden, 3),
+                        (1, 3 * hidden, hidden),
+                        (1, 3 * hidden),
+                    ]
                 )
                 lengths = np.array([6, 4])
                 y, last = F.gru_sequence(x, h, lengths, w, r, b, direction="forward")
                 state = h[:, 0].astype(np.float64)
                 for t in range(6):
                     gates, own = x[:, t] @ w[0].T + b[0], state @ r[0, : 2 * hidden].T
-                    z, reset = np.split(1 / (1 + np.exp(-(gates[:, : 2 * hidden] + own))), 2, axis=1)
+                    z, reset = np.split(
+                        1 / (1 + np.exp(-(gates[:, : 2 * hidden] + own))), 2, axis=1
+                    )
                     n = np.tanh(gates[:, 2 * hidden :] + (reset * state) @ r[0, 2 * hidden :].T)
                     state = np.where((t < lengths)[:, None], (1 - z) * n + z * state, state)
                 np.testing.assert_allclose(last[:, 0], state, atol=1e-5)
@@ -151,7 +213,10 @@ def test_threads_may_share_a_function() -> None:
     def work(row: int) -> None:
         where, offsets = np.full(count, row), np.arange(0, count, 2)
         for _ in range(5):
-            if not np.array_equal(F.embedding_bag_offsets_sum(table, where, offsets), np.broadcast_to(table[row] * 2, (count // 2, 64))):
+            if not np.array_equal(
+                F.embedding_bag_offsets_sum(table, where, offsets),
+                np.broadcast_to(table[row] * 2, (count // 2, 64)),
+            ):
                 wrong.append(row)
 
     threads = [threading.Thread(target=work, args=(row,)) for row in range(6)]
@@ -172,7 +237,9 @@ def test_help_shows_what_callers_see() -> None:
 
 
 class Holder:
-    """An object that is seen as an array, as a tensor of another library is: what it holds may change."""
+    """An object that is seen as an array, as a tensor of another library is: what it holds may
+    change.
+    """
 
     def __init__(self, values: Any) -> None:
         self.values = values
@@ -192,15 +259,22 @@ def holders() -> list[tuple[str, Callable[[Any], Any]]]:
 
 @pytest.mark.parametrize("which", [{0}, {1}, {0, 1, 2}])
 @pytest.mark.parametrize(("name", "held"), holders())
-def test_what_changes_in_place_is_read_by_every_call(name: str, held: Callable[[Any], Any], which: set[int]) -> None:
+def test_what_changes_in_place_is_read_by_every_call(
+    name: str, held: Callable[[Any], Any], which: set[int]
+) -> None:
     table, indices = np.arange(12, dtype=F32).reshape(6, 2), np.array([1, 4, 2, 0], np.int32)
-    tensors = [held(array) if number in which else array for number, array in enumerate((table, indices, np.array([0, 2])))]
+    tensors = [
+        held(array) if number in which else array
+        for number, array in enumerate((table, indices, np.array([0, 2])))
+    ]
     for call in range(6):
         indices[0] = call
         table[5] = call
         expected = [table[call] + table[4], table[2] + table[0]]
         np.testing.assert_array_equal(F.embedding_bag_offsets_sum(*tensors), expected)
-        np.testing.assert_array_equal(F.embedding_bag_offsets_sum(tensors[0], tensors[1], offsets=tensors[2]), expected)
+        np.testing.assert_array_equal(
+            F.embedding_bag_offsets_sum(tensors[0], tensors[1], offsets=tensors[2]), expected
+        )
 
 
 @pytest.mark.parametrize(("name", "held"), holders())

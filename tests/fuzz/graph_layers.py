@@ -1,4 +1,6 @@
-"""The layers that random graphs are made of: those that find sizes out, and those that must live with them."""
+"""The layers that random graphs are made of: those that find sizes out, and those that must live
+with them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def range_of(g: Graph) -> object:
     stop = g.sizes([count])
     (scalar,) = g.layer("Squeeze", 1, stop, g.constant(np.array([0])))
     (wide,) = g.layer("Convert", 1, scalar, destination_type="i64")
-    return g.layer("Range", 4, g.constant(np.int64(0)), wide, g.constant(np.int64(1)), output_type="i64")
+    return g.layer(
+        "Range", 4, g.constant(np.int64(0)), wide, g.constant(np.int64(1)), output_type="i64"
+    )
 
 
 @finder
@@ -67,7 +71,14 @@ def slice_of(g: Graph) -> object:
     start, stop = sorted(g.random.randint(0, size) for _ in range(2))
     numbers = [g.sizes([number]) for number in (start, stop)]
     wide = [g.layer("Convert", 1, number, destination_type="i64")[0] for number in numbers]
-    return g.layer("Slice", 8, data, *wide, g.constant(np.array([g.random.choice([1, 1, 2])])), g.constant(np.array([axis])))
+    return g.layer(
+        "Slice",
+        8,
+        data,
+        *wide,
+        g.constant(np.array([g.random.choice([1, 1, 2])])),
+        g.constant(np.array([axis])),
+    )
 
 
 @finder
@@ -76,15 +87,24 @@ def strided_slice(g: Graph) -> object:
     size = data.array.shape[0]
     begin = g.random.randint(0, max(0, size - 1))
     shrinks = size > 0 and g.random.random() < 0.4
-    ends = [g.layer("Convert", 1, g.sizes([number]), destination_type="i64")[0] for number in (begin, g.random.randint(begin, size))]
-    masks = {"begin_mask": [int(g.random.random() < 0.2)], "end_mask": [int(g.random.random() < 0.3)], "shrink_axis_mask": [int(shrinks)]}
+    ends = [
+        g.layer("Convert", 1, g.sizes([number]), destination_type="i64")[0]
+        for number in (begin, g.random.randint(begin, size))
+    ]
+    masks = {
+        "begin_mask": [int(g.random.random() < 0.2)],
+        "end_mask": [int(g.random.random() < 0.3)],
+        "shrink_axis_mask": [int(shrinks)],
+    }
     return g.layer("StridedSlice", 1, data, *ends, g.constant(np.array([1])), **masks)
 
 
 @finder
 def tile(g: Graph) -> object:
     data = g.pick(least=1)
-    return g.layer("Tile", 1, data, g.sizes([g.random.choice([0, 1, 1, 2, 3]) for _ in range(data.array.ndim)]))
+    return g.layer(
+        "Tile", 1, data, g.sizes([g.random.choice([0, 1, 1, 2, 3]) for _ in range(data.array.ndim)])
+    )
 
 
 @finder
@@ -93,26 +113,47 @@ def broadcast(g: Graph) -> object:
     shape = [g.random.choice(SIZES) if n == 1 else n for n in data.array.shape]
     if g.random.random() < 0.3:
         shape = [g.random.choice(SIZES), *shape]
-    return g.layer("Broadcast", 3, data, g.sizes(shape), mode=g.random.choice(["numpy", "bidirectional"]))
+    return g.layer(
+        "Broadcast", 3, data, g.sizes(shape), mode=g.random.choice(["numpy", "bidirectional"])
+    )
 
 
 @finder
 def reshape_by_values(g: Graph) -> object:
     data = g.pick(least=1)
-    return g.layer("Reshape", 1, data, g.sizes(_factors(g, data)), special_zero=g.random.random() < 0.5)
+    return g.layer(
+        "Reshape", 1, data, g.sizes(_factors(g, data)), special_zero=g.random.random() < 0.5
+    )
 
 
 @finder
 def top_k(g: Graph) -> object:
     data = g.pick(kind="f", least=1, exact=True)
-    k = g.layer("Squeeze", 1, g.sizes([g.random.randint(0, data.array.shape[-1])]), g.constant(np.array([0])))[0]
-    return g.layer("TopK", 11, data, k, axis=-1, mode=g.random.choice(["max", "min"]), sort="value", stable=True)
+    k = g.layer(
+        "Squeeze",
+        1,
+        g.sizes([g.random.randint(0, data.array.shape[-1])]),
+        g.constant(np.array([0])),
+    )[0]
+    return g.layer(
+        "TopK",
+        11,
+        data,
+        k,
+        axis=-1,
+        mode=g.random.choice(["max", "min"]),
+        sort="value",
+        stable=True,
+    )
 
 
 @finder
 def pad(g: Graph) -> object:
     data = g.pick(least=1)
-    before, after = (g.sizes([g.random.choice([0, 0, 1, 2, -1]) for _ in range(data.array.ndim)]) for _ in range(2))
+    before, after = (
+        g.sizes([g.random.choice([0, 0, 1, 2, -1]) for _ in range(data.array.ndim)])
+        for _ in range(2)
+    )
     if before.array.dtype != after.array.dtype:
         (after,) = g.layer("ConvertLike", 1, after, before)
     return g.layer("Pad", 12, data, before, after, pad_mode="constant")
@@ -146,8 +187,19 @@ def boxes(g: Graph) -> object:
     count = g.random.choice([1, 3, 8])
     corners = g.parameter("boxes", drawn(g.random, "boxes", (1, count, 4)), static=False)
     scores = g.parameter("mask", drawn(g.random, "mask", (1, 2, count)), static=True)
-    numbers = [g.sizes([g.random.choice([0, 1, 2, 5])]), g.constant(np.float32(0.3)), g.constant(np.float32(0.5))]
-    rows, _, _ = g.layer("NonMaxSuppression", 9, corners, scores, *numbers, sort_result_descending=g.random.random() < 0.5)
+    numbers = [
+        g.sizes([g.random.choice([0, 1, 2, 5])]),
+        g.constant(np.float32(0.3)),
+        g.constant(np.float32(0.5)),
+    ]
+    rows, _, _ = g.layer(
+        "NonMaxSuppression",
+        9,
+        corners,
+        scores,
+        *numbers,
+        sort_result_descending=g.random.random() < 0.5,
+    )
     (column,) = g.layer("Gather", 8, rows, g.constant(np.array(2)), g.constant(np.int64(1)))
     (image,) = g.layer("Squeeze", 1, corners, g.constant(np.array([0])))
     return g.layer("Gather", 8, image, column, g.constant(np.int64(0)))
@@ -195,7 +247,9 @@ def squeeze(g: Graph) -> object:
 @reader
 def unsqueeze(g: Graph) -> object:
     data = g.pick()
-    return g.layer("Unsqueeze", 1, data, g.constant(np.array([g.random.randint(0, data.array.ndim)])))
+    return g.layer(
+        "Unsqueeze", 1, data, g.constant(np.array([g.random.randint(0, data.array.ndim)]))
+    )
 
 
 @reader
@@ -256,7 +310,9 @@ def arithmetic(g: Graph) -> object:
 
 @reader
 def function(g: Graph) -> object:
-    name, opset = g.random.choice([("Sigmoid", 1), ("Tanh", 1), ("Abs", 1), ("ReLU", 1), ("Sqrt", 1)])
+    name, opset = g.random.choice(
+        [("Sigmoid", 1), ("Tanh", 1), ("Abs", 1), ("ReLU", 1), ("Sqrt", 1)]
+    )
     data = g.pick(kind="f")
     if name == "Sqrt":
         (data,) = g.layer("Abs", 1, data)
@@ -284,9 +340,14 @@ def convert(g: Graph) -> object:
 def reduce(g: Graph) -> object:
     data = g.pick(least=1)
     axes = g.random.sample(range(data.array.ndim), g.random.randint(1, data.array.ndim))
-    name = g.random.choice(["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"] + ["ReduceMean"] * (data.array.dtype.kind == "f"))
+    name = g.random.choice(
+        ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"]
+        + ["ReduceMean"] * (data.array.dtype.kind == "f")
+    )
     exact = name in ("ReduceMax", "ReduceMin")
-    return g.layer(name, 1, data, g.constant(np.array(axes)), keep_dims=g.random.random() < 0.5, exact=exact)
+    return g.layer(
+        name, 1, data, g.constant(np.array(axes)), keep_dims=g.random.random() < 0.5, exact=exact
+    )
 
 
 @reader
@@ -305,9 +366,16 @@ def product(g: Graph) -> object:
     a = g.pick(kind="f", least=2)
     inner, columns = a.array.shape[-1], g.random.choice([1, 3, 8])
     if g.random.random() < 0.3:
-        (turned,) = g.layer("Transpose", 1, a, g.constant(np.array([*range(a.array.ndim - 2), a.array.ndim - 1, a.array.ndim - 2])))
+        (turned,) = g.layer(
+            "Transpose",
+            1,
+            a,
+            g.constant(np.array([*range(a.array.ndim - 2), a.array.ndim - 1, a.array.ndim - 2])),
+        )
         return g.layer("MatMul", 1, a, turned, exact=False)
-    matrix = g.constant((np.arange(inner * columns) % 7 - 3).reshape(inner, columns).astype(np.float32) / 4)
+    matrix = g.constant(
+        (np.arange(inner * columns) % 7 - 3).reshape(inner, columns).astype(np.float32) / 4
+    )
     (total,) = g.layer("MatMul", 1, a, matrix, exact=False)
     if g.random.random() < 0.6:
         (total,) = g.layer("Add", 1, total, g.constant(np.arange(columns, dtype=np.float32)))
@@ -339,7 +407,11 @@ def _of_length(g: Graph, dtype: type, count: int, numbers: str) -> Value:
         return g.random.choice(fits)
     if g.random.random() < 0.7:
         found = g.input(numbers, count)
-        return found if found.array.dtype == dtype else g.layer("Convert", 1, found, destination_type=np.dtype(dtype).name)[0]
+        return (
+            found
+            if found.array.dtype == dtype
+            else g.layer("Convert", 1, found, destination_type=np.dtype(dtype).name)[0]
+        )
     return g.constant(np.sort(np.arange(count) % 3).astype(dtype))
 
 
@@ -377,7 +449,16 @@ def segments(g: Graph) -> object:
         more = [g.constant(np.array(-1, dtype))]
         if g.random.random() < 0.6:
             more.append(_of_length(g, np.float32, len(ids.array), "x"))
-    return g.layer("EmbeddingSegmentsSum", 3, _table(g), ids, owners, g.constant(np.array(8, dtype)), *more, exact=False)
+    return g.layer(
+        "EmbeddingSegmentsSum",
+        3,
+        _table(g),
+        ids,
+        owners,
+        g.constant(np.array(8, dtype)),
+        *more,
+        exact=False,
+    )
 
 
 @reader
@@ -389,14 +470,20 @@ def packed_bags(g: Graph) -> object:
 def scatter(g: Graph) -> object:
     data = g.pick(rank=1)
     indices = _ids(g)
-    updates = _of_length(g, data.array.dtype.type, len(indices.array), "ids" if data.array.dtype.kind == "i" else "x")
+    updates = _of_length(
+        g, data.array.dtype.type, len(indices.array), "ids" if data.array.dtype.kind == "i" else "x"
+    )
     return g.layer("ScatterUpdate", 3, data, indices, updates, g.constant(np.int64(0)))
 
 
 def _updates(g: Graph, data: Value, *shape: int) -> Value:
     """Numbers of such a shape in the type of the data."""
     found = g.input("ids" if data.array.dtype.kind == "i" else "x", *shape)
-    return found if found.array.dtype == data.array.dtype else g.layer("ConvertLike", 1, found, data)[0]
+    return (
+        found
+        if found.array.dtype == data.array.dtype
+        else g.layer("ConvertLike", 1, found, data)[0]
+    )
 
 
 @reader
@@ -405,7 +492,16 @@ def scatter_elements(g: Graph) -> object:
     reduction = g.random.choice(["none", "sum", "min", "max", "prod"])
     updates = _updates(g, data, len(indices.array))
     attributes = {"reduction": reduction, "use_init_val": g.random.random() < 0.7}
-    return g.layer("ScatterElementsUpdate", 12, data, indices, updates, g.constant(np.int64(0)), exact=reduction == "none", **attributes)
+    return g.layer(
+        "ScatterElementsUpdate",
+        12,
+        data,
+        indices,
+        updates,
+        g.constant(np.int64(0)),
+        exact=reduction == "none",
+        **attributes,
+    )
 
 
 def _tuples(g: Graph) -> Value:
@@ -418,7 +514,15 @@ def scatter_tuples(g: Graph) -> object:
     data, tuples = g.pick(least=1), _tuples(g)
     reduction = g.random.choice(["none", "none", "sum", "sub", "max"])
     updates = _updates(g, data, len(tuples.array), *data.array.shape[1:])
-    return g.layer("ScatterNDUpdate", 15, data, tuples, updates, exact=reduction in ("none", "max"), reduction=reduction)
+    return g.layer(
+        "ScatterNDUpdate",
+        15,
+        data,
+        tuples,
+        updates,
+        exact=reduction in ("none", "max"),
+        reduction=reduction,
+    )
 
 
 @reader
@@ -430,16 +534,34 @@ def gather_tuples(g: Graph) -> object:
 def one_hot(g: Graph) -> object:
     """Of a depth that a shape tells, or the call."""
     ids = g.pick(kind="i")
-    depth = g.layer("Squeeze", 1, g.sizes([g.random.choice([1, 3, 8])]), g.constant(np.array([0])))[0]
-    return g.layer("OneHot", 1, ids, depth, g.constant(np.float32(1)), g.constant(np.float32(-1)), axis=g.random.choice([0, -1]))
+    depth = g.layer("Squeeze", 1, g.sizes([g.random.choice([1, 3, 8])]), g.constant(np.array([0])))[
+        0
+    ]
+    return g.layer(
+        "OneHot",
+        1,
+        ids,
+        depth,
+        g.constant(np.float32(1)),
+        g.constant(np.float32(-1)),
+        axis=g.random.choice([0, -1]),
+    )
 
 
 @reader
 def search(g: Graph) -> object:
     borders = g.constant(np.array([-1, 0.25, 0.5, 2], np.float32))
     if g.random.random() < 0.5:
-        return g.layer("Bucketize", 3, g.pick(exact=True), borders, with_right_bound=g.random.random() < 0.5)
-    return g.layer("SearchSorted", 15, borders, g.pick(kind="f", exact=True), right_mode=g.random.random() < 0.5)
+        return g.layer(
+            "Bucketize", 3, g.pick(exact=True), borders, with_right_bound=g.random.random() < 0.5
+        )
+    return g.layer(
+        "SearchSorted",
+        15,
+        borders,
+        g.pick(kind="f", exact=True),
+        right_mode=g.random.random() < 0.5,
+    )
 
 
 @reader
@@ -448,17 +570,37 @@ def sequence(g: Graph) -> object:
     x = g.pick(kind="f", rank=3)
     batch, steps, inner = x.array.shape
     hidden = 4
-    state = g.constant(np.zeros((batch, 1, hidden), np.float32)) if g.random.random() < 0.5 else g.input("x", batch, 1, hidden)
-    lengths = _of_length(g, np.int64, batch, "ids") if g.random.random() < 0.5 else g.constant(np.full(batch, steps, np.int64))
+    state = (
+        g.constant(np.zeros((batch, 1, hidden), np.float32))
+        if g.random.random() < 0.5
+        else g.input("x", batch, 1, hidden)
+    )
+    lengths = (
+        _of_length(g, np.int64, batch, "ids")
+        if g.random.random() < 0.5
+        else g.constant(np.full(batch, steps, np.int64))
+    )
     weights = [
         g.constant(((np.arange(math.prod(shape)) % 5 - 2) / 8).astype(np.float32).reshape(shape))
         for shape in ((1, 3 * hidden, inner), (1, 3 * hidden, hidden), (1, 3 * hidden))
     ]
-    return g.layer("GRUSequence", 5, x, state, lengths, *weights, hidden_size=hidden, direction="forward", exact=False)
+    return g.layer(
+        "GRUSequence",
+        5,
+        x,
+        state,
+        lengths,
+        *weights,
+        hidden_size=hidden,
+        direction="forward",
+        exact=False,
+    )
 
 
 def _branch(rank: int, rows: int) -> BodyMap:
-    """What an If runs: a product with a matrix of so many rows, or the sum with 1 where there are none."""
+    """What an If runs: a product with a matrix of so many rows, or the sum with 1 where there are
+    none.
+    """
     builder = uncork.Builder("branch")
     x = builder.parameter("x", "f32", [None] * rank)
     matrix = builder.constant(np.full((rows, 3), 0.5, np.float32) if rows else np.float32(1))
@@ -472,8 +614,16 @@ def branches(g: Graph) -> object:
     x = g.pick(kind="f", least=2)
     rank, rows = x.array.ndim, x.array.shape[-1]
     least = g.constant(np.int64(g.random.choice([0, 2, 3])))
-    (size,) = g.layer("ReduceMax", 1, g.layer("ShapeOf", 3, x, output_type="i64")[0], g.constant(np.array([0])), keep_dims=False)
+    (size,) = g.layer(
+        "ReduceMax",
+        1,
+        g.layer("ShapeOf", 3, x, output_type="i64")[0],
+        g.constant(np.array([0])),
+        keep_dims=False,
+    )
     (condition,) = g.layer("Greater", 1, size, least)
     fits, other = _branch(rank, rows), _branch(rank, g.random.choice([0, 3, 5]))
     bodies = (fits, other) if condition.array else (other, fits)
-    return g.layer("If", 8, condition, x, exact=False, bodies=dict(zip(("then_body", "else_body"), bodies)))
+    return g.layer(
+        "If", 8, condition, x, exact=False, bodies=dict(zip(("then_body", "else_body"), bodies))
+    )

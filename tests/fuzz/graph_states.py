@@ -9,7 +9,9 @@ from uncork.types import ElementType, PartialShape
 
 
 def grown(g: Graph) -> object:
-    """A value that there is, appended along some axis of a variable; its rows along another may be picked."""
+    """A value that there is, appended along some axis of a variable; its rows along another may be
+    picked.
+    """
     new = g.pick(least=1)
     rank = new.array.ndim
     axis = g.random.randrange(rank)
@@ -33,7 +35,13 @@ def attended(g: Graph) -> object:
         whole = _grown(g, new, 2, picks, [batch, heads, 0, size])
         if groups > 1:
             (wide,) = g.layer("Unsqueeze", 1, whole, g.constant(np.array([2])))
-            (wide,) = g.layer("Broadcast", 3, wide, g.constant(np.array([1, 1, groups, 1, 1])), mode="bidirectional")
+            (wide,) = g.layer(
+                "Broadcast",
+                3,
+                wide,
+                g.constant(np.array([1, 1, groups, 1, 1])),
+                mode="bidirectional",
+            )
             target = g.constant(np.array([0, heads * groups, -1, size]))
             (whole,) = g.layer("Reshape", 1, wide, target, special_zero=True)
         kept.append(whole)
@@ -48,8 +56,12 @@ def multiplied(g: Graph) -> object:
     whole = _grown(g, new, 2 if turned else 1, g.random.choice([None, 0]), _before(new, turned))
     if groups > 1:
         (wide,) = g.layer("Unsqueeze", 1, whole, g.constant(np.array([1])))
-        (wide,) = g.layer("Broadcast", 3, wide, g.constant(np.array([1, groups, 1, 1])), mode="bidirectional")
-        target = g.constant(np.array([batch * groups, size, -1] if turned else [batch * groups, -1, size]))
+        (wide,) = g.layer(
+            "Broadcast", 3, wide, g.constant(np.array([1, groups, 1, 1])), mode="bidirectional"
+        )
+        target = g.constant(
+            np.array([batch * groups, size, -1] if turned else [batch * groups, -1, size])
+        )
         (whole,) = g.layer("Reshape", 1, wide, target, special_zero=True)
     other = g.input("x", batch * groups, g.random.choice([1, 3, 5]), size)
     return g.layer("MatMul", 1, other, whole, transpose_b=not turned, exact=False)
@@ -81,7 +93,9 @@ def _grown(g: Graph, new: Value, axis: int, picked: int | None, before: list[int
         g.layer("ShapeOf", 3, old, output_type="i64")
     if picked is not None:
         rows = max(1, old.array.shape[picked])
-        numbers = np.array([g.random.randrange(rows) for _ in range(new.array.shape[picked])], np.int64)
+        numbers = np.array(
+            [g.random.randrange(rows) for _ in range(new.array.shape[picked])], np.int64
+        )
         picks = g.parameter("ids", numbers)
         (old,) = g.layer("Gather", 8, old, picks, g.constant(np.array(picked)))
     (whole,) = g.layer("Concat", 1, old, new, axis=axis)

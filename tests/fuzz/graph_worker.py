@@ -1,7 +1,9 @@
-"""Makes random graphs and calls them by both backends, in a process that may be killed. See `worker` for the protocol.
+"""Makes random graphs and calls them by both backends, in a process that may be killed. See
+`worker` for the protocol.
 
-Each job is {"seed": text}. The answer's "outcome" is "ran" (in every call both gave the same results, or the same error) or what
-went wrong; beside it is the number of calls, of those that were refused, and of those that a plan with kernels answered.
+Each job is {"seed": text}. The answer's "outcome" is "ran" (in every call both gave the same
+results, or the same error) or what went wrong; beside it is the number of calls, of those that were
+refused, and of those that a plan with kernels answered.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     made = case(job["seed"])
     text = described(made)
     try:
-        compiled = [uncork.compile_model(made.model, backend=backend, threads=1) for backend in BACKENDS]  # type: ignore[arg-type]
+        compiled = [
+            uncork.compile_model(made.model, backend=backend, threads=1) for backend in BACKENDS
+        ]  # type: ignore[arg-type]
     except uncork.UncorkError as error:
         return {"outcome": "not compiled", "detail": str(error)[:300], "traceback": text}
     refused = 0
@@ -35,12 +39,24 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
         refused += isinstance(slow, str)
         difference = _difference(slow, fast)
         if difference:
-            return {"outcome": "differs", "detail": f"call {number}: {difference}", "traceback": text}
-    return {"outcome": "ran", "detail": "", "calls": len(made.calls), "refused": refused, "planned": len(made.calls) - answered.not_planned}
+            return {
+                "outcome": "differs",
+                "detail": f"call {number}: {difference}",
+                "traceback": text,
+            }
+    return {
+        "outcome": "ran",
+        "detail": "",
+        "calls": len(made.calls),
+        "refused": refused,
+        "planned": len(made.calls) - answered.not_planned,
+    }
 
 
 class _Answered:
-    """Counts the calls that the plans of a model left to references, for which the comparison says nothing of kernels."""
+    """Counts the calls that the plans of a model left to references, for which the comparison says
+    nothing of kernels.
+    """
 
     def __init__(self, compiled: uncork.CompiledModel) -> None:
         self.not_planned = 0
@@ -70,7 +86,11 @@ def _answer(compiled: uncork.CompiledModel, inputs: list[Array]) -> list[Array] 
 def _difference(slow: list[Array] | str, fast: list[Array] | str) -> str:
     """What differs; empty when nothing does."""
     if isinstance(slow, str) or isinstance(fast, str):
-        return "" if isinstance(slow, str) and slow == fast else f"reference {_shown(slow)}; cpu {_shown(fast)}"
+        return (
+            ""
+            if isinstance(slow, str) and slow == fast
+            else f"reference {_shown(slow)}; cpu {_shown(fast)}"
+        )
     for number, (a, b) in enumerate(zip(slow, fast)):
         if a.dtype != b.dtype or a.shape != b.shape or not _close(a, b):
             return f"result {number}: reference {_shown(a)}; cpu {_shown(b)}"
@@ -94,13 +114,21 @@ def _shown(result: Any) -> str:
 def described(made: Case) -> str:
     """The graph and its calls, for whoever looks at a finding."""
     lines = [
-        f"{node.id}: {node.type_name}({', '.join(f'{s.node}.{s.output}' for s in node.inputs)}) {dict(node.attributes)} "
+        f"{node.id}: {node.type_name}({', '.join(f'{s.node}.{s.output}' for s in node.inputs)}) "
+        f"{dict(node.attributes)} "
         f"-> {' '.join(str(port.spec) for port in node.outputs)}"
-        + (f" = {node.outputs[0].spec.value.tolist()}" if node.type_name == "Const" and node.outputs[0].spec.value is not None else "")
+        + (
+            f" = {node.outputs[0].spec.value.tolist()}"
+            if node.type_name == "Const" and node.outputs[0].spec.value is not None
+            else ""
+        )
         for node in made.model.nodes
     ]
     for number, inputs in enumerate(made.calls):
-        lines.append(f"call {number}: {[f'{a.dtype}{list(a.shape)} {a.reshape(-1)[:8].tolist()}' for a in inputs]}")
+        lines.append(
+            f"call {number}: "
+            f"{[f'{a.dtype}{list(a.shape)} {a.reshape(-1)[:8].tolist()}' for a in inputs]}"
+        )
     return "\n".join(lines)
 
 

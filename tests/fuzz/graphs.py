@@ -1,7 +1,8 @@
-"""Random graphs in which sizes are found as the model runs: by its data, by numbers of the call, by arithmetic with shapes.
+"""Random graphs in which sizes are found as the model runs: by its data, by numbers of the call, by
+arithmetic with shapes.
 
-A graph grows layer by layer beside the values of one call, so that most layers fit; the other calls of a case change values,
-sizes and lengths, and need not fit. A case depends on its seed alone.
+A graph grows layer by layer beside the values of one call, so that most layers fit; the other calls
+of a case change values, sizes and lengths, and need not fit. A case depends on its seed alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ MOST = 4096
 class Value:
     """A tensor of the graph, with its value in the first call.
 
-    `exact` says that both backends must have the very same numbers: only then something may be counted or compared with them.
+    `exact` says that both backends must have the very same numbers: only then something may be
+    counted or compared with them.
     """
 
     source: Source
@@ -41,7 +43,9 @@ class Value:
 
 @dataclass
 class Input:
-    """An input of the model: its value in the first call, the dimensions that are open, and what numbers may be in it."""
+    """An input of the model: its value in the first call, the dimensions that are open, and what
+    numbers may be in it.
+    """
 
     array: Array
     open: tuple[bool, ...]
@@ -82,15 +86,27 @@ class Graph:
         way = self.random.random()
         if way < 0.2:
             return self.constant(np.array(numbers, np.int64))
-        given = self.parameter("sizes", np.array(numbers, np.float32 if way > 0.8 else self.random.choice([np.int32, np.int64])), static=True)
+        given = self.parameter(
+            "sizes",
+            np.array(
+                numbers, np.float32 if way > 0.8 else self.random.choice([np.int32, np.int64])
+            ),
+            static=True,
+        )
         return self.layer("Convert", 1, given, destination_type="i64")[0] if way > 0.8 else given
 
-    def pick(self, *, kind: str = "", rank: int | None = None, least: int = 0, exact: bool = False) -> Value:
-        """A value that there is, mostly a late one; a new input where none fits. `kind` is "f", "i" or any of them."""
+    def pick(
+        self, *, kind: str = "", rank: int | None = None, least: int = 0, exact: bool = False
+    ) -> Value:
+        """A value that there is, mostly a late one; a new input where none fits. `kind` is "f", "i"
+        or any of them.
+        """
         fits = [
             v
             for v in self.values
-            if (not kind or v.array.dtype.kind == kind) and v.array.dtype.kind in "fi" and (not exact or v.exact)
+            if (not kind or v.array.dtype.kind == kind)
+            and v.array.dtype.kind in "fi"
+            and (not exact or v.exact)
             if (v.array.ndim == rank if rank is not None else v.array.ndim >= least)
         ]
         if fits and self.random.random() < 0.85:
@@ -102,7 +118,13 @@ class Graph:
     # ---- layers
 
     def layer(
-        self, type_name: str, opset: int, *inputs: Value, exact: bool = True, bodies: Mapping[str, BodyMap] | None = None, **attributes: Any
+        self,
+        type_name: str,
+        opset: int,
+        *inputs: Value,
+        exact: bool = True,
+        bodies: Mapping[str, BodyMap] | None = None,
+        **attributes: Any,
     ) -> list[Value]:
         """A layer on these values. Raises UncorkError where they do not fit."""
         cls = find(type_name, opset)
@@ -110,11 +132,18 @@ class Graph:
         operation = cls(**attributes)
         if isinstance(operation, SubGraphOperation):
             operation = operation.with_bodies(bodies or {})
-        given = [TensorSpec(self.builder._spec(v.source).element_type, PartialShape(v.array.shape), v.array) for v in inputs]
+        given = [
+            TensorSpec(
+                self.builder._spec(v.source).element_type, PartialShape(v.array.shape), v.array
+            )
+            for v in inputs
+        ]
         results = operation.evaluate(given)
         sources = [v.source for v in inputs]
         if bodies:
-            outputs = self.builder.add_with_bodies(type_name, opset, *sources, bodies=bodies, **attributes)
+            outputs = self.builder.add_with_bodies(
+                type_name, opset, *sources, bodies=bodies, **attributes
+            )
         else:
             outputs = self.builder.add(type_name, opset, *sources, **attributes)
         exact = exact and all(v.exact for v in inputs)
@@ -123,7 +152,9 @@ class Graph:
             assert spec.value is not None
             if spec.value.size > MOST:
                 raise UncorkError("the graph grows too large")
-            found.append(self._kept(Value(source, spec.value, exact or spec.value.dtype.kind != "f")))
+            found.append(
+                self._kept(Value(source, spec.value, exact or spec.value.dtype.kind != "f"))
+            )
         return found
 
     def _kept(self, value: Value) -> Value:
@@ -132,7 +163,9 @@ class Graph:
 
 
 def drawn(generator: random.Random, numbers: str, shape: Sequence[int]) -> Array:
-    """An array of numbers of a kind: "x" (any), "mask" (mostly 0 and 1), "ids" (small, sometimes negative), "boxes", "sizes", .."""
+    """An array of numbers of a kind: "x" (any), "mask" (mostly 0 and 1), "ids" (small, sometimes
+    negative), "boxes", "sizes", ..
+    """
     count = int(np.prod(shape))
     if numbers == "x":
         values = np.array([round(generator.uniform(-2, 2), 3) for _ in range(count)], np.float32)
@@ -146,37 +179,58 @@ def drawn(generator: random.Random, numbers: str, shape: Sequence[int]) -> Array
         if generator.random() < 0.3:
             values.sort()
     elif numbers == "boxes":  # around few places, so that many overlap
-        corners = [(generator.choice([0.0, 0.5, 2.0]), generator.choice([0.0, 0.25])) for _ in range(count // 4 + 1)]
-        values = np.array([[a, b, a + 1, b + 1] for a, b in corners], np.float32).reshape(-1)[:count]
+        corners = [
+            (generator.choice([0.0, 0.5, 2.0]), generator.choice([0.0, 0.25]))
+            for _ in range(count // 4 + 1)
+        ]
+        values = np.array([[a, b, a + 1, b + 1] for a, b in corners], np.float32).reshape(-1)[
+            :count
+        ]
     else:
         values = np.array([generator.randint(0, 4) for _ in range(count)], np.int64)
     return values.reshape(tuple(shape))
 
 
 def changed(generator: random.Random, given: Input) -> Array:
-    """The input in another call: as it was, with other numbers, or of another size where it is open."""
+    """The input in another call: as it was, with other numbers, or of another size where it is
+    open.
+    """
     array = given.array
     if generator.random() < 0.4:
         return array
     if given.numbers == "sizes":
         other = array.copy()
         if other.size:
-            other.flat[generator.randrange(other.size)] += generator.choice([-2, -1, -1, 1, 1, 2, 5])
+            other.flat[generator.randrange(other.size)] += generator.choice(
+                [-2, -1, -1, 1, 1, 2, 5]
+            )
         return other
-    lengths = [generator.choice(SIZES) if is_open and generator.random() < 0.5 else n for n, is_open in zip(array.shape, given.open)]
+    lengths = [
+        generator.choice(SIZES) if is_open and generator.random() < 0.5 else n
+        for n, is_open in zip(array.shape, given.open)
+    ]
     return drawn(generator, given.numbers, lengths).astype(array.dtype)
 
 
-def resized(generator: random.Random, inputs: Sequence[Input], sizes: Mapping[int, int], anew: bool = False) -> list[Array]:
-    """The inputs in a call of other sizes, equal ones the same: most graphs that took the first call take this one.
+def resized(
+    generator: random.Random, inputs: Sequence[Input], sizes: Mapping[int, int], anew: bool = False
+) -> list[Array]:
+    """The inputs in a call of other sizes, equal ones the same: most graphs that took the first
+    call take this one.
 
     What keeps its size keeps its numbers, unless they are drawn `anew`.
     """
     found = []
     for given in inputs:
-        shape = [sizes.get(n, n) if is_open else n for n, is_open in zip(given.array.shape, given.open)]
+        shape = [
+            sizes.get(n, n) if is_open else n for n, is_open in zip(given.array.shape, given.open)
+        ]
         as_it_was = given.numbers == "sizes" or (tuple(shape) == given.array.shape and not anew)
-        found.append(given.array if as_it_was else drawn(generator, given.numbers, shape).astype(given.array.dtype))
+        found.append(
+            given.array
+            if as_it_was
+            else drawn(generator, given.numbers, shape).astype(given.array.dtype)
+        )
     return found
 
 
@@ -199,7 +253,8 @@ def case(seed: str) -> Case:
     wanted = generator.randint(3, 9)
     for attempt in range(6 * wanted):
         before = len(graph.values)
-        # The first layer finds a size out (or has a variable), and so does every third or fourth after it.
+        # The first layer finds a size out (or has a variable), and so does every third or fourth
+        # after it.
         finds = attempt == 0 or generator.random() < 0.3
         try:
             generator.choice(first_layers if finds else LAYERS)(graph)
@@ -214,18 +269,42 @@ def case(seed: str) -> Case:
     first = [given.array for given in graph.inputs]
     others = [[changed(generator, given) for given in graph.inputs] for _ in range(4)]
     # Every size that is open is another one, the next time larger, and none at all.
-    renamed = [resized(generator, graph.inputs, sizes) for sizes in ({2: 5, 3: 7, 4: 3, 8: 2}, {2: 17, 3: 16, 4: 20, 8: 33})]
+    renamed = [
+        resized(generator, graph.inputs, sizes)
+        for sizes in ({2: 5, 3: 7, 4: 3, 8: 2}, {2: 17, 3: 16, 4: 20, 8: 33})
+    ]
     nothing = resized(generator, graph.inputs, dict.fromkeys(SIZES, 0))
     if seed.startswith("states"):  # sizes that stay let the state go on
         same = [resized(generator, graph.inputs, {}, anew=True) for _ in range(4)]
-        return Case(graph.builder.model(), [first, *same[:3], others[0], first, renamed[0], first, others[1], *same[3:], first])
-    return Case(graph.builder.model(), [first, renamed[0], others[0], first, *others[1:], renamed[1], others[0], nothing, first])
+        return Case(
+            graph.builder.model(),
+            [first, *same[:3], others[0], first, renamed[0], first, others[1], *same[3:], first],
+        )
+    return Case(
+        graph.builder.model(),
+        [first, renamed[0], others[0], first, *others[1:], renamed[1], others[0], nothing, first],
+    )
 
 
 def _results(graph: Graph) -> list[Source]:
-    """An output of every layer whose values no layer reads, since the compiler leaves out what nothing needs; and one of some other."""
+    """An output of every layer whose values no layer reads, since the compiler leaves out what
+    nothing needs; and one of some other.
+    """
     nodes = graph.builder.model().nodes
-    read = {source.node for node in nodes if node.type_name not in ("Assign", "ShapeOf") for source in node.inputs}
+    read = {
+        source.node
+        for node in nodes
+        if node.type_name not in ("Assign", "ShapeOf")
+        for source in node.inputs
+    }
     made = [node for node in nodes if node.type_name not in ("Parameter", "Const", "Assign")]
-    results = [Source(node.id, graph.random.randrange(len(node.outputs))) for node in made if node.id not in read]
-    return list(dict.fromkeys([*results, Source(graph.random.choice(made).id, 0)] if made else [Source(0, 0)]))
+    results = [
+        Source(node.id, graph.random.randrange(len(node.outputs)))
+        for node in made
+        if node.id not in read
+    ]
+    return list(
+        dict.fromkeys(
+            [*results, Source(graph.random.choice(made).id, 0)] if made else [Source(0, 0)]
+        )
+    )

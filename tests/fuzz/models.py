@@ -1,4 +1,6 @@
-"""The models that are changed: one of each worked example, small ones of several layers, and whole ones where there are some."""
+"""The models that are changed: one of each worked example, small ones of several layers, and whole
+ones where there are some.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Seed:
 
 
 def seeds(whole: bool = True, pattern: str = "") -> list[Seed]:
-    """Those whose name `pattern` finds, in an order that depends on their names alone. Whole models count five times."""
+    """Those whose name `pattern` finds, in an order that depends on their names alone. Whole models
+    count five times.
+    """
     found: dict[str, Seed] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.xml")
@@ -45,7 +49,8 @@ def seeds(whole: bool = True, pattern: str = "") -> list[Seed]:
                 try:
                     uncork.write_model(_one_layer(entry, sample, number), path)
                 except uncork.UncorkError:
-                    continue  # an example that is to be refused at the call, or of a type that no file holds
+                    # an example that is to be refused at the call, or of a type that no file holds
+                    continue
                 found[name] = _read(name, path)
     for path in COMMITTED + (WHOLE if whole else []):
         for number in range(5 if re.search(pattern, path.parent.name) else 0):
@@ -67,18 +72,24 @@ def _entries() -> list[Samples]:
 
 
 def _one_layer(entry: Samples, sample: Sample, number: int) -> uncork.Model:
-    """A model of one operation. Inputs that give shapes are constants, the others too in every third example."""
+    """A model of one operation. Inputs that give shapes are constants, the others too in every
+    third example.
+    """
     case = sample.case
     builder = uncork.Builder("sample")
     sources = []
     for position, (array, element_type) in enumerate(zip(case.inputs, case.types)):
         if array is None:
             break
-        if number % 3 == 2 or (position > 0 and element_type.is_integer and array.ndim <= 1 and number % 3 == 0):
+        if number % 3 == 2 or (
+            position > 0 and element_type.is_integer and array.ndim <= 1 and number % 3 == 0
+        ):
             sources.append(builder.constant(array, element_type))
         else:
             shape = array.shape if number % 2 else [None] * array.ndim
             sources.append(builder.parameter(f"in{position}", element_type, shape))
-    for position, output in enumerate(builder.add(entry.operation.type_name, entry.operation.opset, *sources, **case.attributes)):
+    for position, output in enumerate(
+        builder.add(entry.operation.type_name, entry.operation.opset, *sources, **case.attributes)
+    ):
         builder.result(output, f"out{position}")
     return builder.model()

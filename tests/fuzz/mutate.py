@@ -1,4 +1,6 @@
-"""Changing a model's files at random: in their structure, where a mistake of a converter would be, and in their bytes."""
+"""Changing a model's files at random: in their structure, where a mistake of a converter would be,
+and in their bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,71 @@ from collections.abc import Callable
 from uncork.ops import type_names
 from uncork.types import ElementType
 
-NUMBERS = ["-1", "0", "1", "2", "3", "5", "7", "16", "64", "1000", "-2", "-7", "100000", "2147483647", "2147483648", "-2147483649"]
-NUMBERS += ["4294967296", "1099511627776", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616"]
-TEXTS = ["", "0.5", "-0.0", "1e30", "1e-320", "nan", "inf", "-inf", "true", "false", "?", "...", "1..", "..8", "2..1", "1,2,3", "-1,-1", "0,0"]
-TEXTS += ["?,?", "0..0", "a", "1" * 50, " ", ",", "é", "[1]", "1;2", "0x10", "1_0", "numpy", "none", "pdpd", "same_upper", "valid", "explicit"]
+NUMBERS = [
+    "-1",
+    "0",
+    "1",
+    "2",
+    "3",
+    "5",
+    "7",
+    "16",
+    "64",
+    "1000",
+    "-2",
+    "-7",
+    "100000",
+    "2147483647",
+    "2147483648",
+    "-2147483649",
+]
+NUMBERS += [
+    "4294967296",
+    "1099511627776",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "18446744073709551616",
+]
+TEXTS = [
+    "",
+    "0.5",
+    "-0.0",
+    "1e30",
+    "1e-320",
+    "nan",
+    "inf",
+    "-inf",
+    "true",
+    "false",
+    "?",
+    "...",
+    "1..",
+    "..8",
+    "2..1",
+    "1,2,3",
+    "-1,-1",
+    "0,0",
+]
+TEXTS += [
+    "?,?",
+    "0..0",
+    "a",
+    "1" * 50,
+    " ",
+    ",",
+    "é",
+    "[1]",
+    "1;2",
+    "0x10",
+    "1_0",
+    "numpy",
+    "none",
+    "pdpd",
+    "same_upper",
+    "valid",
+    "explicit",
+]
 TEXTS += [t.name for t in ElementType]
 _NUMBER = re.compile(r"-?\d+")
 
@@ -55,7 +118,9 @@ class Mutation:
                 self.xml = self._bytes_changed(self.xml, "xml")
         if self.weights and generator.random() < 0.1:
             for _ in range(_count(generator)):
-                self.weights = generator.choice([self._bytes_changed, self._values_changed])(self.weights, "bin")
+                self.weights = generator.choice([self._bytes_changed, self._values_changed])(
+                    self.weights, "bin"
+                )
 
     def _say_less(self) -> None:
         root = ElementTree.fromstring(self.xml)
@@ -66,10 +131,16 @@ class Mutation:
         generator = self.generator
         place = generator.randrange(len(data) + 1)
         length = min(generator.choice([1, 1, 2, 8, 100]), len(data) - place)
-        kind = generator.choice(["flip", "flip", "cut", "drop", "insert", "repeat", "swap", "digit"])
+        kind = generator.choice(
+            ["flip", "flip", "cut", "drop", "insert", "repeat", "swap", "digit"]
+        )
         self.log.append(f"{name}: {kind} {length} bytes at {place}")
         if kind == "flip":
-            return data[:place] + bytes(b ^ (1 << generator.randrange(8)) for b in data[place : place + length]) + data[place + length :]
+            return (
+                data[:place]
+                + bytes(b ^ (1 << generator.randrange(8)) for b in data[place : place + length])
+                + data[place + length :]
+            )
         if kind == "cut":
             return data[:place]
         if kind == "drop":
@@ -81,12 +152,20 @@ class Mutation:
         if kind == "swap":
             other = generator.randrange(len(data) + 1)
             first, second = sorted((place, other))
-            return data[:first] + data[second : second + 8] + data[first + 8 : second] + data[first : first + 8] + data[second + 8 :]
+            return (
+                data[:first]
+                + data[second : second + 8]
+                + data[first + 8 : second]
+                + data[first : first + 8]
+                + data[second + 8 :]
+            )
         digits = [m.start() for m in re.finditer(rb"\d", data[place : place + 200])]
         if not digits:
             return data
         spot = place + generator.choice(digits)
-        return data[:spot] + generator.choice(b"0123456789-.").to_bytes(1, "little") + data[spot + 1 :]
+        return (
+            data[:spot] + generator.choice(b"0123456789-.").to_bytes(1, "little") + data[spot + 1 :]
+        )
 
     def _values_changed(self, data: bytes, name: str) -> bytes:
         """A value of eight or four bytes that an index, an axis or a size might have."""
@@ -143,7 +222,9 @@ class _Structure:
         self.log.append(text[:200])
 
     def say_less(self) -> None:
-        """Ports that say nothing of their shapes: else almost every change is a contradiction, and nothing gets further."""
+        """Ports that say nothing of their shapes: else almost every change is a contradiction, and
+        nothing gets further.
+        """
         for element in self.root.iter("port"):
             for dim in element.findall("dim"):
                 element.remove(dim)
@@ -166,7 +247,11 @@ class _Structure:
 
     def change_operation(self) -> None:
         """One attribute of what a layer does: another number, another word, or gone."""
-        layers = [e for e in self.root.iter("layer") if e.get("type") not in ("Parameter", "Const", "Result")]
+        layers = [
+            e
+            for e in self.root.iter("layer")
+            if e.get("type") not in ("Parameter", "Const", "Result")
+        ]
         data = [d for layer in layers for d in layer.iterfind("data") if d.attrib]
         if not data:
             return
@@ -182,14 +267,26 @@ class _Structure:
             new = self.generator.choice([*NUMBERS[:12], *NUMBERS[:12], *NUMBERS])
             element.set(name, before[: match.start()] + new + before[match.end() :])
         elif kind < 0.8 and "," in before:
-            element.set(name, before.partition(",")[2] if self.generator.random() < 0.5 else before + "," + before)
+            element.set(
+                name,
+                before.partition(",")[2]
+                if self.generator.random() < 0.5
+                else before + "," + before,
+            )
         else:
             element.set(name, self.generator.choice(NUMBERS + TEXTS))
         self.note(f"<{element.tag} {name}={before!r}> becomes {element.get(name)!r}")
 
     def change_parameter_shape(self) -> None:
-        """Another shape of an input: more or fewer dimensions, open ones, empty ones, of unknown rank."""
-        data = [d for e in self.root.iter("layer") if e.get("type") == "Parameter" for d in e.iterfind("data")]
+        """Another shape of an input: more or fewer dimensions, open ones, empty ones, of unknown
+        rank.
+        """
+        data = [
+            d
+            for e in self.root.iter("layer")
+            if e.get("type") == "Parameter"
+            for d in e.iterfind("data")
+        ]
         if not data:
             return
         element = self.generator.choice(data)
@@ -201,15 +298,22 @@ class _Structure:
         elif kind == "open":
             parts = ["?"] * len(parts)
         elif kind == "one" and parts:
-            parts[self.generator.randrange(len(parts))] = self.generator.choice(["0", "1", "2", "3", "?", "1..2", "..3", "4"])
+            parts[self.generator.randrange(len(parts))] = self.generator.choice(
+                ["0", "1", "2", "3", "?", "1..2", "..3", "4"]
+            )
         elif kind == "more":
-            parts.insert(self.generator.randrange(len(parts) + 1), self.generator.choice(["0", "1", "2", "?"]))
+            parts.insert(
+                self.generator.randrange(len(parts) + 1),
+                self.generator.choice(["0", "1", "2", "?"]),
+            )
         elif kind == "fewer" and parts:
             parts.pop(self.generator.randrange(len(parts)))
         elif kind == "turn":
             self.generator.shuffle(parts)
         elif kind == "wide" and parts:
-            parts[self.generator.randrange(len(parts))] = self.generator.choice(["0..5", "300", "17", "2..2147483647"])
+            parts[self.generator.randrange(len(parts))] = self.generator.choice(
+                ["0..5", "300", "17", "2..2147483647"]
+            )
         element.set("shape", ",".join(parts))
         self.note(f"shape of an input: {before!r} becomes {element.get('shape')!r}")
 
@@ -221,7 +325,10 @@ class _Structure:
         data = self.generator.choice(layers).find("data")
         if data is None:
             return
-        old, new = data.get("element_type", "f32"), self.generator.choice([t.name for t in ElementType])
+        old, new = (
+            data.get("element_type", "f32"),
+            self.generator.choice([t.name for t in ElementType]),
+        )
         self._retype(old, new)
 
     def change_attribute(self) -> None:
@@ -241,7 +348,9 @@ class _Structure:
         text = element.attrib[name]
         match = self.generator.choice(list(_NUMBER.finditer(text)))
         number = int(match.group()[:30])
-        new = self.generator.choice([str(number + 1), str(number - 1), str(-number), str(number * 2), *NUMBERS])
+        new = self.generator.choice(
+            [str(number + 1), str(number - 1), str(-number), str(number * 2), *NUMBERS]
+        )
         element.set(name, text[: match.start()] + new + text[match.end() :])
         self.note(f"<{element.tag} {name}={text!r}> becomes {element.get(name)!r}")
 
@@ -277,11 +386,19 @@ class _Structure:
         if layers:
             layer = self.generator.choice(layers)
             new = f"opset{self.generator.randrange(0, 18)}"
-            self.note(f"layer {layer.get('name')!r} ({layer.get('type')}): version {layer.get('version')!r} becomes {new!r}")
+            self.note(
+                f"layer {layer.get('name')!r} ({layer.get('type')}): version "
+                f"{layer.get('version')!r} becomes {new!r}"
+            )
             layer.set("version", new)
 
     def change_element_type(self) -> None:
-        places = [(e, n) for e in self.root.iter() for n in ("element_type", "precision", "destination_type", "output_type") if n in e.attrib]
+        places = [
+            (e, n)
+            for e in self.root.iter()
+            for n in ("element_type", "precision", "destination_type", "output_type")
+            if n in e.attrib
+        ]
         if places:
             element, name = self.generator.choice(places)
             new = self.generator.choice(list(ElementType))
@@ -290,7 +407,10 @@ class _Structure:
 
     def change_everywhere(self) -> None:
         """One element type becomes another in the whole file."""
-        self._retype(self.generator.choice(["f32", "i64", "i32", "boolean", "f16"]), self.generator.choice([t.name for t in ElementType]))
+        self._retype(
+            self.generator.choice(["f32", "i64", "i32", "boolean", "f16"]),
+            self.generator.choice([t.name for t in ElementType]),
+        )
 
     def _retype(self, old: str, new: str) -> None:
         if old not in ElementType.__members__:
@@ -303,7 +423,12 @@ class _Structure:
         self.note(f"{old} becomes {new} everywhere")
 
     def change_shape(self) -> None:
-        places = [(e, n) for e in self.root.iter("data") for n in sorted(e.attrib) if "," in e.attrib[n] or n == "shape"]
+        places = [
+            (e, n)
+            for e in self.root.iter("data")
+            for n in sorted(e.attrib)
+            if "," in e.attrib[n] or n == "shape"
+        ]
         if not places:
             return
         element, name = self.generator.choice(places)
@@ -317,7 +442,12 @@ class _Structure:
         elif kind == "turn":
             self.generator.shuffle(parts)
         else:
-            parts[place] = {"open": "?", "zero": "0", "big": self.generator.choice(NUMBERS), "copy": self.generator.choice(parts)}[kind]
+            parts[place] = {
+                "open": "?",
+                "zero": "0",
+                "big": self.generator.choice(NUMBERS),
+                "copy": self.generator.choice(parts),
+            }[kind]
         self.note(f"<{element.tag} {name}={element.get(name)!r}> becomes {','.join(parts)!r}")
         element.set(name, ",".join(parts))
 
@@ -327,7 +457,11 @@ class _Structure:
             return
         edge = self.generator.choice(edges)
         end = self.generator.choice(["from", "from", "from", "to"])
-        layers = [layer for layer in self.root.iter("layer") if layer.find("output/port" if end == "from" else "input/port") is not None]
+        layers = [
+            layer
+            for layer in self.root.iter("layer")
+            if layer.find("output/port" if end == "from" else "input/port") is not None
+        ]
         if not layers:
             return
         layer = self.generator.choice(layers)
@@ -339,8 +473,14 @@ class _Structure:
 
     def add_input(self) -> None:
         """One more input of a layer, from anywhere."""
-        layers = [layer for layer in self.root.iterfind("layers/layer") if layer.find("input") is not None]
-        sources = [layer for layer in self.root.iterfind("layers/layer") if layer.find("output/port") is not None]
+        layers = [
+            layer for layer in self.root.iterfind("layers/layer") if layer.find("input") is not None
+        ]
+        sources = [
+            layer
+            for layer in self.root.iterfind("layers/layer")
+            if layer.find("output/port") is not None
+        ]
         edges = self.root.find("edges")
         if not layers or not sources or edges is None:
             return
@@ -350,7 +490,12 @@ class _Structure:
         number = str(1000 + len(inputs))
         ElementTree.SubElement(inputs, "port", {"id": number})
         port = self.generator.choice(source.findall("output/port")).get("id", "0")
-        edge = {"from-layer": source.get("id", ""), "from-port": port, "to-layer": layer.get("id", ""), "to-port": number}
+        edge = {
+            "from-layer": source.get("id", ""),
+            "from-port": port,
+            "to-layer": layer.get("id", ""),
+            "to-port": number,
+        }
         ElementTree.SubElement(edges, "edge", edge)
         self.note(f"layer {layer.get('name')!r} also reads {source.get('name')!r}")
 

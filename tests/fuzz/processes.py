@@ -2,7 +2,8 @@
 
     python -m tests.fuzz.processes --count 50 --seed 1
 
-The suite runs a few of each (tests/processes); what a process does depends on the seed, and when, on the machine.
+The suite runs a few of each (tests/processes); what a process does depends on the seed, and when,
+on the machine.
 """
 
 from __future__ import annotations
@@ -33,16 +34,24 @@ def attempt(name: str, seed: int, seconds: float) -> str:
             done = run_child(PROGRAMS[name], seed, home=Path(home), timeout=seconds)
         except subprocess.TimeoutExpired:
             return f"not done after {seconds} s"
-    return "" if done.stdout.strip() == "well" else f"exit {done.returncode}: {done.stdout.strip()[-300:]} {done.stderr.strip()[-600:]}"
+    return (
+        ""
+        if done.stdout.strip() == "well"
+        else f"exit {done.returncode}: {done.stdout.strip()[-300:]} {done.stderr.strip()[-600:]}"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=20, help="processes of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=sorted(PROGRAMS), help="this kind and no other")
-    parser.add_argument("--seconds", type=float, default=300, help="the time that one process may take")
+    parser.add_argument(
+        "--seconds", type=float, default=300, help="the time that one process may take"
+    )
     options = parser.parse_args(arguments)
     found = 0
     for name in [options.only] if options.only else PROGRAMS:

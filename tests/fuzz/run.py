@@ -1,10 +1,12 @@
-"""Changes models at random and tries each: it must run, or be refused by an UncorkError that says what is wrong and where.
+"""Changes models at random and tries each: it must run, or be refused by an UncorkError that says
+what is wrong and where.
 
     python -m tests.fuzz.run --count 5000 --seed 1 [--keep FOLDER] [--models REGEX] [--only NUMBER]
 
-Some cases have a pipe, a device, a folder or the like in place of one of the files.
-Everything else (another exception, a warning, a crash, a hang, two backends that disagree) is a finding. Each case depends on the
-seed and its number alone: `--only` repeats one. `--keep` saves the files of every finding.
+Some cases have a pipe, a device, a folder or the like in place of one of the files. Everything else
+(another exception, a warning, a crash, a hang, two backends that disagree) is a finding. Each case
+depends on the seed and its number alone: `--only` repeats one. `--keep` saves the files of every
+finding.
 """
 
 from __future__ import annotations
@@ -47,7 +49,10 @@ class Finding:
 
     def __str__(self) -> str:
         changes = "\n    ".join(self.log)
-        return f"case {self.number} of {self.seed}: {self.outcome} {self.place} {self.detail}\n    {changes}"
+        return (
+            f"case {self.number} of {self.seed}: {self.outcome} {self.place} {self.detail}\n "
+            f"   {changes}"
+        )
 
 
 @dataclass
@@ -58,13 +63,23 @@ class Report:
     refusals: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
-    def add(self, number: int, seed: str, answer: dict[str, Any], log: list[str], progress: bool) -> Finding | None:
+    def add(
+        self, number: int, seed: str, answer: dict[str, Any], log: list[str], progress: bool
+    ) -> Finding | None:
         """Take a worker's answer; the finding that it is, when it is one."""
         outcome = answer["outcome"]
         self.outcomes[outcome] += 1
         finding = None
         if outcome not in ("ran", "refused"):
-            finding = Finding(number, seed, outcome, answer["detail"], answer.get("place", ""), log, answer.get("traceback", ""))
+            finding = Finding(
+                number,
+                seed,
+                outcome,
+                answer["detail"],
+                answer.get("place", ""),
+                log,
+                answer.get("traceback", ""),
+            )
             self.findings.append(finding)
         if progress and finding:
             print(finding, flush=True)
@@ -88,7 +103,15 @@ class Worker:
             self.errors.seek(0)
             self.errors.truncate()
             pipe = subprocess.PIPE
-            self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.errors, text=True, cwd=ROOT, env=environment)
+            self.process = subprocess.Popen(
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=self.errors,
+                text=True,
+                cwd=ROOT,
+                env=environment,
+            )
         process = self.process
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps(job) + "\n")
@@ -101,7 +124,11 @@ class Worker:
             process.wait()
             self.close()
             self.errors.seek(0)
-            return {"outcome": "crash", "detail": f"exit {process.returncode}", "traceback": self.errors.read()[-3000:]}
+            return {
+                "outcome": "crash",
+                "detail": f"exit {process.returncode}",
+                "traceback": self.errors.read()[-3000:],
+            }
         self.close()
         return {"outcome": "hang", "detail": f"not done after {self.seconds} s"}
 
@@ -115,7 +142,9 @@ class Worker:
             self.process = None
 
 
-def cases(all_seeds: Sequence[Seed], seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, Seed, Mutation]]:
+def cases(
+    all_seeds: Sequence[Seed], seed: int, numbers: Sequence[int]
+) -> Iterator[tuple[int, Seed, Mutation]]:
     for number in numbers:
         generator = random.Random(f"{seed}:{number}")
         chosen = generator.choice(all_seeds)
@@ -161,7 +190,14 @@ def fuzz(
                 which, kind = mutation.strange
                 place(xml, mutation.xml, kind if which == "xml" else None)
                 place(weights, mutation.weights, kind if which == "weights" else None)
-                answer = worker.run({"model": str(xml), "weights": str(weights), "seed": number, "backends": list(backends)})
+                answer = worker.run(
+                    {
+                        "model": str(xml),
+                        "weights": str(weights),
+                        "seed": number,
+                        "backends": list(backends),
+                    }
+                )
                 if answer["outcome"] == "refused":
                     report.refusals[_kind(answer["detail"])] += 1
                 finding = report.add(number, chosen.name, answer, mutation.log, progress)
@@ -188,21 +224,33 @@ def _keep(folder: Path, finding: Finding, mutation: Mutation) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", type=int, help="try this case and no other")
     parser.add_argument("--keep", type=Path, help="folder for the files of findings")
-    parser.add_argument("--models", default="", help="only seeds whose name this regular expression finds")
+    parser.add_argument(
+        "--models", default="", help="only seeds whose name this regular expression finds"
+    )
     parser.add_argument("--seconds", type=float, default=30, help="the time that one case may take")
-    parser.add_argument("--memory", type=int, default=4096, help="the memory that one case may take, in MB")
-    parser.add_argument("--backend", action="append", choices=["reference", "cpu"], help="default: both, compared")
+    parser.add_argument(
+        "--memory", type=int, default=4096, help="the memory that one case may take, in MB"
+    )
+    parser.add_argument(
+        "--backend", action="append", choices=["reference", "cpu"], help="default: both, compared"
+    )
     options = parser.parse_args(arguments)
     chosen = seeds(pattern=options.models)
     if not chosen:
         parser.error(f"no seed is called like {options.models!r}")
-    numbers = [options.only] if options.only is not None else range(options.start, options.start + options.count)
+    numbers = (
+        [options.only]
+        if options.only is not None
+        else range(options.start, options.start + options.count)
+    )
     report = fuzz(
         chosen,
         options.seed,
@@ -213,10 +261,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         backends=options.backend or ("reference", "cpu"),
         progress=True,
     )
-    print(f"\n{sum(report.outcomes.values())} cases of {len(chosen)} models: {dict(report.outcomes)}")
+    print(
+        f"\n{sum(report.outcomes.values())} cases of {len(chosen)} models: {dict(report.outcomes)}"
+    )
     for kind, number in report.refusals.most_common(25):
         print(f"{number:6} refused: {kind}")
-    places = Counter((f.outcome, f.place, re.sub(r"\d+", "#", f.detail)[:90]) for f in report.findings)
+    places = Counter(
+        (f.outcome, f.place, re.sub(r"\d+", "#", f.detail)[:90]) for f in report.findings
+    )
     for (outcome, place, detail), number in places.most_common():
         print(f"{number:6} {outcome} {place} {detail}")
     return 1 if report.findings else 0

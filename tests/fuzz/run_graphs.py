@@ -1,9 +1,11 @@
-"""Makes random graphs whose sizes are found as they run (see `graphs`) and calls each by both backends, which must agree.
+"""Makes random graphs whose sizes are found as they run (see `graphs`) and calls each by both
+backends, which must agree.
 
     python -m tests.fuzz.run_graphs --count 5000 --seed 1
 
-They agree when they give the same results or the same error. Everything else (another exception, a warning, a crash, a hang) is a
-finding. Each case depends on the seed and its number alone: `--only` repeats one and prints its graph.
+They agree when they give the same results or the same error. Everything else (another exception, a
+warning, a crash, a hang) is a finding. Each case depends on the seed and its number alone: `--only`
+repeats one and prints its graph.
 """
 
 from __future__ import annotations
@@ -17,8 +19,17 @@ from collections.abc import Sequence
 from tests.fuzz.run import Report, Worker
 
 
-def fuzz(seed: int | str, numbers: Sequence[int], *, seconds: float = 60, memory: int = 8 << 30, progress: bool = False) -> Report:
-    """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused or answered by plans."""
+def fuzz(
+    seed: int | str,
+    numbers: Sequence[int],
+    *,
+    seconds: float = 60,
+    memory: int = 8 << 30,
+    progress: bool = False,
+) -> Report:
+    """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused or
+    answered by plans.
+    """
     report = Report()
     worker = Worker(memory, seconds, "tests.fuzz.graph_worker")
     try:
@@ -36,19 +47,31 @@ def fuzz(seed: int | str, numbers: Sequence[int], *, seconds: float = 60, memory
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first graph")
-    parser.add_argument("--states", action="store_true", help="graphs with variables that grow from call to call")
+    parser.add_argument(
+        "--states", action="store_true", help="graphs with variables that grow from call to call"
+    )
     parser.add_argument("--only", type=int, help="try this graph and no other, and print it")
     options = parser.parse_args(arguments)
-    numbers = [options.only] if options.only is not None else range(options.start, options.start + options.count)
-    report = fuzz(f"states{options.seed}" if options.states else options.seed, numbers, progress=True)
+    numbers = (
+        [options.only]
+        if options.only is not None
+        else range(options.start, options.start + options.count)
+    )
+    report = fuzz(
+        f"states{options.seed}" if options.states else options.seed, numbers, progress=True
+    )
     print(f"{len(numbers)} graphs: {dict(report.outcomes)}")
     if options.only is not None and report.findings:
         print(report.findings[0].traceback)
-    for kind, number in Counter((f.outcome, f.place, re.sub(r"\d+", "#", f.detail)[:110]) for f in report.findings).most_common():
+    for kind, number in Counter(
+        (f.outcome, f.place, re.sub(r"\d+", "#", f.detail)[:110]) for f in report.findings
+    ).most_common():
         print(f"{number:6} {' '.join(kind)}")
     return 1 if report.findings else 0
 

@@ -1,4 +1,6 @@
-"""A few hundred changed files with a fixed seed, and the fuzzer itself. `python -m tests.fuzz.run` does thousands."""
+"""A few hundred changed files with a fixed seed, and the fuzzer itself. `python -m tests.fuzz.run`
+does thousands.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,21 @@ def test_changed_files_run_or_are_refused(all_seeds: list[Seed], examples: bool)
 
 def test_there_is_a_model_of_every_operation_with_examples(all_seeds: list[Seed]) -> None:
     names = {s.name.partition("/")[0] for s in all_seeds}
-    for operation in ("Gather-8", "GRUSequence-5", "EmbeddingBagOffsetsSum-3", "EmbeddingSegmentsSum-3"):
+    for operation in (
+        "Gather-8",
+        "GRUSequence-5",
+        "EmbeddingBagOffsetsSum-3",
+        "EmbeddingSegmentsSum-3",
+    ):
         assert operation in names
 
 
 def test_seeds_are_good(all_seeds: list[Seed], tmp_path: Path) -> None:
     """What is not changed is not refused; and the order is always the same."""
     assert [s.name for s in all_seeds] == sorted(s.name for s in all_seeds)
-    assert [s.name for s in seeds(whole=False, pattern="^Gather")] == [s.name for s in all_seeds if s.name.startswith("Gather")]
+    assert [s.name for s in seeds(whole=False, pattern="^Gather")] == [
+        s.name for s in all_seeds if s.name.startswith("Gather")
+    ]
     for seed in all_seeds:
         (tmp_path / "model.xml").write_bytes(seed.xml)
         (tmp_path / "model.bin").write_bytes(seed.weights)
@@ -52,7 +61,10 @@ def test_seeds_are_good(all_seeds: list[Seed], tmp_path: Path) -> None:
 
 
 def test_a_case_is_always_the_same(all_seeds: list[Seed]) -> None:
-    first, second = ([(m.xml, m.weights, m.log) for _, _, m in run.cases(all_seeds, 7, range(40))] for _ in range(2))
+    first, second = (
+        [(m.xml, m.weights, m.log) for _, _, m in run.cases(all_seeds, 7, range(40))]
+        for _ in range(2)
+    )
     assert first == second
     (alone,) = run.cases(all_seeds, 7, [33])
     assert (alone[2].xml, alone[2].weights, alone[2].log) == first[33]
@@ -68,12 +80,28 @@ def test_every_kind_of_change_happens() -> None:
         words.update(word for text in mutation.log for word in text.split())
         if not any("xml:" in text for text in mutation.log):
             ElementTree.fromstring(mutation.xml)
-    for word in ("flip", "cut", "drop", "insert", "repeat", "loses", "swap", "becomes", "reads", "bin:", "everywhere"):
+    for word in (
+        "flip",
+        "cut",
+        "drop",
+        "insert",
+        "repeat",
+        "loses",
+        "swap",
+        "becomes",
+        "reads",
+        "bin:",
+        "everywhere",
+    ):
         assert word in words, word
 
 
 def test_some_files_are_no_ordinary_ones(all_seeds: list[Seed], tmp_path: Path) -> None:
-    chosen = [mutation for _, _, mutation in run.cases(all_seeds, 5, range(1500)) if mutation.strange[0] is not None]
+    chosen = [
+        mutation
+        for _, _, mutation in run.cases(all_seeds, 5, range(1500))
+        if mutation.strange[0] is not None
+    ]
     assert {mutation.strange[0] for mutation in chosen} == {"xml", "weights"}
     assert {mutation.strange[1] for mutation in chosen} == set(KINDS)
     for kind in (*KINDS, None, None):
@@ -90,14 +118,22 @@ PROBES = {
 
 
 @pytest.mark.parametrize("outcome", PROBES)
-def test_findings_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcome: str) -> None:
+def test_findings_are_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, outcome: str
+) -> None:
     """A worker in which reading goes wrong in every way."""
-    code = f"import uncork\ndef bad(*_):\n    {PROBES[outcome]}\nuncork.read_model = bad\nfrom tests.fuzz import worker\nworker.main()\n"
+    code = (
+        f"import uncork\ndef bad(*_):\n    {PROBES[outcome]}\nuncork.read_model = bad\nfrom "
+        "tests.fuzz import worker\nworker.main()\n"
+    )
     (tmp_path / "broken.py").write_text(code)
     real = run.subprocess.Popen
 
     def broken(command: list[str], **options: object) -> object:
-        return real([command[0], str(tmp_path / "broken.py"), command[-1]], **{**options, "env": {"PYTHONPATH": ":".join(sys.path)}})
+        return real(
+            [command[0], str(tmp_path / "broken.py"), command[-1]],
+            **{**options, "env": {"PYTHONPATH": ":".join(sys.path)}},
+        )
 
     monkeypatch.setattr(run.subprocess, "Popen", broken)
     seed = Seed("good", str(simple()).encode(), b"")
@@ -105,7 +141,9 @@ def test_findings_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
     report = run.fuzz([seed], 1, range(count), keep=tmp_path / "kept", seconds=4)
     assert [f.outcome for f in report.findings] == [outcome] * count
     assert str(report.findings[0]).startswith(f"case 0 of good: {outcome}")
-    assert sorted(p.name for p in (tmp_path / "kept").iterdir())[:3] == [f"{outcome}_0.{suffix}" for suffix in ("bin", "txt", "xml")]
+    assert sorted(p.name for p in (tmp_path / "kept").iterdir())[:3] == [
+        f"{outcome}_0.{suffix}" for suffix in ("bin", "txt", "xml")
+    ]
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

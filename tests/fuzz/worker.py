@@ -1,7 +1,8 @@
-"""Loads models and calls them, one after another, in a process that may be killed. Lines of JSON in, lines of JSON out.
+"""Loads models and calls them, one after another, in a process that may be killed. Lines of JSON
+in, lines of JSON out.
 
-Each job is {"model": path, "weights": path, "seed": number}. The answer's "outcome" is "ran", "refused" (an UncorkError that
-says what and where) or what went wrong, with a traceback.
+Each job is {"model": path, "weights": path, "seed": number}. The answer's "outcome" is "ran",
+"refused" (an UncorkError that says what and where) or what went wrong, with a traceback.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ WORDS = np.array(["", "a", "日本", "uncork", " b "], object)
 
 
 def random_input(port: uncork.ModelPort, generator: np.random.Generator) -> Any:
-    """An array of a declared shape; open dimensions are small. None when it would be too large to be tried."""
+    """An array of a declared shape; open dimensions are small. None when it would be too large to
+    be tried.
+    """
     if port.shape.rank is None:
         shape = [int(n) for n in generator.integers(0, 4, generator.integers(0, 4))]
     else:
@@ -43,7 +46,10 @@ def random_input(port: uncork.ModelPort, generator: np.random.Generator) -> Any:
     if kind is ElementType.boolean:
         return generator.integers(0, 2, shape).astype(bool)
     if kind.is_integer:
-        low, high = (0 if kind.kind == "unsigned" or kind.bits < 4 else -2), min(6, 2 ** (kind.bits - (kind.kind == "signed")) - 1)
+        low, high = (
+            (0 if kind.kind == "unsigned" or kind.bits < 4 else -2),
+            min(6, 2 ** (kind.bits - (kind.kind == "signed")) - 1),
+        )
         if generator.random() < 0.6:
             low = 0
         return generator.integers(low, high, shape, endpoint=True).astype(kind.dtype)
@@ -73,11 +79,18 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     try:
         model = uncork.read_model(job["model"], job["weights"])
     except uncork.UncorkError as error:
-        return {"outcome": "error", "detail": complaint(error)} if complaint(error) else {"outcome": "refused", "detail": str(error)[:300]}
+        return (
+            {"outcome": "error", "detail": complaint(error)}
+            if complaint(error)
+            else {"outcome": "refused", "detail": str(error)[:300]}
+        )
     # What was read can be written, and is then the same model.
     written = Path(job["model"]).with_name("written.xml")
     uncork.write_model(model, written)
-    variants = {"written": (uncork.read_model(written), "reference"), **{b: (model, b) for b in job["backends"]}}
+    variants = {
+        "written": (uncork.read_model(written), "reference"),
+        **{b: (model, b) for b in job["backends"]},
+    }
     results: dict[str, Any] = {}
     for name, (variant, backend) in variants.items():
         generator = np.random.default_rng(job["seed"])
@@ -96,15 +109,23 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     first = results[job["backends"][0]]
     for name, other in results.items():
         if isinstance(first, str) != isinstance(other, str):
-            return {"outcome": "differs", "detail": f"{job['backends'][0]}: {_shown(first)}; {name}: {_shown(other)}"}
+            return {
+                "outcome": "differs",
+                "detail": f"{job['backends'][0]}: {_shown(first)}; {name}: {_shown(other)}",
+            }
     if isinstance(first, str):
         return {"outcome": "refused", "detail": first[:300]}
     if all(node.operation is None or node.operation.deterministic for node in model.nodes):
-        tame = all(a.dtype.kind != "f" or bool((np.abs(a.astype(float)) < 1e6).all()) for a in inputs)
+        tame = all(
+            a.dtype.kind != "f" or bool((np.abs(a.astype(float)) < 1e6).all()) for a in inputs
+        )
         for name, other in results.items():
             for number, (a, b) in enumerate(zip(first, other)):
                 if not _alike(a, b, tame):
-                    return {"outcome": "differs", "detail": f"result {number}: {_shown(a)} and, {name}, {_shown(b)}"}
+                    return {
+                        "outcome": "differs",
+                        "detail": f"result {number}: {_shown(a)} and, {name}, {_shown(b)}",
+                    }
     return {"outcome": "ran", "detail": ""}
 
 
@@ -115,17 +136,23 @@ def _shown(result: Any) -> str:
 
 
 def _alike(a: Any, b: Any, tame: bool) -> bool:
-    """The same result, as far as the order of a sum may tell; infinite and huge inputs may end anywhere."""
+    """The same result, as far as the order of a sum may tell; infinite and huge inputs may end
+    anywhere.
+    """
     if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
         return False
     if a.dtype.kind != "f":
         return bool((a == b).all()) or not tame
     with np.errstate(all="ignore"):
-        return not tame or np.allclose(a.astype(float), b.astype(float), rtol=1e-2, atol=1e-3, equal_nan=True)
+        return not tame or np.allclose(
+            a.astype(float), b.astype(float), rtol=1e-2, atol=1e-3, equal_nan=True
+        )
 
 
 def serve(attempt: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer every job on standard input; the first argument is the memory that may be used, in bytes."""
+    """Answer every job on standard input; the first argument is the memory that may be used, in
+    bytes.
+    """
     faulthandler.enable()
     memory = int(sys.argv[1])
     with contextlib.suppress(ImportError):

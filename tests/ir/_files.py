@@ -17,11 +17,23 @@ from uncork.types import ElementType, PartialShape
 
 
 def attributes(**values: object) -> str:
-    """`name="value"` of each; a trailing underscore is dropped (`from_`), an inner one becomes a dash when written twice."""
-    return "".join(f" {k.rstrip('_').replace('__', '-')}={quoteattr(str(v))}" for k, v in values.items() if v is not None)
+    """`name="value"` of each; a trailing underscore is dropped (`from_`), an inner one becomes a
+    dash when written twice.
+    """
+    return "".join(
+        f" {k.rstrip('_').replace('__', '-')}={quoteattr(str(v))}"
+        for k, v in values.items()
+        if v is not None
+    )
 
 
-def port(number: object, dims: Sequence[object] = (), precision: str | None = "FP32", names: str | None = None, inner: str = "") -> str:
+def port(
+    number: object,
+    dims: Sequence[object] = (),
+    precision: str | None = "FP32",
+    names: str | None = None,
+    inner: str = "",
+) -> str:
     sizes = "".join(f"<dim>{d}</dim>" for d in dims)
     return f"<port{attributes(id=number, precision=precision, names=names)}>{sizes}{inner}</port>"
 
@@ -39,38 +51,70 @@ def layer(
     **data: object,
 ) -> str:
     """A <layer>; further keywords are the attributes of its <data>."""
-    head = attributes(id=number, name=f"layer{number}" if name is None else name, type=kind, version=version)
+    head = attributes(
+        id=number, name=f"layer{number}" if name is None else name, type=kind, version=version
+    )
     parts = [f"<data{attributes(**data)}/>" if data else "", inner]
-    parts += [f"<{tag}>{''.join(ports)}</{tag}>" for tag, ports in (("input", inputs), ("output", outputs)) if ports]
+    parts += [
+        f"<{tag}>{''.join(ports)}</{tag}>"
+        for tag, ports in (("input", inputs), ("output", outputs))
+        if ports
+    ]
     return f"<layer{head}{more}>{''.join(parts)}</layer>"
 
 
 def edge(source: object, target: object) -> str:
     """`edge("0:0", "1:0")`."""
     from_layer, from_port, to_layer, to_port = (*str(source).split(":"), *str(target).split(":"))
-    return f'<edge from-layer="{from_layer}" from-port="{from_port}" to-layer="{to_layer}" to-port="{to_port}"/>'
+    return (
+        f'<edge from-layer="{from_layer}" from-port="{from_port}" to-layer="{to_layer}" '
+        f'to-port="{to_port}"/>'
+    )
 
 
-def parameter(number: object, dims: Sequence[object] = (2,), precision: str = "FP32", **more: Any) -> str:
+def parameter(
+    number: object, dims: Sequence[object] = (2,), precision: str = "FP32", **more: Any
+) -> str:
     name = more.pop("name", None)
     names = more.pop("names", None)
     element_type = ElementType.parse(precision).name
     shape = more.pop("shape", ",".join("?" if str(d) == "-1" else str(d) for d in dims))
     out = port(0, dims, precision, names)
-    return layer(number, "Parameter", outputs=[out], name=name, shape=shape, element_type=element_type, **more)
+    return layer(
+        number,
+        "Parameter",
+        outputs=[out],
+        name=name,
+        shape=shape,
+        element_type=element_type,
+        **more,
+    )
 
 
-def constant(number: object, element_type: str, shape: str, offset: object, size: object, **more: Any) -> str:
+def constant(
+    number: object, element_type: str, shape: str, offset: object, size: object, **more: Any
+) -> str:
     dims = [d for d in shape.replace(" ", "").split(",") if d]
     out = port(0, dims, ElementType.parse(element_type).ir_name)
-    return layer(number, "Const", outputs=[out], element_type=element_type, shape=shape, offset=offset, size=size, **more)
+    return layer(
+        number,
+        "Const",
+        outputs=[out],
+        element_type=element_type,
+        shape=shape,
+        offset=offset,
+        size=size,
+        **more,
+    )
 
 
 def relu(number: object, dims: Sequence[object] = (2,), **more: Any) -> str:
     return layer(number, "ReLU", [port(0, dims)], [port(1, dims)], **more)
 
 
-def result(number: object, dims: Sequence[object] = (2,), precision: str = "FP32", **more: Any) -> str:
+def result(
+    number: object, dims: Sequence[object] = (2,), precision: str = "FP32", **more: Any
+) -> str:
     return layer(number, "Result", [port(0, dims, precision)], **more)
 
 
@@ -110,11 +154,15 @@ def one_constant(element_type: str, shape: str, offset: object, size: object) ->
     """A constant that is the model's only result."""
     kind = ElementType.parse(element_type)
     dims = [d for d in shape.replace(" ", "").split(",") if d]
-    return Net([constant(0, element_type, shape, offset, size), result(1, dims, kind.ir_name)], [edge("0:0", "1:0")])
+    return Net(
+        [constant(0, element_type, shape, offset, size), result(1, dims, kind.ir_name)],
+        [edge("0:0", "1:0")],
+    )
 
 
 def assert_same(first: Model, second: Model) -> None:
-    """The same model, apart from where constants lie in the weights file and the order of unrelated layers.
+    """The same model, apart from where constants lie in the weights file and the order of unrelated
+    layers.
 
     Names of bodies are not compared: the file has none.
     """
@@ -131,18 +179,28 @@ def _assert_same_node(first: Node, second: Node) -> None:
         assert getattr(first, what) == getattr(second, what), f"{where}: {what}"
     assert _other_extras(first) == _other_extras(second), where
     apart = {"offset", "size"} if first.type_name == "Const" else set()
-    assert {k: v for k, v in first.attributes.items() if k not in apart} == {k: v for k, v in second.attributes.items() if k not in apart}
+    assert {k: v for k, v in first.attributes.items() if k not in apart} == {
+        k: v for k, v in second.attributes.items() if k not in apart
+    }
     assert len(first.outputs) == len(second.outputs)
     for a, b in zip(first.outputs, second.outputs):
         assert a.spec.element_type is b.spec.element_type, where
         # An unknown rank is written as a port without dimensions, as a scalar is.
-        assert a.spec.shape == b.spec.shape or a.spec.rank is None or _open(a.spec.shape) == _open(b.spec.shape), where
+        assert (
+            a.spec.shape == b.spec.shape
+            or a.spec.rank is None
+            or _open(a.spec.shape) == _open(b.spec.shape)
+        ), where
         assert sorted(a.names) == sorted(b.names)
         assert a.extras == b.extras, where
     if first.type_name == "Const":
         kind = first.operation.element_type
-        assert bytes(storage.pack(first.operation.value, kind)) == bytes(storage.pack(second.operation.value, kind)), where
-        np.testing.assert_array_equal(first.operation.value.shape, second.operation.value.shape, where)
+        assert bytes(storage.pack(first.operation.value, kind)) == bytes(
+            storage.pack(second.operation.value, kind)
+        ), where
+        np.testing.assert_array_equal(
+            first.operation.value.shape, second.operation.value.shape, where
+        )
     assert [tag for tag, _ in first.bodies] == [tag for tag, _ in second.bodies], where
     for (_, a), (_, b) in zip(first.bodies, second.bodies):
         assert_same(a, b)
@@ -153,7 +211,10 @@ def _other_extras(node: Node) -> list[Any]:
     if not isinstance(node.operation, SubGraphOperation):
         return list(node.extras)
     maps = [(tag, m.inputs, m.outputs, m.back_edges) for tag, m in node.operation.bodies.items()]
-    return [*(e for e in node.extras if e.tag != "back_edges" and not e.tag.endswith("port_map")), maps]
+    return [
+        *(e for e in node.extras if e.tag != "back_edges" and not e.tag.endswith("port_map")),
+        maps,
+    ]
 
 
 def _open(shape: PartialShape) -> list[int]:

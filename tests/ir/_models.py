@@ -1,4 +1,6 @@
-"""Models to read, write and change: whole ones beside the repository where they are, and small ones built here."""
+"""Models to read, write and change: whole ones beside the repository where they are, and small ones
+built here.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,13 @@ COMMITTED = sorted((ROOT / "examples").glob("*/*.xml"))
 def bags() -> uncork.Model:
     builder = uncork.Builder("bags")
     table = builder.constant(np.linspace(-1, 1, 30, dtype=np.float32).reshape(10, 3), name="table")
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
-    (out,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags", tensor_names=["a,b", "c\\d"])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
+    (out,) = builder.add(
+        "EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags", tensor_names=["a,b", "c\\d"]
+    )
     builder.result(out, "sums")
     builder.info("made_by", "a test")
     return builder.model()
@@ -38,7 +45,9 @@ def lookup() -> uncork.Model:
     axis = builder.constant(np.int64(0))
     (rows,) = builder.add("Gather", 8, half, ids, axis, name="rows")
     builder.result(rows, "rows")
-    (words,) = builder.add("Gather", 8, builder.constant(np.array(["a", "", "日本", "c\n", "d"], object)), ids, axis)
+    (words,) = builder.add(
+        "Gather", 8, builder.constant(np.array(["a", "", "日本", "c\n", "d"], object)), ids, axis
+    )
     builder.result(words, "words")
     builder.result(words)
     return builder.model()
@@ -51,9 +60,21 @@ def sequence() -> uncork.Model:
     x = builder.parameter("x", "f32", [None, None, 3])
     start = builder.parameter("start", "f32", [None, 2, 4])
     lengths = builder.parameter("lengths", "i64", [None])
-    weights = [builder.constant(generator.normal(size=s).astype(np.float32)) for s in ((2, 12, 3), (2, 12, 4), (2, 16))]
+    weights = [
+        builder.constant(generator.normal(size=s).astype(np.float32))
+        for s in ((2, 12, 3), (2, 12, 4), (2, 16))
+    ]
     outputs = builder.add(
-        "GRUSequence", 5, x, start, lengths, *weights, direction="bidirectional", hidden_size=4, linear_before_reset=True, clip=3.0
+        "GRUSequence",
+        5,
+        x,
+        start,
+        lengths,
+        *weights,
+        direction="bidirectional",
+        hidden_size=4,
+        linear_before_reset=True,
+        clip=3.0,
     )
     for output, name in zip(outputs, ("all", "last")):
         builder.result(output, name)
@@ -68,7 +89,9 @@ def low_bits() -> uncork.Model:
             value = np.array(["x", ""], object)
         else:
             value = np.array([1, 0, 1], element_type.dtype)
-        builder.result(builder.constant(value, element_type, name=f"c_{element_type}"), element_type.name)
+        builder.result(
+            builder.constant(value, element_type, name=f"c_{element_type}"), element_type.name
+        )
     builder.result(builder.constant(np.zeros((0, 3), np.float32)), "nothing")
     return builder.model()
 
@@ -93,21 +116,28 @@ def branches() -> uncork.Model:
 
 
 def iteration() -> uncork.Model:
-    """The running maximum over the rows, by a TensorIterator with a slice, a carried value and a constant in the body."""
+    """The running maximum over the rows, by a TensorIterator with a slice, a carried value and a
+    constant in the body.
+    """
     inner = uncork.Builder("body")
     row, best = inner.parameter("row", "f32", [1, 2]), inner.parameter("best", "f32", [1, 2])
     (more,) = inner.add("Maximum", 1, row, best)
     (scaled,) = inner.add("Multiply", 1, more, inner.constant(np.float32(1)))
     inner.result(scaled)
     builder = uncork.Builder("iteration")
-    rows, start = builder.parameter("rows", "f32", [None, 2]), builder.parameter("start", "f32", [1, 2])
+    rows, start = (
+        builder.parameter("rows", "f32", [None, 2]),
+        builder.parameter("start", "f32", [1, 2]),
+    )
     body = BodyMap(
         GraphBody(inner.model()),
         (BodyInput(0, 0, Slicing(0)), BodyInput(1, 1)),
         (BodyOutput(0, 0, Slicing(0)), BodyOutput(1, 0)),
         ((0, 1),),
     )
-    all_rows, last = builder.add_with_bodies("TensorIterator", 1, rows, start, bodies={"body": body})
+    all_rows, last = builder.add_with_bodies(
+        "TensorIterator", 1, rows, start, bodies={"body": body}
+    )
     builder.result(all_rows, "running")
     builder.result(last, "final")
     return builder.model()
@@ -119,7 +149,12 @@ def state() -> uncork.Model:
     x = builder.parameter("x", "f32", [2])
     zero = builder.constant(np.zeros(2, np.float32))
     (before,) = builder.add(
-        "ReadValue", 6, zero, variable_id="v", variable_shape=uncork.PartialShape([2]), variable_type=uncork.ElementType.f32
+        "ReadValue",
+        6,
+        zero,
+        variable_id="v",
+        variable_shape=uncork.PartialShape([2]),
+        variable_type=uncork.ElementType.f32,
     )
     (after,) = builder.add("Add", 1, before, x)
     builder.add("Assign", 6, after, variable_id="v")
@@ -127,12 +162,18 @@ def state() -> uncork.Model:
     return builder.model()
 
 
-BUILT: dict[str, Callable[[], uncork.Model]] = {f.__name__: f for f in (bags, lookup, sequence, low_bits, branches, iteration, state)}
+BUILT: dict[str, Callable[[], uncork.Model]] = {
+    f.__name__: f for f in (bags, lookup, sequence, low_bits, branches, iteration, state)
+}
 #: What to call them with.
 INPUTS: dict[str, list[Any]] = {
     "bags": [np.array([1, 2, 9, 0]), np.array([0, 1, 1])],
     "lookup": [np.array([["a", "b"]]), np.array([[0, 4], [3, 1]], np.int32)],
-    "sequence": [np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 3, 3), np.ones((2, 2, 4), np.float32), np.array([3, 2])],
+    "sequence": [
+        np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 3, 3),
+        np.ones((2, 2, 4), np.float32),
+        np.array([3, 2]),
+    ],
     "branches": [np.array(False), np.array([-1, 2], np.float32)],
     "iteration": [np.array([[1, 5], [3, 2], [2, 9]], np.float32), np.array([[2, 2]], np.float32)],
     "state": [np.array([1, 2], np.float32)],

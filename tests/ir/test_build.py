@@ -1,4 +1,6 @@
-"""Building models in Python: a mistake is raised at the call that made it, and a constant is what was given."""
+"""Building models in Python: a mistake is raised at the call that made it, and a constant is what
+was given.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,11 @@ def test_constants(value: Any, element_type: Any, expected: Any, name: str) -> N
         ([2**53 + 1], "f64", "expected values of f64"),
         ([0, 1], "boolean", "expected values of boolean, got i64"),
         ([True], "u8", "expected values of u8, got boolean"),
-        ([1.5], "bf16", r"expected values of bf16 \(their codes, in uint16\), got f64\[1\] with others"),
+        (
+            [1.5],
+            "bf16",
+            r"expected values of bf16 \(their codes, in uint16\), got f64\[1\] with others",
+        ),
         ([16], "u4", r"expected values of u4 \(their codes, in uint8\)"),
         ([8], "i4", "expected values of i4"),
         ([-9], "i4", "expected values of i4"),
@@ -91,9 +97,15 @@ def test_too_many_dimensions() -> None:
 def test_mistakes_name_the_layer() -> None:
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [2])
-    with pytest.raises(uncork.ValidationError, match=r"^layer 'bad' \(Gather-8\): input 'indices' \(port 1\): expected an integer type"):
+    with pytest.raises(
+        uncork.ValidationError,
+        match=r"^layer 'bad' \(Gather-8\): input 'indices' \(port 1\): expected an integer type",
+    ):
         builder.add("Gather", 8, x, x, x, name="bad")
-    with pytest.raises(uncork.ValidationError, match=r"^layer 'Gather_1' \(Gather-8\): input 'indices' \(port 1\) is missing"):
+    with pytest.raises(
+        uncork.ValidationError,
+        match=r"^layer 'Gather_1' \(Gather-8\): input 'indices' \(port 1\) is missing",
+    ):
         builder.add("Gather", 8, x)
     with pytest.raises(uncork.ValidationError, match="has no attribute 'axes'; it has"):
         builder.add("Gather", 8, x, x, x, axes=1)
@@ -101,9 +113,13 @@ def test_mistakes_name_the_layer() -> None:
         builder.add("Gathr", 8, x)
     with pytest.raises(uncork.UnsupportedError, match="GRUSequence@opset1 is not supported"):
         builder.add("GRUSequence", 1, x)
-    with pytest.raises(uncork.UnsupportedError, match="Gather@opset8 is not an operation with sub-graphs"):
+    with pytest.raises(
+        uncork.UnsupportedError, match="Gather@opset8 is not an operation with sub-graphs"
+    ):
         builder.add_with_bodies("Gather", 8, x, bodies={})
-    with pytest.raises(uncork.ValidationError, match="expected an element type such as f32 or i64, got 'f99'"):
+    with pytest.raises(
+        uncork.ValidationError, match="expected an element type such as f32 or i64, got 'f99'"
+    ):
         builder.parameter("y", "f99", [])
     assert len(builder.model().nodes) == 1, "what was refused is not there"
 
@@ -112,9 +128,14 @@ def test_outputs_of_another_builder() -> None:
     builder = uncork.Builder()
     value = builder.parameter("x", "f32", [2])
     for source in (Source(5, 0), Source(0, 1)):
-        with pytest.raises(uncork.ValidationError, match=r"expected outputs of layers of this builder as inputs, got Source\("):
+        with pytest.raises(
+            uncork.ValidationError,
+            match=r"expected outputs of layers of this builder as inputs, got Source\(",
+        ):
             builder.add("ReLU", 1, source)
-    with pytest.raises(uncork.ValidationError, match=r"expected an output of a layer, got 1 in a tuple: name one"):
+    with pytest.raises(
+        uncork.ValidationError, match=r"expected an output of a layer, got 1 in a tuple: name one"
+    ):
         builder.result((value,))  # type: ignore[arg-type]
     with pytest.raises(uncork.ValidationError, match="expected outputs of layers of this builder"):
         builder.result(Source(0, 3), "y")

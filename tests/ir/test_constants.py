@@ -1,4 +1,6 @@
-"""Constants: the bytes of every element type, where they may lie, and that they are mapped and not copied."""
+"""Constants: the bytes of every element type, where they may lie, and that they are mapped and not
+copied.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,18 @@ import numpy as np
 import pytest
 
 import uncork
-from tests.ir._files import Net, constant, edge, layer, one_constant, parameter, port, relu, result, simple
+from tests.ir._files import (
+    Net,
+    constant,
+    edge,
+    layer,
+    one_constant,
+    parameter,
+    port,
+    relu,
+    result,
+    simple,
+)
 from uncork.ir.model import Source
 from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType
@@ -66,11 +79,15 @@ BYTES = [
 ]
 
 
-@pytest.mark.parametrize(("element_type", "shape", "data", "expected"), BYTES, ids=[f"{t}[{s}]" for t, s, _, _ in BYTES])
+@pytest.mark.parametrize(
+    ("element_type", "shape", "data", "expected"), BYTES, ids=[f"{t}[{s}]" for t, s, _, _ in BYTES]
+)
 def test_bytes(tmp_path: Path, element_type: str, shape: str, data: str, expected: object) -> None:
     raw = bytes.fromhex(data)
     # An odd offset, and other bytes on both sides.
-    path = one_constant(element_type, shape, 3, len(raw)).save(tmp_path, b"\xaa\xbb\xcc" + raw + b"\xdd")
+    path = one_constant(element_type, shape, 3, len(raw)).save(
+        tmp_path, b"\xaa\xbb\xcc" + raw + b"\xdd"
+    )
     value = value_of(path)
     kind = ElementType.parse(element_type)
     assert value.dtype == kind.dtype
@@ -91,17 +108,29 @@ def test_every_type_has_its_bytes_above() -> None:
 def test_a_larger_size_than_needed(tmp_path: Path) -> None:
     data = np.arange(4, dtype="<f4").tobytes()
     assert value_of(one_constant("f32", "2", 4, 12).save(tmp_path, data)).tolist() == [1, 2]
-    assert value_of(one_constant("u4", "3", 0, 16).save(tmp_path, b"\x21\x0f" + bytes(14))).tolist() == [1, 2, 15]
+    assert value_of(
+        one_constant("u4", "3", 0, 16).save(tmp_path, b"\x21\x0f" + bytes(14))
+    ).tolist() == [1, 2, 15]
     # OpenVINO gives an empty constant one byte.
     assert value_of(one_constant("f32", "0, 3", 15, 1).save(tmp_path, data)).shape == (0, 3)
 
 
 def test_ranges_may_overlap(tmp_path: Path) -> None:
-    layers = [constant(0, "f32", "3", 0, 12), constant(1, "f32", "2", 4, 8), constant(2, "u8", "12", 0, 12)]
+    layers = [
+        constant(0, "f32", "3", 0, 12),
+        constant(1, "f32", "2", 4, 8),
+        constant(2, "u8", "12", 0, 12),
+    ]
     layers += [result(3, [3]), result(4, [2]), result(5, [12], "U8")]
-    path = Net(layers, [edge("0:0", "3:0"), edge("1:0", "4:0"), edge("2:0", "5:0")]).save(tmp_path, np.arange(3, dtype="<f4").tobytes())
+    path = Net(layers, [edge("0:0", "3:0"), edge("1:0", "4:0"), edge("2:0", "5:0")]).save(
+        tmp_path, np.arange(3, dtype="<f4").tobytes()
+    )
     a, b, c = uncork.load(path)()
-    assert (a.tolist(), b.tolist(), c.tolist()) == ([0, 1, 2], [1, 2], list(np.arange(3, dtype="<f4").tobytes()))
+    assert (a.tolist(), b.tolist(), c.tolist()) == (
+        [0, 1, 2],
+        [1, 2],
+        list(np.arange(3, dtype="<f4").tobytes()),
+    )
 
 
 def test_without_constants_no_weights_file_is_needed(tmp_path: Path) -> None:
@@ -143,10 +172,19 @@ except OSError: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def test_a_huge_weights_file_costs_no_memory(tmp_path: Path) -> None:
     """12 GB of table, of which three rows are looked up: it is neither read nor copied."""
     rows = 3_000_000_000
-    layers = [parameter(0, [-1], "I64"), constant(1, "f32", f"{rows}, 1", 16, 4 * rows), constant(2, "i64", "", 0, 8)]
+    layers = [
+        parameter(0, [-1], "I64"),
+        constant(1, "f32", f"{rows}, 1", 16, 4 * rows),
+        constant(2, "i64", "", 0, 8),
+    ]
     inputs = [port(0, [rows, 1]), port(1, [-1], "I64"), port(2, [], "I64")]
-    layers += [layer(3, "Gather", inputs, [port(3, [-1, 1])], version="opset8", batch_dims=0), result(4, [-1, 1])]
-    path = Net(layers, [edge("1:0", "3:0"), edge("0:0", "3:1"), edge("2:0", "3:2"), edge("3:3", "4:0")]).save(tmp_path, bytes(8))
+    layers += [
+        layer(3, "Gather", inputs, [port(3, [-1, 1])], version="opset8", batch_dims=0),
+        result(4, [-1, 1]),
+    ]
+    path = Net(
+        layers, [edge("1:0", "3:0"), edge("0:0", "3:1"), edge("2:0", "3:2"), edge("3:3", "4:0")]
+    ).save(tmp_path, bytes(8))
     try:
         with open(path.with_suffix(".bin"), "r+b") as file:
             file.truncate(16 + 4 * rows)
@@ -156,13 +194,18 @@ def test_a_huge_weights_file_costs_no_memory(tmp_path: Path) -> None:
         pytest.skip("no sparse files here")
     if os.stat(path.with_suffix(".bin")).st_blocks * 512 > 2**30:
         pytest.skip("no sparse files here")
-    done = subprocess.run([sys.executable, "-c", SPARSE, str(path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", SPARSE, str(path)], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) * (1 if sys.platform == "darwin" else 1024) < 600e6
 
 
 def test_relu_of_a_constant_does_not_change_it(tmp_path: Path) -> None:
-    net = Net([constant(0, "f32", "2", 0, 8), relu(1), result(2)], [edge("0:0", "1:0"), edge("1:1", "2:0")])
+    net = Net(
+        [constant(0, "f32", "2", 0, 8), relu(1), result(2)],
+        [edge("0:0", "1:0"), edge("1:1", "2:0")],
+    )
     compiled = uncork.load(net.save(tmp_path, np.array([-1, 1], "<f4").tobytes()))
     compiled()[0][:] = 9
     assert compiled()[0].tolist() == [0, 1]

@@ -1,4 +1,6 @@
-"""Files and folders that are no model.xml: the message says what they are, by what they contain, and what converts them."""
+"""Files and folders that are no model.xml: the message says what they are, by what they contain,
+and what converts them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def archive(*names: str) -> bytes:
 
 
 def proto(*fields: tuple[int, int | bytes]) -> bytes:
-    """A message of protocol buffers, by its wire format: numbers below 128, strings of any length."""
+    """A message of protocol buffers, by its wire format: numbers below 128, strings of any
+    length.
+    """
     parts = []
     for number, value in fields:
         if isinstance(value, int):
@@ -53,29 +57,71 @@ def npy() -> bytes:
 
 ONNX = proto((1, 8), (2, b"pytorch"), (3, b"2.0"), (7, bytes(200_000)), (8, b"\x10\x11"))
 CONVERT = r"import openvino as ov; ov.save_model\(ov.convert_model\({}\), 'model.xml'\)"
-HUGGING_FACE = r"optimum-cli export openvino --model {} OUTPUT \(pip install 'optimum\[openvino\]'\)"
+HUGGING_FACE = (
+    r"optimum-cli export openvino --model {} OUTPUT \(pip install 'optimum\[openvino\]'\)"
+)
 FILES = [
     ("onnx", ONNX, r"is an ONNX model: ovc '?{path}'?, and give the .xml file that it makes$"),
     ("onnx, graph first", proto((7, b"x" * 50), (1, 8)), "is an ONNX model"),
-    ("tflite", b"\x1c\0\0\0TFL3" + bytes(50), r"is a TensorFlow Lite model: ovc '?{path}'?, and give"),
-    ("frozen graph", proto((1, proto((1, b"x"), (2, b"Placeholder"))), (4, b"\x08\x16")), "is a graph of TensorFlow: ovc '?{path}"),
-    ("saved model", proto((1, 1), (2, b"\x0a\x02ab")), r"is a SavedModel of TensorFlow: ovc '?{folder}'?, and give"),
+    (
+        "tflite",
+        b"\x1c\0\0\0TFL3" + bytes(50),
+        r"is a TensorFlow Lite model: ovc '?{path}'?, and give",
+    ),
+    (
+        "frozen graph",
+        proto((1, proto((1, b"x"), (2, b"Placeholder"))), (4, b"\x08\x16")),
+        "is a graph of TensorFlow: ovc '?{path}",
+    ),
+    (
+        "saved model",
+        proto((1, 1), (2, b"\x0a\x02ab")),
+        r"is a SavedModel of TensorFlow: ovc '?{folder}'?, and give",
+    ),
     ("paddle", proto((1, b"\x08\x00\x10\xff\xff")), "is a program of PaddlePaddle: ovc '?{path}"),
-    ("safetensors", struct.pack("<Q", 20) + b'{"a":{"dtype":"F32"}', "tensors without their network.*" + HUGGING_FACE.format("FOLDER")),
+    (
+        "safetensors",
+        struct.pack("<Q", 20) + b'{"a":{"dtype":"F32"}',
+        "tensors without their network.*" + HUGGING_FACE.format("FOLDER"),
+    ),
     ("gguf", b"GGUF\3\0\0\0", "is a GGUF file of llama.cpp: convert the model it was made of"),
     ("keras h5", b"\x89HDF\r\n\x1a\n" + bytes(8), "is an HDF5 file, as Keras saves: load it"),
-    ("keras", archive("metadata.json", "config.json", "model.weights.h5"), "is a Keras model: load it, write it by model.export"),
+    (
+        "keras",
+        archive("metadata.json", "config.json", "model.weights.h5"),
+        "is a Keras model: load it, write it by model.export",
+    ),
     (
         "torch.save",
         archive("state/data.pkl", "state/data/0"),
         "PyTorch checkpoint: weights without their network.*" + CONVERT.format("network.*"),
     ),
-    ("old torch.save", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "PyTorch checkpoint of an old kind: weights without"),
-    ("torchscript", archive("s/data.pkl", "s/constants.pkl", "s/code/a.py"), CONVERT.format("torch.jit.load\\('{path}'\\)")),
-    ("torch.export", archive("p/models/model.json", "p/data/weights/w"), CONVERT.format("torch.export.load\\('{path}'\\)")),
-    ("npy", npy(), r"is an array of NumPy, not a model: give it as an input \(uncork run MODEL -i NAME=FILE\)"),
+    (
+        "old torch.save",
+        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.",
+        "PyTorch checkpoint of an old kind: weights without",
+    ),
+    (
+        "torchscript",
+        archive("s/data.pkl", "s/constants.pkl", "s/code/a.py"),
+        CONVERT.format("torch.jit.load\\('{path}'\\)"),
+    ),
+    (
+        "torch.export",
+        archive("p/models/model.json", "p/data/weights/w"),
+        CONVERT.format("torch.export.load\\('{path}'\\)"),
+    ),
+    (
+        "npy",
+        npy(),
+        r"is an array of NumPy, not a model: give it as an input \(uncork run MODEL -i NAME=FILE\)",
+    ),
     ("npz", archive("x.npy"), "is arrays of NumPy, not a model: give them as inputs"),
-    ("zipped model", archive("a/model.xml", "a/model.bin"), "is a zip archive with a model in it: unpack it first"),
+    (
+        "zipped model",
+        archive("a/model.xml", "a/model.bin"),
+        "is a zip archive with a model in it: unpack it first",
+    ),
     ("zip", archive("a.txt"), "is a zip archive: unpack it first"),
     ("cut zip", archive("a.txt")[:20], "is a damaged zip archive"),
     ("gzip", b"\x1f\x8b\x08", "is compressed by gzip"),
@@ -88,7 +134,9 @@ FILES = [
 def test_contents_tell(tmp_path: Path, name: str, data: bytes, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    message = message.replace("{path}", re.escape(str(path))).replace("{folder}", re.escape(str(tmp_path)))
+    message = message.replace("{path}", re.escape(str(path))).replace(
+        "{folder}", re.escape(str(tmp_path))
+    )
     assert re.search(message, refusal(path)), refusal(path)
 
 
@@ -97,18 +145,31 @@ def test_weights_given_as_model(tmp_path: Path) -> None:
     path.write_bytes(bytes(range(100, 200)))
     assert refusal(path) == "is a weights file: give the .xml file that was saved with it"
     simple().save(tmp_path)
-    assert refusal(path) == f"is a weights file: give the .xml file beside it, '{tmp_path / 'model.xml'}'"
+    assert (
+        refusal(path)
+        == f"is a weights file: give the .xml file beside it, '{tmp_path / 'model.xml'}'"
+    )
 
 
 def test_folders(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO model"
+    assert (
+        refusal(tmp_path)
+        == "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO "
+        "model"
+    )
     (tmp_path / "config.json").write_text("{}")
-    assert re.match("is a folder of a model of Hugging Face: " + HUGGING_FACE.format(re.escape(str(tmp_path))), refusal(tmp_path))
+    assert re.match(
+        "is a folder of a model of Hugging Face: " + HUGGING_FACE.format(re.escape(str(tmp_path))),
+        refusal(tmp_path),
+    )
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(struct.pack("<Q", 2) + b"{}")
     assert re.search(HUGGING_FACE.format(re.escape(str(tmp_path))), refusal(weights))
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
-    assert refusal(tmp_path) == f"is a SavedModel of TensorFlow: ovc {tmp_path}, and give the .xml file that it makes"
+    assert (
+        refusal(tmp_path)
+        == f"is a SavedModel of TensorFlow: ovc {tmp_path}, and give the .xml file that it makes"
+    )
     path = simple().save(tmp_path)
     assert refusal(tmp_path) == f"is a folder: give the model in it, '{path}'"
     (tmp_path / "b.xml").write_text("x")
@@ -117,7 +178,10 @@ def test_folders(tmp_path: Path) -> None:
 
 def test_a_name_without_its_ending(tmp_path: Path) -> None:
     path = simple().save(tmp_path)
-    assert refusal(path.with_suffix("")) == f"cannot be read: No such file or directory; is it '{path}'?"
+    assert (
+        refusal(path.with_suffix(""))
+        == f"cannot be read: No such file or directory; is it '{path}'?"
+    )
     path.unlink()
     assert refusal(path.with_suffix("")) == "cannot be read: No such file or directory"
 
@@ -131,7 +195,9 @@ def test_files_that_torch_writes(tmp_path: Path) -> None:
     torch.save(network.state_dict(), path)
     assert refusal(path).startswith("is a PyTorch checkpoint: weights without their network")
     torch.save(network.state_dict(), path, _use_new_zipfile_serialization=False)
-    assert refusal(path).startswith("is a PyTorch checkpoint of an old kind: weights without their network")
+    assert refusal(path).startswith(
+        "is a PyTorch checkpoint of an old kind: weights without their network"
+    )
     torch.jit.trace(network, torch.zeros(1, 3)).save(str(path))
     assert refusal(path).startswith("is a TorchScript program: ")
     torch.export.save(torch.export.export(network, (torch.zeros(1, 3),)), tmp_path / "file.pt2")
@@ -142,13 +208,19 @@ def test_files_that_torch_writes(tmp_path: Path) -> None:
 def test_a_file_that_onnx_writes(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     value = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:]
+    )
     onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
     assert refusal(tmp_path / "m.onnx").startswith("is an ONNX model: ovc ")
 
 
 def test_a_folder_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refusal(Path()) == "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO model"
+    assert (
+        refusal(Path())
+        == "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO "
+        "model"
+    )
     (tmp_path / "model.xml").touch()
     assert refusal(Path()) == "is a folder: give the model in it, 'model.xml'"

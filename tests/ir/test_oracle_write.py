@@ -1,4 +1,6 @@
-"""What uncork writes, in OpenVINO: the same inputs and outputs by the same names, and the same answers."""
+"""What uncork writes, in OpenVINO: the same inputs and outputs by the same names, and the same
+answers.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ pytestmark = pytest.mark.oracle
 def as_openvino_reads(*paths: Path) -> list[Any]:
     pytest.importorskip("openvino")
     worker = Path(__file__).with_name("openvino_reader.py")
-    done = subprocess.run([sys.executable, str(worker), *map(str, paths)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(worker), *map(str, paths)], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
 
@@ -62,7 +66,9 @@ def test_built_models(tmp_path: Path, openvino: OpenVino, name: str) -> None:
         else:
             np.testing.assert_array_equal(a, b.astype(str))
     (read,) = as_openvino_reads(path)
-    assert [set(names) for names, *_ in read["inputs"]] == [set(model.by_id[p].outputs[0].names) for p in model.parameters]
+    assert [set(names) for names, *_ in read["inputs"]] == [
+        set(model.by_id[p].outputs[0].names) for p in model.parameters
+    ]
     for position, (names, element_type, shape, _) in enumerate(read["outputs"]):
         assert set(names) <= set(compiled.outputs[position].names)
         assert element_type == str(compiled.outputs[position].element_type)
@@ -83,12 +89,21 @@ def test_constants_of_every_element_type(tmp_path: Path, openvino: OpenVino) -> 
         shown = value
         if not element_type.is_native and element_type is not uncork.ElementType.string:
             wide = "f32" if element_type.is_float else "i32"
-            (constant,) = builder.add("Convert", 1, constant, destination_type=uncork.ElementType.parse(wide))
+            (constant,) = builder.add(
+                "Convert", 1, constant, destination_type=uncork.ElementType.parse(wide)
+            )
             shown = decode(value, element_type)
         builder.result(constant)
         uncork.write_model(builder.model(), tmp_path / "model.xml")
-        if element_type in (uncork.ElementType.u2, uncork.ElementType.u3, uncork.ElementType.u6, uncork.ElementType.f8e8m0):
-            assert "error" not in as_openvino_reads(tmp_path / "model.xml")[0], element_type  # its CPU plugin has no such Convert
+        if element_type in (
+            uncork.ElementType.u2,
+            uncork.ElementType.u3,
+            uncork.ElementType.u6,
+            uncork.ElementType.f8e8m0,
+        ):
+            assert "error" not in as_openvino_reads(tmp_path / "model.xml")[0], (
+                element_type
+            )  # its CPU plugin has no such Convert
             continue
         (got,) = openvino.run(tmp_path / "model.xml", [])
         np.testing.assert_array_equal(np.asarray(got).astype(shown.dtype), shown, str(element_type))
@@ -107,12 +122,47 @@ def test_an_empty_constant(tmp_path: Path, openvino: OpenVino) -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_names_are_those_of_openvino(tmp_path: Path, version: int) -> None:
-    """With and without tensor names, several outputs, several results of a tensor, odd characters."""
-    cut = layer(1, "Split", [port(0, [4]), port(1, [], "I64")], [port(2, [2], names="left"), port(3, [2])], name="cut", num_splits=2)
-    axis = layer(2, "Const", outputs=[port(0, [], "I64")], name="axis", element_type="i64", shape="", offset=0, size=8)
-    layers = [parameter(0, [4], name="in", names=r"t,a\,b,c\d,e\\,f"), parameter(9, [-1], name="spare"), cut, axis]
-    layers += [relu(3, name="rl"), result(4, name="r4"), result(5, name="r5"), result(6, name="r6", more=r' output_names="o1,o\,2"')]
-    edges = [edge("0:0", "1:0"), edge("2:0", "1:1"), edge("1:2", "3:0"), edge("3:1", "4:0"), edge("1:3", "5:0"), edge("3:1", "6:0")]
+    """With and without tensor names, several outputs, several results of a tensor, odd
+    characters.
+    """
+    cut = layer(
+        1,
+        "Split",
+        [port(0, [4]), port(1, [], "I64")],
+        [port(2, [2], names="left"), port(3, [2])],
+        name="cut",
+        num_splits=2,
+    )
+    axis = layer(
+        2,
+        "Const",
+        outputs=[port(0, [], "I64")],
+        name="axis",
+        element_type="i64",
+        shape="",
+        offset=0,
+        size=8,
+    )
+    layers = [
+        parameter(0, [4], name="in", names=r"t,a\,b,c\d,e\\,f"),
+        parameter(9, [-1], name="spare"),
+        cut,
+        axis,
+    ]
+    layers += [
+        relu(3, name="rl"),
+        result(4, name="r4"),
+        result(5, name="r5"),
+        result(6, name="r6", more=r' output_names="o1,o\,2"'),
+    ]
+    edges = [
+        edge("0:0", "1:0"),
+        edge("2:0", "1:1"),
+        edge("1:2", "3:0"),
+        edge("3:1", "4:0"),
+        edge("1:3", "5:0"),
+        edge("3:1", "6:0"),
+    ]
     path = Net(layers, edges, version=version).save(tmp_path, bytes(8))
     model, _ = read_structure(path)
     again = tmp_path / "again.xml"
@@ -141,7 +191,13 @@ openvino.save_model(openvino.Model([op.result(op.relu(x, name="r"), name="out")]
     path = tmp_path / "theirs.xml"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=120)
     model = uncork.read_model(path)
-    assert set(model.by_id[model.parameters[0]].outputs[0].names) == {"a,b", "c\\d", "e\\,f", "tail\\", "q\"<>&'"}
+    assert set(model.by_id[model.parameters[0]].outputs[0].names) == {
+        "a,b",
+        "c\\d",
+        "e\\,f",
+        "tail\\",
+        "q\"<>&'",
+    }
     assert model.names_of_input(1) == ("spare",)
     assert model.by_id[model.parameters[1]].outputs[0].spec.rank is None
     uncork.write_model(model, tmp_path / "ours.xml")

@@ -29,7 +29,9 @@ def test_a_simple_model(tmp_path: Path) -> None:
 
 
 def test_unknown_parts_are_ignored_or_kept(tmp_path: Path) -> None:
-    net = simple(tail='<meta_data><x value="1"/></meta_data><rt_info><info name="a" value="b"/></rt_info>')
+    net = simple(
+        tail='<meta_data><x value="1"/></meta_data><rt_info><info name="a" value="b"/></rt_info>'
+    )
     net.layers[1] = relu(1, future="yes", inner="<!-- a comment --><?pi?>", more=" colour='red'")
     model = uncork.read_model(net.save(tmp_path))
     assert [e.tag for e in model.extras] == ["meta_data", "rt_info"]
@@ -42,25 +44,43 @@ def test_runtime_information_is_kept_everywhere(tmp_path: Path) -> None:
         return f'<rt_info><attribute name="fused_names" version="0" value="{value}"/></rt_info>'
 
     def kept(value: str) -> tuple[XmlElement, ...]:
-        inner = XmlElement("attribute", (("name", "fused_names"), ("version", "0"), ("value", value)))
+        inner = XmlElement(
+            "attribute", (("name", "fused_names"), ("version", "0"), ("value", value))
+        )
         return (XmlElement("rt_info", children=(inner,)),)
 
     net = simple(tail="<rt_info><a><b value='c'/></a></rt_info>")
-    net.layers[1] = layer(1, "ReLU", [port(0, [2], inner=info("in"))], [port(1, [2], inner=info("out"))], inner=info("node"))
+    net.layers[1] = layer(
+        1,
+        "ReLU",
+        [port(0, [2], inner=info("in"))],
+        [port(1, [2], inner=info("out"))],
+        inner=info("node"),
+    )
     model = uncork.read_model(net.save(tmp_path))
     node = model.by_id[1]
     assert node.extras == kept("node")
     assert node.outputs[0].extras == kept("out")
     assert node.input_extras == (kept("in"),)
-    assert model.extras == (XmlElement("rt_info", children=(XmlElement("a", children=(XmlElement("b", (("value", "c"),)),)),)),)
+    assert model.extras == (
+        XmlElement(
+            "rt_info", children=(XmlElement("a", children=(XmlElement("b", (("value", "c"),)),)),)
+        ),
+    )
     uncork.write_model(model, tmp_path / "again.xml")
     again = uncork.read_model(tmp_path / "again.xml")
-    assert (again.by_id[1].extras, again.by_id[1].input_extras, again.extras) == (node.extras, node.input_extras, model.extras)
+    assert (again.by_id[1].extras, again.by_id[1].input_extras, again.extras) == (
+        node.extras,
+        node.input_extras,
+        model.extras,
+    )
     assert again.by_id[1].outputs[0].extras == kept("out")
 
 
 def test_ids_ports_and_order_are_free(tmp_path: Path) -> None:
-    """Ids need not be dense, layers may come in any order, port ids are names, and inputs and outputs number on their own."""
+    """Ids need not be dense, layers may come in any order, port ids are names, and inputs and
+    outputs number on their own.
+    """
     concat = layer(700, "Concat", [port(9, [2]), port(4, [2])], [port(9, [4])], axis=0)
     layers = [result(5, [4]), concat, parameter(41, name="b"), relu(3), parameter(7, name="a")]
     edges = [edge("700:9", "5:0"), edge("3:1", "700:9"), edge("41:0", "700:4"), edge("7:0", "3:0")]
@@ -74,7 +94,13 @@ def test_ids_ports_and_order_are_free(tmp_path: Path) -> None:
 
 
 def test_parameters_and_results_keep_the_order_of_the_file(tmp_path: Path) -> None:
-    layers = [result(9, name="second"), parameter(8, name="y"), result(1, name="first"), parameter(2, name="x"), parameter(5, name="unused")]
+    layers = [
+        result(9, name="second"),
+        parameter(8, name="y"),
+        result(1, name="first"),
+        parameter(2, name="x"),
+        parameter(5, name="unused"),
+    ]
     model = uncork.read_model(Net(layers, [edge("2:0", "9:0"), edge("8:0", "1:0")]).save(tmp_path))
     assert model.parameters == (8, 2, 5), "one that nothing uses is still an input, as in OpenVINO"
     assert model.results == (9, 1)
@@ -95,7 +121,10 @@ def test_layers_that_nothing_needs_are_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_layers_may_share_a_name(tmp_path: Path) -> None:
-    net = Net([parameter(0, name="x"), relu(1, name="x"), result(2, name="x")], [edge("0:0", "1:0"), edge("1:1", "2:0")])
+    net = Net(
+        [parameter(0, name="x"), relu(1, name="x"), result(2, name="x")],
+        [edge("0:0", "1:0"), edge("1:1", "2:0")],
+    )
     assert [n.name for n in uncork.read_model(net.save(tmp_path)).nodes] == ["x"] * 3
 
 
@@ -135,7 +164,10 @@ def test_any_opset_that_has_the_operation(tmp_path: Path) -> None:
 )
 def test_parameter_shapes(tmp_path: Path, text: str, expected: PartialShape) -> None:
     dims = [] if expected.rank is None else [int(d) if d.is_static else -1 for d in expected]
-    net = Net([parameter(0, dims, shape=text), relu(1, dims), result(2, dims)], [edge("0:0", "1:0"), edge("1:1", "2:0")])
+    net = Net(
+        [parameter(0, dims, shape=text), relu(1, dims), result(2, dims)],
+        [edge("0:0", "1:0"), edge("1:1", "2:0")],
+    )
     model = uncork.read_model(net.save(tmp_path))
     assert model.spec(Source(0, 0)).shape == expected
     assert model.spec(Source(1, 0)).shape == expected
@@ -143,13 +175,19 @@ def test_parameter_shapes(tmp_path: Path, text: str, expected: PartialShape) -> 
 
 @pytest.mark.parametrize("element_type", ElementType)
 def test_both_spellings_of_every_element_type(tmp_path: Path, element_type: ElementType) -> None:
-    net = Net([parameter(0, [2], element_type.ir_name), result(1, [2], element_type.name)], [edge("0:0", "1:0")])
+    net = Net(
+        [parameter(0, [2], element_type.ir_name), result(1, [2], element_type.name)],
+        [edge("0:0", "1:0")],
+    )
     assert uncork.read_model(net.save(tmp_path)).spec(Source(0, 0)).element_type is element_type
 
 
 def test_a_port_without_dimensions_is_a_scalar_or_of_unknown_rank(tmp_path: Path) -> None:
     for shape, rank in (("", 0), ("...", None)):
-        net = Net([parameter(0, [], shape=shape), relu(1, []), result(2, [])], [edge("0:0", "1:0"), edge("1:1", "2:0")])
+        net = Net(
+            [parameter(0, [], shape=shape), relu(1, []), result(2, [])],
+            [edge("0:0", "1:0"), edge("1:1", "2:0")],
+        )
         assert uncork.read_model(net.save(tmp_path)).spec(Source(1, 0)).rank == rank
 
 
@@ -167,7 +205,15 @@ def test_early_converters_wrote_some_operations_too_early(tmp_path: Path) -> Non
     if find("MVN", 2) is None:
         pytest.skip("MVN-2 is not there")
     net = simple()
-    net.layers[1] = layer(1, "MVN", [port(0, [2])], [port(1, [2])], across_channels="true", normalize_variance="false", eps="1e-9")
+    net.layers[1] = layer(
+        1,
+        "MVN",
+        [port(0, [2])],
+        [port(1, [2])],
+        across_channels="true",
+        normalize_variance="false",
+        eps="1e-9",
+    )
     uncork.read_model(net.save(tmp_path))
 
 
@@ -201,7 +247,9 @@ def test_names_as_openvino_reads_them(written: str, names: tuple[str, ...]) -> N
 
 def test_a_name_that_ends_in_a_backslash_goes_last() -> None:
     assert join_names(("a\\", "b")) == "b,a\\"
-    with pytest.raises(uncork.ValidationError, match=r"one name that ends in a backslash, got 'a.*', 'b"):
+    with pytest.raises(
+        uncork.ValidationError, match=r"one name that ends in a backslash, got 'a.*', 'b"
+    ):
         join_names(("a\\", "b\\"))
 
 
@@ -214,10 +262,30 @@ def test_output_names_of_a_result_come_first(tmp_path: Path) -> None:
 
 
 def test_version_10_names_tensors_by_their_layer(tmp_path: Path) -> None:
-    split = layer(1, "Split", [port(0, [2]), port(1, [], "I64")], [port(2, [1], names="left"), port(3, [1])], name="cut", num_splits=2)
+    split = layer(
+        1,
+        "Split",
+        [port(0, [2]), port(1, [], "I64")],
+        [port(2, [1], names="left"), port(3, [1])],
+        name="cut",
+        num_splits=2,
+    )
     axis = constant(2, "i64", "", 0, 8)
-    layers = [parameter(0, name="in", names="t"), split, axis, relu(3, [1], name="rl"), result(4, [1], name="r4"), result(5, [1], name="r5")]
-    edges = [edge("0:0", "1:0"), edge("2:0", "1:1"), edge("1:2", "3:0"), edge("3:1", "4:0"), edge("1:3", "5:0")]
+    layers = [
+        parameter(0, name="in", names="t"),
+        split,
+        axis,
+        relu(3, [1], name="rl"),
+        result(4, [1], name="r4"),
+        result(5, [1], name="r5"),
+    ]
+    edges = [
+        edge("0:0", "1:0"),
+        edge("2:0", "1:1"),
+        edge("1:2", "3:0"),
+        edge("3:1", "4:0"),
+        edge("1:3", "5:0"),
+    ]
     model, _ = read_structure(Net(layers, edges, version=10).save(tmp_path, bytes(8)))
     assert model.ir_version == 10
     assert model.names_of_input(0) == ("t", "in")
@@ -226,7 +294,9 @@ def test_version_10_names_tensors_by_their_layer(tmp_path: Path) -> None:
 
 
 def test_a_layer_name_that_could_mean_two_ports_means_none(tmp_path: Path) -> None:
-    """A tensor called as another output's layer must be found under that name, not the other output."""
+    """A tensor called as another output's layer must be found under that name, not the other
+    output.
+    """
     layers = [
         parameter(0, name="x", names="y"),
         parameter(1, name="other", names="x"),
@@ -251,7 +321,8 @@ def _if_net(inner: str = "", condition: str = "BOOL") -> Net:
     body = simple().body
     other = body.replace("ReLU", "Negative")
     maps = "".join(
-        f'<{k}_port_map><input external_port_id="7" internal_layer_id="0"/><output external_port_id="9" internal_layer_id="2"/></{k}_port_map>'
+        f'<{k}_port_map><input external_port_id="7" internal_layer_id="0"/><output '
+        f'external_port_id="9" internal_layer_id="2"/></{k}_port_map>'
         for k in ("else", "then")
     )
     branch = layer(
@@ -282,5 +353,8 @@ def test_bodies_are_kept_and_run(tmp_path: Path) -> None:
 
 
 def test_dynamic_dimensions_of_ports(tmp_path: Path) -> None:
-    net = Net([parameter(0, [-1, 3]), relu(1, [-1, 3]), result(2, [-1, 3])], [edge("0:0", "1:0"), edge("1:1", "2:0")])
+    net = Net(
+        [parameter(0, [-1, 3]), relu(1, [-1, 3]), result(2, [-1, 3])],
+        [edge("0:0", "1:0"), edge("1:1", "2:0")],
+    )
     assert uncork.read_model(net.save(tmp_path)).spec(Source(1, 0)).shape[0] == DYNAMIC

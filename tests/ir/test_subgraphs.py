@@ -38,15 +38,32 @@ def test_if(condition: bool, tmp_path: Path) -> None:
     }
     (y,) = builder.add_with_bodies("If", 8, c, x, bodies=bodies)
     builder.result(y, "y")
-    np.testing.assert_array_equal(again(builder.model(), tmp_path)(np.array(condition), X)["y"], X + 10 if condition else X * 10)
+    np.testing.assert_array_equal(
+        again(builder.model(), tmp_path)(np.array(condition), X)["y"],
+        X + 10 if condition else X * 10,
+    )
 
 
 def loop(trips: int) -> uncork.Model:
     """y doubles `trips` times; all values in between are stacked."""
     builder = uncork.Builder("loop")
     x = builder.parameter("x", "f32", [1, 2])
-    bodies = {"body": BodyMap(body("Multiply", 2, [1, 2]), (BodyInput(2, 0),), (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))), ((0, 0),))}
-    last, every = builder.add_with_bodies("Loop", 5, builder.constant(np.int64(trips)), builder.constant(np.array(True)), x, bodies=bodies)
+    bodies = {
+        "body": BodyMap(
+            body("Multiply", 2, [1, 2]),
+            (BodyInput(2, 0),),
+            (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))),
+            ((0, 0),),
+        )
+    }
+    last, every = builder.add_with_bodies(
+        "Loop",
+        5,
+        builder.constant(np.int64(trips)),
+        builder.constant(np.array(True)),
+        x,
+        bodies=bodies,
+    )
     builder.result(last, "last")
     builder.result(every, "every")
     return builder.model()
@@ -56,11 +73,15 @@ def loop(trips: int) -> uncork.Model:
 def test_loop(trips: int, tmp_path: Path) -> None:
     result = again(loop(trips), tmp_path)(X[:1])
     np.testing.assert_array_equal(result["last"], X[:1] * 2**trips)
-    np.testing.assert_array_equal(result["every"], np.concatenate([X[:1] * 2 ** (i + 1) for i in range(trips)] or [X[:0]]))
+    np.testing.assert_array_equal(
+        result["every"], np.concatenate([X[:1] * 2 ** (i + 1) for i in range(trips)] or [X[:0]])
+    )
 
 
 def test_a_loop_without_end_meets_its_limit(tmp_path: Path) -> None:
-    with pytest.raises(uncork.InputError, match=r"layer .*Loop-5.*still running after 5 iterations"):
+    with pytest.raises(
+        uncork.InputError, match=r"layer .*Loop-5.*still running after 5 iterations"
+    ):
         again(loop(-1), tmp_path, loop_limit=5)(X[:1])
 
 
@@ -74,7 +95,12 @@ def test_tensor_iterator(stride: int, tmp_path: Path) -> None:
     slicing = Slicing(0) if stride > 0 else Slicing(0, start=-1, end=0, stride=-1)
     builder = uncork.Builder("iterator")
     x, start = builder.parameter("x", "f32", [3, 2]), builder.constant(np.zeros((1, 2), np.float32))
-    maps = BodyMap(GraphBody(inner.model()), (BodyInput(0, 0, slicing), BodyInput(1, 1)), (BodyOutput(0, 0, slicing),), ((0, 1),))
+    maps = BodyMap(
+        GraphBody(inner.model()),
+        (BodyInput(0, 0, slicing), BodyInput(1, 1)),
+        (BodyOutput(0, 0, slicing),),
+        ((0, 1),),
+    )
     (sums,) = builder.add_with_bodies("TensorIterator", 1, x, start, bodies={"body": maps})
     builder.result(sums, "sums")
     expected = {1: [[1, 2], [4, 6], [9, 12]], -1: [[9, 12], [8, 10], [5, 6]]}[stride]
@@ -84,6 +110,10 @@ def test_tensor_iterator(stride: int, tmp_path: Path) -> None:
 def test_slices_that_do_not_divide_are_refused() -> None:
     builder = uncork.Builder("iterator")
     x = builder.parameter("x", "f32", [3, 2])
-    maps = BodyMap(body("Add", 1, [2, 2]), (BodyInput(0, 0, Slicing(0, stride=2, part_size=2)),), (BodyOutput(0, 0),))
+    maps = BodyMap(
+        body("Add", 1, [2, 2]),
+        (BodyInput(0, 0, Slicing(0, stride=2, part_size=2)),),
+        (BodyOutput(0, 0),),
+    )
     with pytest.raises(uncork.ValidationError, match="3 elements do not divide into strides of 2"):
         builder.add_with_bodies("TensorIterator", 1, x, bodies={"body": maps})

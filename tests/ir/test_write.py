@@ -1,4 +1,6 @@
-"""Writing: what was read and written again is the same model; what cannot be written leaves everything as it was."""
+"""Writing: what was read and written again is the same model; what cannot be written leaves
+everything as it was.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,15 @@ def test_whole_models_survive(tmp_path: Path, path: Path) -> None:
     again = tmp_path / "again.xml"
     uncork.write_model(model, again)
     assert_same(model, _checked_if_possible(again))
-    assert again.with_suffix(".bin").stat().st_size <= path.with_suffix(".bin").stat().st_size * 1.02 + 64 * len(model.nodes)
+    assert again.with_suffix(".bin").stat().st_size <= path.with_suffix(
+        ".bin"
+    ).stat().st_size * 1.02 + 64 * len(model.nodes)
     # Written twice it is the same to the byte.
     uncork.write_model(_checked_if_possible(again), tmp_path / "third.xml")
     for suffix in (".xml", ".bin"):
-        assert (tmp_path / "third").with_suffix(suffix).read_bytes() == again.with_suffix(suffix).read_bytes(), suffix
+        assert (tmp_path / "third").with_suffix(suffix).read_bytes() == again.with_suffix(
+            suffix
+        ).read_bytes(), suffix
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -53,7 +59,9 @@ def test_built_models_survive(tmp_path: Path, name: str) -> None:
 
 
 def test_the_form_is_that_of_the_serializer(tmp_path: Path) -> None:
-    """Port ids count from 0, inputs first; edges name them; the numbers of a constant are where its bytes lie."""
+    """Port ids count from 0, inputs first; edges name them; the numbers of a constant are where its
+    bytes lie.
+    """
     uncork.write_model(BUILT["bags"](), tmp_path / "model.xml")
     text = (tmp_path / "model.xml").read_text("utf-8")
     assert text == (Path(__file__).parent / "bags.xml").read_text("utf-8")
@@ -62,12 +70,27 @@ def test_the_form_is_that_of_the_serializer(tmp_path: Path) -> None:
 def test_equal_constants_are_written_once(tmp_path: Path) -> None:
     builder = uncork.Builder()
     table = np.arange(5000, dtype=np.float32)
-    constants = [builder.constant(v) for v in (table, table, np.int64(3), np.int64(3), np.array([3]), np.array([3, 0], np.int32), table[1:])]
+    constants = [
+        builder.constant(v)
+        for v in (
+            table,
+            table,
+            np.int64(3),
+            np.int64(3),
+            np.array([3]),
+            np.array([3, 0], np.int32),
+            table[1:],
+        )
+    ]
     for c in constants:
         builder.result(c)
     uncork.write_model(builder.model(), tmp_path / "model.xml")
     model = uncork.read_model(tmp_path / "model.xml")
-    ranges = [(int(n.attributes["offset"]), int(n.attributes["size"])) for n in model.nodes if n.type_name == "Const"]
+    ranges = [
+        (int(n.attributes["offset"]), int(n.attributes["size"]))
+        for n in model.nodes
+        if n.type_name == "Const"
+    ]
     assert ranges == [(0, 20000)] * 2 + [(20000, 8)] * 4 + [(20032, 19996)]
     assert (tmp_path / "model.bin").stat().st_size == 20032 + 19996
 
@@ -75,7 +98,12 @@ def test_equal_constants_are_written_once(tmp_path: Path) -> None:
 def test_an_array_in_any_layout(tmp_path: Path) -> None:
     builder = uncork.Builder()
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
-    for value in (values.T, values[::-1, ::2], np.broadcast_to(values[:1], (1000, 4)), values.astype(">f4")):
+    for value in (
+        values.T,
+        values[::-1, ::2],
+        np.broadcast_to(values[:1], (1000, 4)),
+        values.astype(">f4"),
+    ):
         builder.result(builder.constant(value))
     uncork.write_model(builder.model(), tmp_path / "model.xml")
     out = uncork.load(tmp_path / "model.xml")()
@@ -85,7 +113,10 @@ def test_an_array_in_any_layout(tmp_path: Path) -> None:
     np.testing.assert_array_equal(out[3], values)
 
 
-@pytest.mark.parametrize("name", ["a,b", "a\\", "\\,", "<&>\"'", " x ", "日本\U0001f600", "a\nb\tc\rd", "e\\,f", "x" * 100_000])
+@pytest.mark.parametrize(
+    "name",
+    ["a,b", "a\\", "\\,", "<&>\"'", " x ", "日本\U0001f600", "a\nb\tc\rd", "e\\,f", "x" * 100_000],
+)
 def test_any_name(tmp_path: Path, name: str) -> None:
     builder = uncork.Builder(name)
     x = builder.parameter(name, "f32", [2])
@@ -96,7 +127,9 @@ def test_any_name(tmp_path: Path, name: str) -> None:
     model = uncork.read_model(tmp_path / "model.xml")
     assert_same(builder.model(), model)
     assert model.name == name
-    assert uncork.compile_model(model)({name: np.array([-1, 1], np.float32)})[f"{name}2"].tolist() == [0, 1]
+    assert uncork.compile_model(model)({name: np.array([-1, 1], np.float32)})[
+        f"{name}2"
+    ].tolist() == [0, 1]
 
 
 def test_many_names_and_huge_attributes(tmp_path: Path) -> None:
@@ -105,7 +138,9 @@ def test_many_names_and_huge_attributes(tmp_path: Path) -> None:
     (out,) = builder.add("ReLU", 1, builder.parameter("x", "f32", [2]), tensor_names=names)
     builder.result(out)
     node = replace(builder.model().nodes[1], layer_attributes=(("big", "v" * 2_000_000),))
-    model = replace(builder.model(), nodes=(builder.model().nodes[0], node, builder.model().nodes[2]))
+    model = replace(
+        builder.model(), nodes=(builder.model().nodes[0], node, builder.model().nodes[2])
+    )
     uncork.write_model(model, tmp_path / "model.xml")
     again = uncork.read_model(tmp_path / "model.xml")
     assert_same(model, again)
@@ -199,7 +234,9 @@ class _Full:
 
 @pytest.mark.parametrize("left", range(4))
 @pytest.mark.parametrize("which", [".bin", ".xml"])
-def test_a_full_disk_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, which: str) -> None:
+def test_a_full_disk_leaves_the_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, which: str
+) -> None:
     old = _old(tmp_path)
     model = BUILT["lookup"]()
     real = open
@@ -224,7 +261,12 @@ def test_a_full_disk_leaves_the_old_files(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize("exist", [True, False])
 def test_any_failing_step_leaves_the_old_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, links: bool, exist: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    number: int,
+    links: bool,
+    exist: bool,
 ) -> None:
     old = _old(tmp_path) if exist else {}
     model = BUILT["bags"]()
@@ -273,14 +315,24 @@ except uncork.UncorkError as error:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of the system")
 def test_a_real_limit_of_the_system(tmp_path: Path) -> None:
     old = _old(tmp_path)
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path / "model.xml")], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == (f"{tmp_path / 'model.xml'}: cannot be written: File too large\n", "")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "model.xml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == (
+        f"{tmp_path / 'model.xml'}: cannot be written: File too large\n",
+        "",
+    )
     assert _contents(tmp_path) == old
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     model = BUILT["bags"]()
-    with pytest.raises(uncork.UncorkError, match=r"model.xml: cannot be written: No such file or directory"):
+    with pytest.raises(
+        uncork.UncorkError, match=r"model.xml: cannot be written: No such file or directory"
+    ):
         uncork.write_model(model, tmp_path / "no" / "model.xml")
     with pytest.raises(uncork.UncorkError, match=r"'.bin' is where the weights go"):
         uncork.write_model(model, tmp_path / "model.bin")
@@ -302,7 +354,9 @@ def test_modes_of_files(tmp_path: Path) -> None:
     assert [stat.S_IMODE(p.stat().st_mode) for p in (path, path.with_suffix(".bin"))] == [0o640] * 2
     path.chmod(0o600)
     uncork.write_model(BUILT["bags"](), path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600, "who could not read the old file cannot read the new one"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600, (
+        "who could not read the old file cannot read the new one"
+    )
 
 
 def test_a_long_file_name(tmp_path: Path) -> None:
@@ -326,14 +380,20 @@ def test_many_writers_of_one_file(tmp_path: Path) -> None:
 
 def test_runtime_information_with_text_and_children(tmp_path: Path) -> None:
     model = uncork.read_model(simple().save(tmp_path))
-    info = XmlElement("rt_info", (), "", (XmlElement("a", (("k", "v"),), "some text <&>", (XmlElement("b"),)),))
+    info = XmlElement(
+        "rt_info", (), "", (XmlElement("a", (("k", "v"),), "some text <&>", (XmlElement("b"),)),)
+    )
     model = replace(model, extras=(info,))
     uncork.write_model(model, tmp_path / "again.xml")
     assert uncork.read_model(tmp_path / "again.xml").extras == (info,)
 
 
 def test_version_10_stays_version_10(tmp_path: Path) -> None:
-    net = Net([parameter(0, name="in"), relu(1, name="rl"), result(2)], [edge("0:0", "1:0"), edge("1:1", "2:0")], version=10)
+    net = Net(
+        [parameter(0, name="in"), relu(1, name="rl"), result(2)],
+        [edge("0:0", "1:0"), edge("1:1", "2:0")],
+        version=10,
+    )
     model = uncork.read_model(net.save(tmp_path))
     uncork.write_model(model, tmp_path / "again.xml")
     assert_same(model, uncork.read_model(tmp_path / "again.xml"))
@@ -355,5 +415,9 @@ def test_constants_of_a_written_model_start_where_processors_like_it(tmp_path: P
             assert node.operation.value.flags.aligned
     maker: Callable[[], Model] = BUILT["sequence"]
     uncork.write_model(maker(), tmp_path / "model.xml")
-    offsets = [int(n.attributes["offset"]) for n in uncork.read_model(tmp_path / "model.xml").nodes if n.type_name == "Const"]
+    offsets = [
+        int(n.attributes["offset"])
+        for n in uncork.read_model(tmp_path / "model.xml").nodes
+        if n.type_name == "Const"
+    ]
     assert all(o % 64 == 0 for o in offsets)

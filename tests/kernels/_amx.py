@@ -1,6 +1,8 @@
-"""AMX instructions in this process: natively where the processor has them, by `amx_emulator.c` elsewhere.
+"""AMX instructions in this process: natively where the processor has them, by `amx_emulator.c`
+elsewhere.
 
-Only for processes that a test starts: a handler of SIGILL has no place in pytest's own, and what it refuses ends the process.
+Only for processes that a test starts: a handler of SIGILL has no place in pytest's own, and what it
+refuses ends the process.
 
     amx.enable()    # first, in the child
     ...             # then whatever runs tile instructions
@@ -31,7 +33,11 @@ def native() -> bool:
 
 def unavailable() -> str | None:
     """Why tile instructions cannot be run here, or None."""
-    if sys.platform != "linux" or platform.machine() != "x86_64" or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if (
+        sys.platform != "linux"
+        or platform.machine() != "x86_64"
+        or ctypes.sizeof(ctypes.c_void_p) != 8
+    ):
         return "tile instructions need x86-64 Linux"
     if native():
         return None
@@ -55,13 +61,18 @@ class Emulator:
 
 
 def enable(folder: Path | None = None) -> Emulator | None:
-    """Let this process run tile instructions. Returns the emulator, or None where the processor itself runs them.
+    """Let this process run tile instructions. Returns the emulator, or None where the processor
+    itself runs them.
 
-    `folder` keeps the built emulator for further processes. Raises RuntimeError, with what to do, where neither works.
+    `folder` keeps the built emulator for further processes. Raises RuntimeError, with what to do,
+    where neither works.
     """
     if native():
         if ctypes.CDLL(None, use_errno=True).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA):
-            raise RuntimeError(f"Linux does not let this process use AMX: {os.strerror(ctypes.get_errno())}; it needs Linux 5.16")
+            raise RuntimeError(
+                f"Linux does not let this process use AMX: {os.strerror(ctypes.get_errno())}; it "
+                "needs Linux 5.16"
+            )
         return None
     with tempfile.TemporaryDirectory() as scratch:
         library = ctypes.CDLL(str(built(_SOURCE, folder or Path(scratch))))
@@ -71,7 +82,9 @@ def enable(folder: Path | None = None) -> Emulator | None:
 
 
 def built(source: Path, folder: Path) -> Path:
-    """The shared library of a C file, in a folder; made when it is not there. Raises RuntimeError with the compiler's words."""
+    """The shared library of a C file, in a folder; made when it is not there. Raises RuntimeError
+    with the compiler's words.
+    """
     library = folder / f"{source.stem}.so"
     program = compiler()
     if library.exists():
@@ -80,7 +93,18 @@ def built(source: Path, folder: Path) -> Path:
         raise RuntimeError("no C compiler: install cc, gcc or clang")
     # Renamed when it is whole: processes may build at once.
     made = folder / f"{source.stem}.{os.getpid()}.tmp"
-    command = [program, "-std=gnu11", "-O3", "-Wall", "-fPIC", "-shared", "-pthread", "-o", str(made), str(source)]
+    command = [
+        program,
+        "-std=gnu11",
+        "-O3",
+        "-Wall",
+        "-fPIC",
+        "-shared",
+        "-pthread",
+        "-o",
+        str(made),
+        str(source),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
@@ -99,4 +123,6 @@ def _flags() -> set[str]:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
-    return next((set(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), set())
+    return next(
+        (set(line.partition(":")[2].split()) for line in lines if line.startswith("flags")), set()
+    )

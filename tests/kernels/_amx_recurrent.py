@@ -1,6 +1,8 @@
-"""Sequences in bf16 on tile instructions, held to what `test_recurrent_bf16` holds the kernels without them to, and between fences.
+"""Sequences in bf16 on tile instructions, held to what `test_recurrent_bf16` holds the kernels
+without them to, and between fences.
 
-Run as a process of its own: `python -m tests.kernels._amx_recurrent FOLDER`, where the emulator may be built.
+Run as a process of its own: `python -m tests.kernels._amx_recurrent FOLDER`, where the emulator may
+be built.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from uncork.types import TensorSpec
 
 def _with_amx(target: Target) -> Target:
     """The target, as if it had AMX."""
-    kept = [feature for feature in target.features.split(",") if feature[1:] not in ("amx-tile", "amx-bf16")]
+    kept = [
+        feature
+        for feature in target.features.split(",")
+        if feature[1:] not in ("amx-tile", "amx-bf16")
+    ]
     return replace(target, features=",".join([*kept, "+amx-tile", "+amx-bf16"]), tiles=True)
 
 
@@ -32,7 +38,9 @@ def _between_fences(target: Target) -> None:
     for label, operation, specs in _fences.recurrent(generator):
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
         for precision in ("bf16", "bf16x3"):
-            chosen = select.select_kernel(operation, specs, outputs, target, Hints(precision=precision))
+            chosen = select.select_kernel(
+                operation, specs, outputs, target, Hints(precision=precision)
+            )
             assert isinstance(chosen, KernelPlan), chosen
             assert "tiles" in chosen.kernel or precision == "bf16x3"
             expected = operation.evaluate(specs)
@@ -40,7 +48,9 @@ def _between_fences(target: Target) -> None:
                 results = _fences.run_fenced(chosen, specs, outputs, first, threads, target)
                 assert results is not None
                 for got, wanted in zip(results, expected):
-                    np.testing.assert_allclose(got, wanted.value, atol=5e-2 if precision == "bf16" else 1e-4, err_msg=label)
+                    np.testing.assert_allclose(
+                        got, wanted.value, atol=5e-2 if precision == "bf16" else 1e-4, err_msg=label
+                    )
 
 
 def main(folder: str) -> None:
@@ -48,9 +58,18 @@ def main(folder: str) -> None:
     target = with_tiles(host_target()) if emulator is None else _with_amx(host_target())
     from tests.kernels.test_recurrent_bf16 import CELLS, compare_with_the_walk
 
-    # Sizes around a tile: 16 rows, 32 numbers of an inner product, 16 columns. A batch of 1 makes the products with X in tiles only.
+    # Sizes around a tile: 16 rows, 32 numbers of an inner product, 16 columns. A batch of 1 makes
+    # the products with X in tiles only.
     for cell in CELLS:
-        for shape in [(1, 9, 1, 1), (1, 20, 33, 17), (2, 5, 5, 33), (15, 2, 32, 32), (16, 3, 31, 64), (17, 9, 65, 31), (33, 2, 3, 48)]:
+        for shape in [
+            (1, 9, 1, 1),
+            (1, 20, 33, 17),
+            (2, 5, 5, 33),
+            (15, 2, 32, 32),
+            (16, 3, 31, 64),
+            (17, 9, 65, 31),
+            (33, 2, 3, 48),
+        ]:
             before = emulator.counts()["TDPBF16PS"] if emulator else 0
             plan = compare_with_the_walk(cell, shape, target)
             assert f"tiles_{'all' if shape[0] > 1 else 'ahead'}" in plan, plan

@@ -22,7 +22,9 @@ def matrix(
     half: bool = False,
     tiny: bool = False,
 ) -> CompressedMatrix:
-    """`zeros` may be "whole" or "broken" numbers; with `half` they and the scales are numbers of f16, with `tiny` ones it hardly has."""
+    """`zeros` may be "whole" or "broken" numbers; with `half` they and the scales are numbers of
+    f16, with `tiny` ones it hardly has.
+    """
     element_type = ElementType.parse(stored)
     shape = (columns, inner // group if group else 1, group or inner)
     if stored in _CODES:
@@ -36,4 +38,11 @@ def matrix(
     if half:
         zero_points, scale = zero_points.astype(np.float16), scale.astype(np.float16)
     given = [array.astype(np.float32) for array in (zero_points, scale)]
-    return CompressedMatrix(element_type, codes, (0, 1, 2), given[0] if zeros else None, given[1] if scales else None, half)
+    return CompressedMatrix(
+        element_type,
+        codes,
+        (0, 1, 2),
+        given[0] if zeros else None,
+        given[1] if scales else None,
+        half,
+    )

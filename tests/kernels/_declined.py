@@ -39,7 +39,10 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         ],
         "no kernel for zeros with bicubic": ["bicubic at the side", "bicubic"],
         "no kernel for border with bicubic": ["bicubic at the side, border"],
-        "no kernel for i64 at places of f32": ["i64 by the nearest is exact", "a NaN coordinate in integers"],
+        "no kernel for i64 at places of f32": [
+            "i64 by the nearest is exact",
+            "a NaN coordinate in integers",
+        ],
         "no kernel for u8 at places of f32": ["u8: halves to even"],
         "no cells to look at": ["no cells to read"],
     },
@@ -47,13 +50,23 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for pads": ["one number pads every axis"],
     },
     ("Interpolate-4",): {
-        "no kernel for pads": ["padding comes first", "pads of axes that stay, and shorter than the rank"],
+        "no kernel for pads": [
+            "padding comes first",
+            "pads of axes that stay, and shorter than the rank",
+        ],
         "no kernel for u8": ["u8: halves to even", "u8 by linear_onnx is computed in f32"],
         "no kernel for i8": ["i8 does not wrap"],
     },
     ("Interpolate-11",): {
-        "no kernel for pads": ["padding comes first", "pads of axes that stay, and shorter than the rank"],
-        "no kernel for u8": ["u8: halves to even", "u8 by linear_onnx is computed in f32", "bilinear_pillow of u8"],
+        "no kernel for pads": [
+            "padding comes first",
+            "pads of axes that stay, and shorter than the rank",
+        ],
+        "no kernel for u8": [
+            "u8: halves to even",
+            "u8 by linear_onnx is computed in f32",
+            "bilinear_pillow of u8",
+        ],
         "no kernel for i8": ["i8 does not wrap"],
     },
     ("Add-1",): {

@@ -1,8 +1,10 @@
-"""Kernels on memory between pages that nobody may touch: a read or a write outside an array ends the process.
+"""Kernels on memory between pages that nobody may touch: a read or a write outside an array ends
+the process.
 
-`python -m tests.kernels._fences FAMILY` runs the kernels of one family: on the samples and random cases of its operations and on
-sizes around the edges of its blocks. Inputs, packed weights, tables and the kernel's arguments can be read only; what is between
-an array and its page's other end holds canaries. Every case runs with its arrays at the end of their pages and at the beginning.
+`python -m tests.kernels._fences FAMILY` runs the kernels of one family: on the samples and random
+cases of its operations and on sizes around the edges of its blocks. Inputs, packed weights, tables
+and the kernel's arguments can be read only; what is between an array and its page's other end holds
+canaries. Every case runs with its arrays at the end of their pages and at the beginning.
 """
 
 from __future__ import annotations
@@ -25,7 +27,16 @@ from uncork.errors import UncorkError
 from uncork.internal_ops.appended_state import AppendState, StateValue
 from uncork.internal_ops.state_product import StateProduct
 from uncork.kernels import select
-from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection
+from uncork.kernels.kernel_plan import (
+    Alias,
+    In,
+    KernelPlan,
+    Operand,
+    Out,
+    ReleaseGil,
+    Scratch,
+    Selection,
+)
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target, host_target, release_gil
 from uncork.ops import Operation, find
@@ -66,7 +77,9 @@ class Fenced:
 
 
 def _protect(address: int, size: int, protection: int) -> None:
-    done = ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), protection)
+    done = ctypes.CDLL(None, use_errno=True).mprotect(
+        ctypes.c_void_p(address), ctypes.c_size_t(size), protection
+    )
     assert done == 0, f"mprotect: error {ctypes.get_errno()}"
 
 
@@ -86,18 +99,29 @@ def run_fenced(
     threads: int = 1,
     target: Target | None = None,
 ) -> list[np.ndarray] | None:
-    """The outputs; None when a kernel refuses the values. What several threads would do is done by one, the last first."""
+    """The outputs; None when a kernel refuses the values. What several threads would do is done by
+    one, the last first.
+    """
     calls, needed = native.calls, native.scratch
     if threads > 1:
         stages = native.split(threads)
-        calls, needed = [call for stage in stages.stages for call in reversed(stage)], stages.scratch
+        calls, needed = (
+            [call for stage in stages.stages for call in reversed(stage)],
+            stages.scratch,
+        )
     given = [_fenced(spec.value, first) for spec in inputs]
     made = [Fenced(int(o.shape.size) * o.element_type.dtype.itemsize, first) for o in outputs]
     if native.extends is not None:  # the output is an input that is written to
-        made[0].bytes[:] = np.ascontiguousarray(inputs[native.extends.position].value).reshape(-1).view(np.uint8)
+        made[0].bytes[:] = (
+            np.ascontiguousarray(inputs[native.extends.position].value).reshape(-1).view(np.uint8)
+        )
     scratch = Fenced(needed, first, _ALIGNMENT)
     arrays = [array for kept in native.keep for array in getattr(kept, "arrays", (kept,))]
-    kept = [(int(array.ctypes.data), array.nbytes, _fenced(array, first)) for array in arrays if array.nbytes]
+    kept = [
+        (int(array.ctypes.data), array.nbytes, _fenced(array, first))
+        for array in arrays
+        if array.nbytes
+    ]
 
     def word(operand: Operand) -> int:
         if isinstance(operand, In):
@@ -111,7 +135,9 @@ def run_fenced(
         for address, size, fence in kept:
             if address <= operand < address + size:
                 return fence.address + operand - address
-        assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in arrays], "the address of an array that is not kept"
+        assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in arrays], (
+            "the address of an array that is not kept"
+        )
         return operand
 
     status = 0
@@ -125,11 +151,18 @@ def run_fenced(
         fence.check()
     if status:
         return None
-    return [fence.bytes.view(o.element_type.dtype).reshape(o.shape.static).copy() for fence, o in zip(made, outputs)]
+    return [
+        fence.bytes.view(o.element_type.dtype).reshape(o.shape.static).copy()
+        for fence, o in zip(made, outputs)
+    ]
 
 
-def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[TensorSpec] | None = None) -> bool:
-    """Run a case both ways and hold it against the reference; False when no kernel took it. `known` is what the choice may look at."""
+def check(
+    operation: Operation, specs: Sequence[TensorSpec], known: Sequence[TensorSpec] | None = None
+) -> bool:
+    """Run a case both ways and hold it against the reference; False when no kernel took it. `known`
+    is what the choice may look at.
+    """
     from tests.ops.test_every_op import agree
 
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
@@ -137,10 +170,14 @@ def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[Ten
     if isinstance(chosen, (str, Alias)):
         return False
     try:  # on copies: a reference may write into what it is given, as the layer does
-        expected = operation.evaluate([TensorSpec(s.element_type, s.shape, s.value.copy()) for s in specs])
+        expected = operation.evaluate(
+            [TensorSpec(s.element_type, s.shape, s.value.copy()) for s in specs]
+        )
     except UncorkError:
         expected = None
-    for first, threads in product((False, True), (1, 2, 3) if getattr(chosen, "split", None) else (1,)):
+    for first, threads in product(
+        (False, True), (1, 2, 3) if getattr(chosen, "split", None) else (1,)
+    ):
         results = run_fenced(chosen, specs, outputs, first, threads)
         if results is not None:
             assert expected is not None, "the reference refuses what the kernel computed"
@@ -163,22 +200,40 @@ def numbers(generator: np.random.Generator, *shape: int) -> TensorSpec:
 
 
 def embedding(generator: np.random.Generator) -> Iterator[Case]:
-    for table_type, columns, weighted in product(["f32", "f16", "i8"], [1, 3, 15, 16, 17, 48, 64, 65, 130, 257], [False, True]):
+    for table_type, columns, weighted in product(
+        ["f32", "f16", "i8"], [1, 3, 15, 16, 17, 48, 64, 65, 130, 257], [False, True]
+    ):
         rows, count = 40, int(generator.integers(1, 60))
         element_type = ElementType.parse(table_type)
-        table = spec(storage.encode(generator.integers(-9, 9, (rows, columns)), element_type), table_type)
+        table = spec(
+            storage.encode(generator.integers(-9, 9, (rows, columns)), element_type), table_type
+        )
         ids = generator.integers(0, rows, count)
         ids[-1] = rows - 1  # the last row ends where the table does
         offsets = np.sort(generator.integers(0, count + 1, 9))
         offsets[0] = 0
-        weights = [spec(storage.encode(generator.integers(-3, 3, count), element_type), table_type)] if weighted else []
+        weights = (
+            [spec(storage.encode(generator.integers(-3, 3, count), element_type), table_type)]
+            if weighted
+            else []
+        )
         name = f"{table_type} {columns} {weighted}"
-        bags = [table, spec(ids), spec(offsets), spec(np.int64([rows - 1])[0:1].reshape(())), *weights]
+        bags = [
+            table,
+            spec(ids),
+            spec(offsets),
+            spec(np.int64([rows - 1])[0:1].reshape(())),
+            *weights,
+        ]
         yield f"bags {name}", find("EmbeddingBagOffsetsSum", 3)(), bags
         segments = spec(np.sort(generator.integers(0, 7, count)))
         given = [table, spec(ids), segments, spec(np.array(8)), spec(np.array(0)), *weights]
         yield f"segments {name}", find("EmbeddingSegmentsSum", 3)(), given
-        packed = [table, spec(ids.reshape(1, -1)), *(spec(w.value.reshape(1, -1), table_type) for w in weights)]
+        packed = [
+            table,
+            spec(ids.reshape(1, -1)),
+            *(spec(w.value.reshape(1, -1), table_type) for w in weights),
+        ]
         yield f"packed {name}", find("EmbeddingBagPackedSum", 3)(), packed
 
 
@@ -189,33 +244,72 @@ def gather(generator: np.random.Generator) -> Iterator[Case]:
         ids = np.append(generator.integers(-25, 25, 17), [19, -20, 0, 20]).astype(index)
         yield f"{item} {outer} {index}", find("Gather", 8)(), [data, spec(ids), spec(np.array(1))]
     batches = spec(generator.integers(0, 256, (3, 5, 33), np.uint8))
-    yield "batches", find("Gather", 8)(batch_dims=1), [batches, spec(generator.integers(0, 5, (3, 4))), spec(np.array(1))]
+    yield (
+        "batches",
+        find("Gather", 8)(batch_dims=1),
+        [batches, spec(generator.integers(0, 5, (3, 4))), spec(np.array(1))],
+    )
     large = spec(generator.integers(0, 256, (30, 4096), np.uint8))
-    yield "past the caches", find("Gather", 8)(), [large, spec(generator.integers(0, 30, 600)), spec(np.array(0))]
+    yield (
+        "past the caches",
+        find("Gather", 8)(),
+        [large, spec(generator.integers(0, 30, 600)), spec(np.array(0))],
+    )
 
 
 def linear(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.fused import FusedLinear, FusedMember
 
-    for rows, columns, inner in product([1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]):
+    for rows, columns, inner in product(
+        [1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]
+    ):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
         yield f"{rows} {inner} {columns}", find("MatMul", 1)(), [a, b]
     for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
-        a, b, bias = numbers(generator, 3, 10), numbers(generator, columns, 10), numbers(generator, columns)
-        members = [FusedMember(find("Add", 1)(), (0, 1)), *([FusedMember(find(activation, 1)(), (2,))] if activation else [])]
-        yield f"bias {columns} {activation}", FusedLinear(find("MatMul", 1)(transpose_b=True), 2, members), [a, b, bias]
-        residual = [FusedMember(find("Multiply", 1)(), (2, 0)), FusedMember(find("Add", 1)(), (3, 1))]
+        a, b, bias = (
+            numbers(generator, 3, 10),
+            numbers(generator, columns, 10),
+            numbers(generator, columns),
+        )
+        members = [
+            FusedMember(find("Add", 1)(), (0, 1)),
+            *([FusedMember(find(activation, 1)(), (2,))] if activation else []),
+        ]
+        yield (
+            f"bias {columns} {activation}",
+            FusedLinear(find("MatMul", 1)(transpose_b=True), 2, members),
+            [a, b, bias],
+        )
+        residual = [
+            FusedMember(find("Multiply", 1)(), (2, 0)),
+            FusedMember(find("Add", 1)(), (3, 1)),
+        ]
         given = [a, b, numbers(generator, 3, columns), numbers(generator, 1)]
-        yield f"residual {columns}", FusedLinear(find("MatMul", 1)(transpose_b=True), 2, residual), given
+        yield (
+            f"residual {columns}",
+            FusedLinear(find("MatMul", 1)(transpose_b=True), 2, residual),
+            given,
+        )
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.fused import FusedConvolution, FusedMember
 
     bias_and_relu = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("ReLU", 1)(), (2,))]
-    residual = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("Swish", 4)(), (3,)), FusedMember(find("Add", 1)(), (2, 4))]
-    for columns, outputs, stride in product([1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]):
-        around = {"strides": [1, stride], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
+    residual = [
+        FusedMember(find("Add", 1)(), (0, 1)),
+        FusedMember(find("Swish", 4)(), (3,)),
+        FusedMember(find("Add", 1)(), (2, 4)),
+    ]
+    for columns, outputs, stride in product(
+        [1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]
+    ):
+        around = {
+            "strides": [1, stride],
+            "dilations": [1, 1],
+            "pads_begin": [1, 1],
+            "pads_end": [0, 1],
+        }
         data, bias = numbers(generator, 2, 3, 3, columns), numbers(generator, 1, outputs, 1, 1)
         name = f"{columns} {outputs} {stride}"
         convolution = find("Convolution", 1)(**around)
@@ -223,7 +317,12 @@ def convolution(generator: np.random.Generator) -> Iterator[Case]:
         pointwise = find("Convolution", 1)(strides=[1, 1], dilations=[1, 1])
         fused = FusedConvolution(pointwise, 2, bias_and_relu)
         yield f"pointwise {name}", fused, [data, numbers(generator, outputs, 3, 1, 1), bias]
-        more = [data, numbers(generator, outputs, 3, 1, 1), bias, numbers(generator, 2, outputs, 3, columns)]
+        more = [
+            data,
+            numbers(generator, outputs, 3, 1, 1),
+            bias,
+            numbers(generator, 2, outputs, 3, columns),
+        ]
         yield f"residual {name}", FusedConvolution(pointwise, 2, residual), more
         alone = find("GroupConvolution", 1)(**around)
         yield f"alone {name}", alone, [data, numbers(generator, 3, 2, 1, 2, 3)]
@@ -233,43 +332,83 @@ def convolution(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def blocks(generator: np.random.Generator) -> Iterator[Case]:
-    """Layouts, and convolutions over blocks: their kernels are of the family of convolutions, and their cases few."""
+    """Layouts, and convolutions over blocks: their kernels are of the family of convolutions, and
+    their cases few.
+    """
     from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks
 
     lanes = host_target().lanes
     for columns, block in product([1, 2, 3, 5, 16, 17, 33], sorted({lanes, max(4, lanes // 2)})):
-        data, blocked = numbers(generator, 2, 2 * block, 3, columns), numbers(generator, 2, 2, 3, columns, block)
+        data, blocked = (
+            numbers(generator, 2, 2 * block, 3, columns),
+            numbers(generator, 2, 2, 3, columns, block),
+        )
         yield f"to blocks {columns} {block}", ToBlocks(block), [data]
         yield f"from blocks {columns} {block}", FromBlocks(), [blocked]
         around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
         dense, apart = find("Convolution", 1)(**around), find("GroupConvolution", 1)(**around)
         filters = numbers(generator, 3 * block, 2 * block, 3, 3)
-        filters.value[...] *= 0.1  # errors are those of the largest result, and are compared by themselves
+        filters.value[...] *= (
+            0.1  # errors are those of the largest result, and are compared by themselves
+        )
         for side in (0, 2, 4):
-            yield f"side {side} {columns} {block}", BlockedConvolution(dense, (True, False), block, side), [blocked, filters]
+            yield (
+                f"side {side} {columns} {block}",
+                BlockedConvolution(dense, (True, False), block, side),
+                [blocked, filters],
+            )
         channels = numbers(generator, 2 * block, 1, 1, 3, 3)
-        yield f"apart {columns} {block}", BlockedConvolution(apart, (True, False), block), [blocked, channels]
+        yield (
+            f"apart {columns} {block}",
+            BlockedConvolution(apart, (True, False), block),
+            [blocked, channels],
+        )
 
 
 def pooled_blocks(generator: np.random.Generator) -> Iterator[Case]:
-    """Windows that reach out of the data, by rows that are shorter than what is computed at a time, and longer."""
+    """Windows that reach out of the data, by rows that are shorter than what is computed at a time,
+    and longer.
+    """
     from uncork.internal_ops.blocks import BlockedPooling
     from uncork.internal_ops.pooled_values import PooledValues
 
     lanes = host_target().lanes
-    for columns, block, stride in product([1, 2, 3, 7, 8, 9, 17, 33], sorted({lanes, max(4, lanes // 2)}), [1, 2]):
-        around = {"kernel": [3, 3], "strides": [stride] * 2, "pads_begin": [1, 1], "pads_end": [1, 1]}
-        for operation in (PooledValues(find("MaxPool", 8)(**around)), find("AvgPool", 1)(exclude_pad=True, **around)):
+    for columns, block, stride in product(
+        [1, 2, 3, 7, 8, 9, 17, 33], sorted({lanes, max(4, lanes // 2)}), [1, 2]
+    ):
+        around = {
+            "kernel": [3, 3],
+            "strides": [stride] * 2,
+            "pads_begin": [1, 1],
+            "pads_end": [1, 1],
+        }
+        for operation in (
+            PooledValues(find("MaxPool", 8)(**around)),
+            find("AvgPool", 1)(exclude_pad=True, **around),
+        ):
             name = f"{operation.type_name} {columns} {block} {stride}"
-            yield name, BlockedPooling(operation, (True,), block), [numbers(generator, 2, 2, 3, columns, block)]
+            yield (
+                name,
+                BlockedPooling(operation, (True,), block),
+                [numbers(generator, 2, 2, 3, columns, block)],
+            )
 
 
 def einsum(generator: np.random.Generator) -> Iterator[Case]:
     for rows, columns, inner in product([1, 3, 8, 9], [1, 15, 16, 17, 50], [1, 4, 17]):
         name = f"{rows} {columns} {inner}"
         shapes = {"b": 3, "h": 4, "t": rows, "i": inner, "o": columns}
-        for equation in ("bthi,hio->btho", "hoi,thi->hot", "bhti,bhoi->bhto", "oi,ti->to", "i,oi->o"):
-            given = [numbers(generator, *(shapes[label] for label in part)) for part in equation.partition("->")[0].split(",")]
+        for equation in (
+            "bthi,hio->btho",
+            "hoi,thi->hot",
+            "bhti,bhoi->bhto",
+            "oi,ti->to",
+            "i,oi->o",
+        ):
+            given = [
+                numbers(generator, *(shapes[label] for label in part))
+                for part in equation.partition("->")[0].split(",")
+            ]
             yield f"{equation} {name}", find("Einsum", 7)(equation=equation), given
 
 
@@ -278,10 +417,22 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
 
     plain = find("ScaledDotProductAttention", 13)(causal=False)
     kinds = [
-        *[("f32", 16, 16, False, ""), ("f32", 20, 70, True, ""), ("f32", 3, 1, False, "all"), ("f32", 33, 24, False, "rows")],
-        *[("f16", 16, 16, True, ""), ("f16", 5, 20, False, "keys"), ("bf16", 17, 33, False, "boolean"), ("bf16", 8, 3, True, "")],
+        *[
+            ("f32", 16, 16, False, ""),
+            ("f32", 20, 70, True, ""),
+            ("f32", 3, 1, False, "all"),
+            ("f32", 33, 24, False, "rows"),
+        ],
+        *[
+            ("f16", 16, 16, True, ""),
+            ("f16", 5, 20, False, "keys"),
+            ("bf16", 17, 33, False, "boolean"),
+            ("bf16", 8, 3, True, ""),
+        ],
     ]
-    for (name, size, depth, causal, masked), targets, sources in product(kinds, [1, 3, 5, 49], [1, 15, 16, 64, 65, 530]):
+    for (name, size, depth, causal, masked), targets, sources in product(
+        kinds, [1, 3, 5, 49], [1, 15, 16, 64, 65, 530]
+    ):
         element_type = ElementType.parse(name)
         query, key, value, *masks = (
             spec(storage.encode(numbers(generator, *shape).value, element_type), name)
@@ -290,34 +441,67 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
                 *((targets, sources), (2, targets, 1), (2, 1, 1, sources)),
             )
         )
-        given = dict(zip(("all", "rows", "keys"), masks)) | {"boolean": spec(generator.random((2, 1, targets, sources)) < 0.7)}
+        given = dict(zip(("all", "rows", "keys"), masks)) | {
+            "boolean": spec(generator.random((2, 1, targets, sources)) < 0.7)
+        }
         mask = [given[masked]] if masked else []
         label = f"{name} {targets} {sources} {size} {depth} {causal} {masked}"
-        yield label, find("ScaledDotProductAttention", 13)(causal=causal), [query, key, value, *mask]
+        yield (
+            label,
+            find("ScaledDotProductAttention", 13)(causal=causal),
+            [query, key, value, *mask],
+        )
     for targets, sources, size in product([1, 4, 7], [1, 17, 40], [8, 33]):
-        key, value = numbers(generator, 2, sources, 3, size), numbers(generator, 2, 3, sources, size)
-        moves = ([Transposed((0, 2, 1, 3))], [Transposed((0, 2, 1, 3)), Repeated(1, 2)], [Repeated(1, 2)])
+        key, value = (
+            numbers(generator, 2, sources, 3, size),
+            numbers(generator, 2, 3, sources, size),
+        )
+        moves = (
+            [Transposed((0, 2, 1, 3))],
+            [Transposed((0, 2, 1, 3)), Repeated(1, 2)],
+            [Repeated(1, 2)],
+        )
         query = numbers(generator, 2, targets, 6, size)
-        yield f"groups {targets} {sources} {size}", FusedAttention(plain, moves, (0, 2, 1, 3), 0.3), [query, key, value]
+        yield (
+            f"groups {targets} {sources} {size}",
+            FusedAttention(plain, moves, (0, 2, 1, 3), 0.3),
+            [query, key, value],
+        )
         whole = numbers(generator, 2, targets, 3, 4, size)
         parts = [[Taken(2, part), Transposed((0, 2, 1, 3))] for part in range(3)]
         yield f"parts {targets} {size}", FusedAttention(plain, parts), [whole, whole, whole]
         turned = numbers(generator, 2, 3, size, sources)
         moves = ((), [Transposed((0, 1, 3, 2))], ())
-        yield f"turned {targets} {sources} {size}", FusedAttention(plain, moves), [numbers(generator, 2, 3, targets, size), turned, value]
+        yield (
+            f"turned {targets} {sources} {size}",
+            FusedAttention(plain, moves),
+            [numbers(generator, 2, 3, targets, size), turned, value],
+        )
 
 
 def compressed(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels._compressed import matrix
     from uncork.internal_ops.compressed_linear import CompressedLinear
 
-    kinds = [("f16", 0, "", False), ("bf16", 0, "", False), ("i8", 0, "", True), ("u8", 16, "whole", True)]
-    kinds += [("i4", 0, "", False), ("i4", 32, "", True), ("u4", 128, "whole", True), ("u4", 64, "broken", True)]
+    kinds = [
+        ("f16", 0, "", False),
+        ("bf16", 0, "", False),
+        ("i8", 0, "", True),
+        ("u8", 16, "whole", True),
+    ]
+    kinds += [
+        ("i4", 0, "", False),
+        ("i4", 32, "", True),
+        ("u4", 128, "whole", True),
+        ("u4", 64, "broken", True),
+    ]
     for (stored, group, zeros, half), inner in product(kinds, (8, 40, 128, 200, 264, 384)):
         if group and inner % group:
             continue
         for columns, rows in ((3, 1), (5, 1), (51, 1), (5, 3), (51, 20), (100, 17)):
-            weights = matrix(generator, stored, columns, inner, group, zeros, stored not in ("f16", "bf16"), half)
+            weights = matrix(
+                generator, stored, columns, inner, group, zeros, stored not in ("f16", "bf16"), half
+            )
             operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
             yield (
                 f"{stored} {group} {inner} {columns} {rows}",
@@ -332,42 +516,103 @@ def quantized(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.quantized import PLAIN, Held, QuantizedPool, Reheld
 
     for filters, sizes, pad in (
-        *[((48, 4, 3, 3), (2, 5, 15), 1), ((20, 8, 1, 1), (2, 3, 5), 0), ((17, 3, 3, 3), (1, 4, 29), 0), ((33, 12), (2, 7), 0)],
+        *[
+            ((48, 4, 3, 3), (2, 5, 15), 1),
+            ((20, 8, 1, 1), (2, 3, 5), 0),
+            ((17, 3, 3, 3), (1, 4, 29), 0),
+            ((33, 12), (2, 7), 0),
+        ],
         *[((4, 64), (1, 1), 0), ((140, 8), (3, 1), 0)],
     ):
-        for data, result, other in product((POSITIVE, SIGNED), (None, SIGNED), ("", "numbers", POSITIVE)):
+        for data, result, other in product(
+            (POSITIVE, SIGNED), (None, SIGNED), ("", "numbers", POSITIVE)
+        ):
             whole = filters[0] % 4 == 0  # what fills words of codes up nobody reads: it is any code
-            layer = Layer(filters, data, sizes, pad=pad, other=other if whole else "", result=result if whole else None)
+            layer = Layer(
+                filters,
+                data,
+                sizes,
+                pad=pad,
+                other=other if whole else "",
+                result=result if whole else None,
+            )
             yield f"{layer}", *layer.made(generator)
     for channels, columns, stride in product([4, 20, 48], [1, 7, 8, 21], [1, 2]):
-        layer = Layer((channels, 1, 3, 3), SIGNED, (2, 4, columns), stride, pad=1, result=POSITIVE, groups=channels)
+        layer = Layer(
+            (channels, 1, 3, 3),
+            SIGNED,
+            (2, 4, columns),
+            stride,
+            pad=1,
+            result=POSITIVE,
+            groups=channels,
+        )
         yield f"{layer}", *layer.made(generator)
-        held, codes = Held(SIGNED, True, channels), spec(generator.integers(0, 256, (2, 4, columns, channels)).astype("u1"), "u8")
-        window = {"kernel": [3, 2], "strides": [stride, 2], "pads_begin": [1, 0], "pads_end": [1, 1]}
-        yield f"pool {channels} {columns} {stride}", QuantizedPool(find("MaxPool", 1)(**window), [held], held), [codes]
+        held, codes = (
+            Held(SIGNED, True, channels),
+            spec(generator.integers(0, 256, (2, 4, columns, channels)).astype("u1"), "u8"),
+        )
+        window = {
+            "kernel": [3, 2],
+            "strides": [stride, 2],
+            "pads_begin": [1, 0],
+            "pads_end": [1, 1],
+        }
+        yield (
+            f"pool {channels} {columns} {stride}",
+            QuantizedPool(find("MaxPool", 1)(**window), [held], held),
+            [codes],
+        )
     for channels, pixels, last in product([1, 4, 17, 32], [1, 15, 33], [True, False]):
         held = Held(SIGNED, last, channels)
         data = spec(
-            (generator.integers(-999, 999, (2, channels, pixels) if last else (2, pixels, channels)) / 128 + 1 / 512).astype(np.float32)
+            (
+                generator.integers(
+                    -999, 999, (2, channels, pixels) if last else (2, pixels, channels)
+                )
+                / 128
+                + 1 / 512
+            ).astype(np.float32)
         )
         yield f"codes {channels} {pixels} {last}", Reheld(PLAIN, held), [data]
-        yield f"numbers {channels} {pixels} {last}", Reheld(held, PLAIN), [spec(held.hold(data.value), "u8")]
+        yield (
+            f"numbers {channels} {pixels} {last}",
+            Reheld(held, PLAIN),
+            [spec(held.hold(data.value), "u8")],
+        )
         if last:
             yield f"last {channels} {pixels}", Reheld(PLAIN, Held(None, True, channels)), [data]
 
 
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
-    cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
-    for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
+    cells = [
+        ("GRUSequence", {"linear_before_reset": True}),
+        ("GRUSequence", {"linear_before_reset": False}),
+        ("LSTMSequence", {}),
+    ]
+    for (name, attributes), hidden, batch in product(
+        [*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]
+    ):
         gates = {"GRUSequence": 3, "LSTMSequence": 4, "RNNSequence": 1}[name]
         biases = 4 if attributes.get("linear_before_reset") else gates
         steps, inner = 4, 5
         lengths = spec(generator.integers(0, steps, batch, endpoint=True))
-        states = [numbers(generator, batch, 2, hidden) for _ in range(2 if name == "LSTMSequence" else 1)]
-        weights = [numbers(generator, 2, gates * hidden, inner), numbers(generator, 2, gates * hidden, hidden)]
+        states = [
+            numbers(generator, batch, 2, hidden) for _ in range(2 if name == "LSTMSequence" else 1)
+        ]
+        weights = [
+            numbers(generator, 2, gates * hidden, inner),
+            numbers(generator, 2, gates * hidden, hidden),
+        ]
         weights[1].value[...] /= np.sqrt(hidden)
         operation = find(name, 5)(hidden_size=hidden, direction="bidirectional", **attributes)
-        specs = [numbers(generator, batch, steps, inner), *states, lengths, *weights, numbers(generator, 2, biases * hidden)]
+        specs = [
+            numbers(generator, batch, steps, inner),
+            *states,
+            lengths,
+            *weights,
+            numbers(generator, 2, biases * hidden),
+        ]
         yield f"{name} {attributes} {hidden} {batch}", operation, specs
 
 
@@ -381,25 +626,43 @@ def last_step(generator: np.random.Generator) -> Iterator[Case]:
         table = numbers(generator, 11, specs[0].value.shape[2])
         ids = spec(generator.integers(-13, 13, specs[0].value.shape[:2]))
         for sequence in (operation, LastStates(operation)):
-            yield f"looked up {name}", LookedUp(find("Gather", 8)(), sequence), [ids, *others, table, spec(np.array(0))]
-    for batch, index, stride, zeros in product([1, 3, 8, 17], ["int64", "int32"], [1, 5], [True, False]):
-        places = generator.integers(-7 if zeros else 0, 9 if zeros else 4, (batch, stride)).astype(index)
+            yield (
+                f"looked up {name}",
+                LookedUp(find("Gather", 8)(), sequence),
+                [ids, *others, table, spec(np.array(0))],
+            )
+    for batch, index, stride, zeros in product(
+        [1, 3, 8, 17], ["int64", "int32"], [1, 5], [True, False]
+    ):
+        places = generator.integers(-7 if zeros else 0, 9 if zeros else 4, (batch, stride)).astype(
+            index
+        )
         given = [spec(places), spec(generator.integers(0, 4, batch, endpoint=True))]
-        yield f"lengths {batch} {index} {stride} {zeros}", StepLengths(4, stride, zeros, zeros), given
+        yield (
+            f"lengths {batch} {index} {stride} {zeros}",
+            StepLengths(4, stride, zeros, zeros),
+            given,
+        )
 
 
 def elementwise(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.fused import Fused, FusedMember
 
     multiply, add, tanh = (find(name, 1)() for name in ("Multiply", "Add", "Tanh"))
-    fused = Fused([FusedMember(multiply, (0, 1)), FusedMember(add, (3, 2)), FusedMember(tanh, (4,))])
+    fused = Fused(
+        [FusedMember(multiply, (0, 1)), FusedMember(add, (3, 2)), FusedMember(tanh, (4,))]
+    )
     for size in (1, 3, 7, 8, 15, 16, 17, 31, 33, 65, 1000):
         for shapes in ([(3, size)] * 3, [(3, size), (size,), (3, 1)], [(3, 1), (1, size), (1,)]):
             yield f"fused {shapes}", fused, [numbers(generator, *shape) for shape in shapes]
         for name, target in (("f16", "f32"), ("i8", "f32"), ("i64", "i32"), ("f32", "bf16")):
             element_type = ElementType.parse(name)
             values = spec(storage.encode(generator.integers(-9, 9, size), element_type), name)
-            yield f"{name} to {target} {size}", find("Convert", 1)(destination_type=target), [values]
+            yield (
+                f"{name} to {target} {size}",
+                find("Convert", 1)(destination_type=target),
+                [values],
+            )
 
 
 def reduce(generator: np.random.Generator) -> Iterator[Case]:
@@ -407,12 +670,28 @@ def reduce(generator: np.random.Generator) -> Iterator[Case]:
         data = numbers(generator, 3, size)
         yield f"softmax {size}", find("SoftMax", 8)(axis=-1), [data]
         for axis in (0, 1):
-            yield f"inner softmax {axis} {size}", find("SoftMax", 8)(axis=axis), [numbers(generator, 3, 5, size)]
-            yield f"inner log softmax {axis} {size}", find("LogSoftmax", 5)(axis=axis), [numbers(generator, 3, 5, size)]
+            yield (
+                f"inner softmax {axis} {size}",
+                find("SoftMax", 8)(axis=axis),
+                [numbers(generator, 3, 5, size)],
+            )
+            yield (
+                f"inner log softmax {axis} {size}",
+                find("LogSoftmax", 5)(axis=axis),
+                [numbers(generator, 3, 5, size)],
+            )
             how = {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"}
             axes = spec(np.array([axis, 2 - 2 * axis]))
-            yield f"inner standardised {axis} {size}", find("MVN", 6)(**how), [numbers(generator, 3, 5, size), axes]
-            yield f"apart {axis} {size}", find("ReduceMax", 1)(), [numbers(generator, 3, 5, size), spec(np.array([0, 2]))]
+            yield (
+                f"inner standardised {axis} {size}",
+                find("MVN", 6)(**how),
+                [numbers(generator, 3, 5, size), axes],
+            )
+            yield (
+                f"apart {axis} {size}",
+                find("ReduceMax", 1)(),
+                [numbers(generator, 3, 5, size), spec(np.array([0, 2]))],
+            )
         for name, axis in product(("ReduceSum", "ReduceMax", "ReduceL2"), (0, 1)):
             yield f"{name} {axis} {size}", find(name, 4)(), [data, spec(np.array([axis]))]
 
@@ -420,54 +699,104 @@ def reduce(generator: np.random.Generator) -> Iterator[Case]:
 def pool(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.pooled_values import PooledValues
 
-    for columns, stride, taps, pad in product([1, 3, 8, 15, 16, 17, 33, 65], [1, 2, 3, 5], [1, 2, 3, 5], [0, 1]):
+    for columns, stride, taps, pad in product(
+        [1, 3, 8, 15, 16, 17, 33, 65], [1, 2, 3, 5], [1, 2, 3, 5], [0, 1]
+    ):
         if columns + 2 * pad < taps or pad >= taps:
             continue
         data = numbers(generator, 2, 3, 4, columns)
         rows = min(taps, 4)
-        window = {"kernel": [rows, taps], "strides": [1, stride], "pads_begin": [0, pad], "pads_end": [0, pad]}
+        window = {
+            "kernel": [rows, taps],
+            "strides": [1, stride],
+            "pads_begin": [0, pad],
+            "pads_end": [0, pad],
+        }
         largest = find("MaxPool", 8)(rounding_type="ceil", **window)
         name = f"{columns} {stride} {taps} {pad}"
         yield f"largest {name}", PooledValues(largest), [data]
         yield f"places {name}", largest, [data]
-        yield f"mean {name}", find("AvgPool", 1)(exclude_pad=bool(pad), rounding_type="ceil", **window), [data]
+        yield (
+            f"mean {name}",
+            find("AvgPool", 1)(exclude_pad=bool(pad), rounding_type="ceil", **window),
+            [data],
+        )
     for columns, count in product([1, 3, 16, 17, 40], [1, 2, 3, 17]):
         data, wanted = numbers(generator, 2, 3, 4, columns), spec(np.array([3, count]))
         yield f"adaptive {columns} {count}", find("AdaptiveAvgPool", 8)(), [data, wanted]
-        yield f"adaptive {columns} {count}", PooledValues(find("AdaptiveMaxPool", 8)()), [data, wanted]
+        yield (
+            f"adaptive {columns} {count}",
+            PooledValues(find("AdaptiveMaxPool", 8)()),
+            [data, wanted],
+        )
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:
     for size, name in product((1, 3, 7, 8, 15, 16, 17, 33, 65, 200), ("f32", "f16", "f64")):
-        data = spec(storage.encode(generator.standard_normal((2, 6, size)), ElementType.parse(name)), name)
+        data = spec(
+            storage.encode(generator.standard_normal((2, 6, size)), ElementType.parse(name)), name
+        )
         channels = spec(storage.encode(generator.standard_normal(6), ElementType.parse(name)), name)
-        yield f"groups {size} {name}", find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3), [data, channels, channels]
+        yield (
+            f"groups {size} {name}",
+            find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3),
+            [data, channels, channels],
+        )
         for axis in (1, 2):
             along = spec(np.array([axis]))
-            yield f"norm {axis} {size} {name}", find("NormalizeL2", 1)(eps=1e-3, eps_mode="add"), [data, along]
+            yield (
+                f"norm {axis} {size} {name}",
+                find("NormalizeL2", 1)(eps=1e-3, eps_mode="add"),
+                [data, along],
+            )
             around = {"alpha": 0.1, "beta": 0.75, "bias": 1.0, "size": 5}
             yield f"window {axis} {size} {name}", find("LRN", 1)(**around), [data, along]
 
 
 def resize(generator: np.random.Generator) -> Iterator[Case]:
-    for columns, wanted, mode in product([1, 2, 3, 16, 17, 40], [1, 5, 32, 33, 80], ("nearest", "linear", "linear_onnx", "cubic")):
+    for columns, wanted, mode in product(
+        [1, 2, 3, 16, 17, 40], [1, 5, 32, 33, 80], ("nearest", "linear", "linear_onnx", "cubic")
+    ):
         data = numbers(generator, 2, 3, 5, columns)
-        how = {"mode": mode, "shape_calculation_mode": "sizes", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        how = {
+            "mode": mode,
+            "shape_calculation_mode": "sizes",
+            "coordinate_transformation_mode": "asymmetric",
+            "nearest_mode": "floor",
+        }
         for axes, sizes in (([2, 3], [7, wanted]), ([3], [wanted]), ([2], [wanted])):
-            yield f"{columns} {wanted} {mode} {axes}", find("Interpolate", 11)(**how), [data, spec(np.array(sizes)), spec(np.array(axes))]
+            yield (
+                f"{columns} {wanted} {mode} {axes}",
+                find("Interpolate", 11)(**how),
+                [data, spec(np.array(sizes)), spec(np.array(axes))],
+            )
 
 
 def sample(generator: np.random.Generator) -> Iterator[Case]:
-    for columns, wanted, mode, padding in product([1, 3, 16, 40], [1, 5, 16, 33], ("bilinear", "nearest"), ("zeros", "border")):
+    for columns, wanted, mode, padding in product(
+        [1, 3, 16, 40], [1, 5, 16, 33], ("bilinear", "nearest"), ("zeros", "border")
+    ):
         data, places = numbers(generator, 2, 3, 5, columns), numbers(generator, 2, 3, wanted, 2)
         places.value[0, 0, 0] = 1e30, np.nan
-        yield f"{columns} {wanted} {mode} {padding}", find("GridSample", 9)(mode=mode, padding_mode=padding), [data, places]
+        yield (
+            f"{columns} {wanted} {mode} {padding}",
+            find("GridSample", 9)(mode=mode, padding_mode=padding),
+            [data, places],
+        )
 
 
 def scan(generator: np.random.Generator) -> Iterator[Case]:
-    ways = product((1, 3, 8, 15, 16, 17, 33, 200), (0, 1), (False, True), (False, True), ("f32", "f16", "f64", "i8", "i64"))
+    ways = product(
+        (1, 3, 8, 15, 16, 17, 33, 200),
+        (0, 1),
+        (False, True),
+        (False, True),
+        ("f32", "f16", "f64", "i8", "i64"),
+    )
     for size, axis, exclusive, reverse, name in ways:
-        data = spec(storage.encode(generator.integers(-9, 9, (3, size)), ElementType.parse(name)), name)
+        data = spec(
+            storage.encode(generator.integers(-9, 9, (3, size)), ElementType.parse(name)), name
+        )
         operation = find("CumSum", 3)(exclusive=exclusive, reverse=reverse)
         yield f"{size} {axis} {exclusive} {reverse} {name}", operation, [data, spec(np.array(axis))]
 
@@ -476,25 +805,53 @@ def move(generator: np.random.Generator) -> Iterator[Case]:
     for size in (1, 3, 8, 17, 65, 300):
         data = numbers(generator, 3, size)
         yield f"transpose {size}", find("Transpose", 1)(), [data, spec(np.array([1, 0]))]
-        yield f"concat {size}", find("Concat", 1)(axis=1), [data, numbers(generator, 3, 5), numbers(generator, 3, size)]
+        yield (
+            f"concat {size}",
+            find("Concat", 1)(axis=1),
+            [data, numbers(generator, 3, 5), numbers(generator, 3, size)],
+        )
         yield f"tile {size}", find("Tile", 1)(), [data, spec(np.array([2, 2]))]
 
 
 def pick(generator: np.random.Generator) -> Iterator[Case]:
-    for size, best, mode in product((1, 3, 8, 15, 16, 17, 33, 65, 200), (1, 3, 16, 64), ("max", "min")):
+    for size, best, mode in product(
+        (1, 3, 8, 15, 16, 17, 33, 65, 200), (1, 3, 16, 64), ("max", "min")
+    ):
         if best <= size:
             operation = find("TopK", 3)(axis=-1, mode=mode, sort="value")
-            yield f"{best} {mode} of {size}", operation, [numbers(generator, 3, size), spec(np.array(best))]
-    for size, best, name, axis, sort in product((1, 15, 16, 17, 100), (1, 9, 70), ("f32", "bf16", "i64"), (0, 1), ("value", "index")):
+            yield (
+                f"{best} {mode} of {size}",
+                operation,
+                [numbers(generator, 3, size), spec(np.array(best))],
+            )
+    for size, best, name, axis, sort in product(
+        (1, 15, 16, 17, 100), (1, 9, 70), ("f32", "bf16", "i64"), (0, 1), ("value", "index")
+    ):
         element_type, mode = ElementType.parse(name), "min" if sort == "index" else "max"
         if best <= size and (name != "f32" or axis == 0 or sort == "index" or best > 64):
-            data = spec(storage.encode(generator.integers(-20, 20, (size, 3) if axis == 0 else (3, size)), element_type), name)
+            data = spec(
+                storage.encode(
+                    generator.integers(-20, 20, (size, 3) if axis == 0 else (3, size)), element_type
+                ),
+                name,
+            )
             operation = find("TopK", 11)(axis=axis, mode=mode, sort=sort)
-            yield f"{best} {mode} of {size} {name} {axis} {sort}", operation, [data, spec(np.array(best))]
+            yield (
+                f"{best} {mode} of {size} {name} {axis} {sort}",
+                operation,
+                [data, spec(np.array(best))],
+            )
     for columns, best, name in product((16, 17, 33, 70), (1, 3, 16), ("f32", "f16", "i64", "u8")):
-        data = spec(storage.encode(generator.integers(0, 30, (2, 20, columns)), ElementType.parse(name)), name)
+        data = spec(
+            storage.encode(generator.integers(0, 30, (2, 20, columns)), ElementType.parse(name)),
+            name,
+        )
         for mode in ("max", "min"):
-            yield f"{best} {mode} of columns {columns} {name}", find("TopK", 11)(axis=1, mode=mode, sort="value"), [data, spec(np.array(best))]
+            yield (
+                f"{best} {mode} of columns {columns} {name}",
+                find("TopK", 11)(axis=1, mode=mode, sort="value"),
+                [data, spec(np.array(best))],
+            )
     for size, axis in product((1, 3, 17), (0, 1)):
         places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
         data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)
@@ -502,22 +859,43 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def generation(generator: np.random.Generator) -> Iterator[Case]:
-    for depth, axis, name, index in product([1, 3, 16, 17, 65], [0, 1, 2], ["f32", "f16", "i8", "f64"], ["int64", "i1"]):
+    for depth, axis, name, index in product(
+        [1, 3, 16, 17, 65], [0, 1, 2], ["f32", "f16", "i8", "f64"], ["int64", "i1"]
+    ):
         element_type = ElementType.parse(name)
         on, off = (spec(storage.encode(np.array(value), element_type), name) for value in (5, -3))
-        places = spec(np.append(generator.integers(-depth, depth, (3, 4)), [[depth - 1, 0, depth, -depth]], axis=0).astype(index))
+        places = spec(
+            np.append(
+                generator.integers(-depth, depth, (3, 4)), [[depth - 1, 0, depth, -depth]], axis=0
+            ).astype(index)
+        )
         operation = find("OneHot", 16)(axis=axis, negative_indices_mode="normalize")
-        yield f"one hot {depth} {axis} {name} {index}", operation, [places, spec(np.array(depth)), on, off]
-    for stop, step, name in product([0, 1, 15, 16, 17, 100], [1, 3], ["i64", "i32", "u8", "f32", "f64"]):
+        yield (
+            f"one hot {depth} {axis} {name} {index}",
+            operation,
+            [places, spec(np.array(depth)), on, off],
+        )
+    for stop, step, name in product(
+        [0, 1, 15, 16, 17, 100], [1, 3], ["i64", "i32", "u8", "f32", "f64"]
+    ):
         numbers = [spec(np.array(number, np.int32)) for number in (0, stop, step)]
         yield f"range {stop} {step} {name}", find("Range", 4)(output_type=name), numbers
 
 
 def search(generator: np.random.Generator) -> Iterator[Case]:
-    for length, count, name, right in product([0, 1, 2, 15, 16, 17, 100], [1, 3, 17], ["f32", "f16", "i32", "f64", "u8"], [True, False]):
+    for length, count, name, right in product(
+        [0, 1, 2, 15, 16, 17, 100], [1, 3, 17], ["f32", "f16", "i32", "f64", "u8"], [True, False]
+    ):
         element_type = ElementType.parse(name)
-        row, values = (spec(storage.encode(np.sort(generator.integers(0, 99, n)), element_type), name) for n in (length, count))
-        yield f"buckets {length} {count} {name} {right}", find("Bucketize", 3)(with_right_bound=right), [values, row]
+        row, values = (
+            spec(storage.encode(np.sort(generator.integers(0, 99, n)), element_type), name)
+            for n in (length, count)
+        )
+        yield (
+            f"buckets {length} {count} {name} {right}",
+            find("Bucketize", 3)(with_right_bound=right),
+            [values, row],
+        )
         rows = spec(np.stack([row.value, row.value + row.value]), name) if name == "f32" else row
         yield (
             f"rows {length} {count} {name} {right}",
@@ -533,19 +911,37 @@ def finding(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_count_first import two_layers
 
     for shape, name, index in product(
-        [(1,), (63,), (64,), (65,), (300,), (3, 17), (2, 3, 70), ()], ["f32", "f16", "boolean", "i8"], ["i32", "i64"]
+        [(1,), (63,), (64,), (65,), (300,), (3, 17), (2, 3, 70), ()],
+        ["f32", "f16", "boolean", "i8"],
+        ["i32", "i64"],
     ):
         element_type = ElementType.parse(name)
-        data = spec(storage.encode(generator.integers(0, 3, shape).astype(bool if name == "boolean" else int), element_type), name)
+        data = spec(
+            storage.encode(
+                generator.integers(0, 3, shape).astype(bool if name == "boolean" else int),
+                element_type,
+            ),
+            name,
+        )
         for each in two_layers(find("NonZero", 3)(output_type=index), [data]):
             yield (f"non-zero {shape} {name} {index}", *each)
         operation = find("Unique", 10)(sorted=index == "i64", index_element_type=index)
         for each in two_layers(operation, [data]):
             yield (f"unique {shape} {name} {index}", *each)
     for rows, entries, name in product([1, 7, 20], [1, 5, 30], ["f32", "i8", "f64"]):
-        places = np.stack([np.sort(generator.integers(0, rows, entries)), np.zeros(entries, int)], 1)
-        values = spec(generator.integers(0, 9, entries).astype({"f32": "f4", "i8": "i1", "f64": "f8"}[name]), name)
-        given = [values, spec(np.array([rows, 3])), spec(places), spec(np.array(5, values.value.dtype), name)]
+        places = np.stack(
+            [np.sort(generator.integers(0, rows, entries)), np.zeros(entries, int)], 1
+        )
+        values = spec(
+            generator.integers(0, 9, entries).astype({"f32": "f4", "i8": "i1", "f64": "f8"}[name]),
+            name,
+        )
+        given = [
+            values,
+            spec(np.array([rows, 3])),
+            spec(places),
+            spec(np.array(5, values.value.dtype), name),
+        ]
         for each in two_layers(find("SparseFillEmptyRows", 16)(), given):
             yield (f"filled {rows} {entries} {name}", *each)
 
@@ -554,8 +950,15 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_count_first import boxes_of, two_layers
 
     for count, limit, center in product([1, 3, 16, 17, 40], [1, 15, 16, 17, 100], [True, False]):
-        operation = find("NonMaxSuppression", 9)(box_encoding="center" if center else "corner", output_type="i32")
-        given = [*boxes_of(generator, 2, 3, count), spec(np.array(limit)), spec(np.float32(0.4)), spec(np.float32(0.1))]
+        operation = find("NonMaxSuppression", 9)(
+            box_encoding="center" if center else "corner", output_type="i32"
+        )
+        given = [
+            *boxes_of(generator, 2, 3, count),
+            spec(np.array(limit)),
+            spec(np.float32(0.4)),
+            spec(np.float32(0.1)),
+        ]
         for each in two_layers(operation, given):
             yield (f"boxes {count} {limit} {center}", *each)
 
@@ -564,60 +967,114 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
         rows = [5, 7, run] if axis else [7, 9, run]
-        places = np.append(generator.integers(0, 5, 6), 4).astype(index)  # the last slice ends where the data do
-        yield f"slices {run} {index} {axis}", find("ScatterUpdate", 3)(), [data, spec(places), numbers(generator, *rows), spec(np.array(axis))]
+        places = np.append(generator.integers(0, 5, 6), 4).astype(
+            index
+        )  # the last slice ends where the data do
+        yield (
+            f"slices {run} {index} {axis}",
+            find("ScatterUpdate", 3)(),
+            [data, spec(places), numbers(generator, *rows), spec(np.array(axis))],
+        )
         tuples = np.append(generator.integers(-5, 5, (6, 2)), [[4, 8]], axis=0).astype(index)
         yield f"picked {run} {index}", find("GatherND", 8)(), [data, spec(tuples)]
         for reduction in ("none", "sum", "sub", "prod", "min", "max"):
             given = [data, spec(tuples), numbers(generator, 7, run)]
-            yield f"tuples {run} {index} {reduction}", find("ScatterNDUpdate", 15)(reduction=reduction), given
+            yield (
+                f"tuples {run} {index} {reduction}",
+                find("ScatterNDUpdate", 15)(reduction=reduction),
+                given,
+            )
     reductions = ("none", "sum", "prod", "min", "max", "mean")
-    for name, reduction, axis, initial in product(["f32", "f16", "i8", "u16", "f64"], reductions, (0, 1, 2), (True, False)):
+    for name, reduction, axis, initial in product(
+        ["f32", "f16", "i8", "u16", "f64"], reductions, (0, 1, 2), (True, False)
+    ):
         element_type = ElementType.parse(name)
-        data, updates = (spec(storage.encode(generator.integers(1, 9, shape), element_type), name) for shape in ((4, 5, 6), (3, 4, 5)))
+        data, updates = (
+            spec(storage.encode(generator.integers(1, 9, shape), element_type), name)
+            for shape in ((4, 5, 6), (3, 4, 5))
+        )
         places = spec(generator.integers(-4, 4, (3, 4, 5)))
         operation = find("ScatterElementsUpdate", 12)(reduction=reduction, use_init_val=initial)
-        yield f"elements {name} {reduction} {axis} {initial}", operation, [data, places, updates, spec(np.array(axis))]
+        yield (
+            f"elements {name} {reduction} {axis} {initial}",
+            operation,
+            [data, places, updates, spec(np.array(axis))],
+        )
 
 
 def quantised(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_quantised import ROWS, STORED, compressed
-    from uncork.internal_ops.quantized_lookup import CompressedBag, CompressedGather, CompressedSegments
+    from uncork.internal_ops.quantized_lookup import (
+        CompressedBag,
+        CompressedGather,
+        CompressedSegments,
+    )
 
     for stored, columns in product(STORED, [1, 2, 3, 15, 17, 64, 66, 130]):
         table, _ = compressed(stored, columns, ("row", "row", False))
         ids = spec(np.append(generator.integers(0, ROWS, 30), ROWS - 1))
         bags = [ids, spec(np.array([0, 5, 5, 20]))]
-        yield f"bags {stored} {columns}", CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), bags
-        yield f"gather {stored} {columns}", CompressedGather(find("Gather", 8)(), table), [ids, spec(np.array(0))]
+        yield (
+            f"bags {stored} {columns}",
+            CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+            bags,
+        )
+        yield (
+            f"gather {stored} {columns}",
+            CompressedGather(find("Gather", 8)(), table),
+            [ids, spec(np.array(0))],
+        )
         segments = [ids, spec(np.sort(generator.integers(0, 7, 31))), spec(np.array(8))]
-        yield f"segments {stored} {columns}", CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table), segments
+        yield (
+            f"segments {stored} {columns}",
+            CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table),
+            segments,
+        )
 
 
 def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.sparse_lookup import SparseLookup
 
     fill, gather = find("SparseFillEmptyRows", 16)(), find("Gather", 8)()
-    for columns, ids, filtered, mean in product([1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]):
+    for columns, ids, filtered, mean in product(
+        [1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]
+    ):
         sizes = generator.integers(0, 4, 9)
-        places = np.array([(row, column) for row, size in enumerate(sizes) for column in range(size)], np.int64).reshape(-1, 2)
+        places = np.array(
+            [(row, column) for row, size in enumerate(sizes) for column in range(size)], np.int64
+        ).reshape(-1, 2)
         values = generator.integers(-2 if filtered else 0, 20, len(places)).astype(ids)
         values[-1:] = 19  # the last row ends where the table does
-        given = [numbers(generator, 20, columns), spec(values), spec(places), spec(np.array([9, 3]))]
-        yield f"{columns} {ids} {filtered} {mean}", SparseLookup(fill, gather, gather if filtered else None, mean), given
+        given = [
+            numbers(generator, 20, columns),
+            spec(values),
+            spec(places),
+            spec(np.array([9, 3])),
+        ]
+        yield (
+            f"{columns} {ids} {filtered} {mean}",
+            SparseLookup(fill, gather, gather if filtered else None, mean),
+            given,
+        )
 
 
 def transpose(generator: np.random.Generator) -> Iterator[Case]:
-    for rows, columns, order in product([4, 7, 8, 16, 17, 40], [4, 8, 15, 16, 33], ([0, 2, 1], [2, 1, 0], [1, 2, 0])):
+    for rows, columns, order in product(
+        [4, 7, 8, 16, 17, 40], [4, 8, 15, 16, 33], ([0, 2, 1], [2, 1, 0], [1, 2, 0])
+    ):
         data = numbers(generator, *((3, rows, columns) if order[0] == 0 else (rows, 5, columns)))
         yield f"{rows} {columns} {order}", find("Transpose", 1)(), [data, spec(np.array(order))]
 
 
 def appended(generator: np.random.Generator) -> Iterator[Case]:
     """New elements in the storage of a variable, and its value out of it."""
-    for outer, inner, before, more, kind in product([1, 3], [1, 5, 33], [0, 1, 6], [1, 4], ["f32", "i8"]):
+    for outer, inner, before, more, kind in product(
+        [1, 3], [1, 5, 33], [0, 1, 6], [1, 4], ["f32", "i8"]
+    ):
         capacity = before + more + 2
-        storage = generator.integers(-99, 99, (outer, capacity, inner)).astype(ElementType.parse(kind).dtype)
+        storage = generator.integers(-99, 99, (outer, capacity, inner)).astype(
+            ElementType.parse(kind).dtype
+        )
         new = generator.integers(-99, 99, (outer, more, inner)).astype(storage.dtype)
         label = f"{outer} {inner} {before} {more} {kind}"
         yield label, AppendState(1), [spec(storage), spec(np.array([before])), spec(new)]
@@ -631,12 +1088,25 @@ def state_product(generator: np.random.Generator) -> Iterator[Case]:
             size = (count + 3, inner) if turned else (inner, count + 3)
             storage = numbers(generator, 2, 3, *size)
             a = numbers(generator, 2, 3 * repeats, rows, inner)
-            operation = StateProduct(MatMul(transpose_b=turned), StateValue(2 if turned else 3), repeats)
-            yield f"{rows} {count} {inner} {repeats} {turned}", operation, [a, storage, spec(np.array([count]))]
+            operation = StateProduct(
+                MatMul(transpose_b=turned), StateValue(2 if turned else 3), repeats
+            )
+            yield (
+                f"{rows} {count} {inner} {repeats} {turned}",
+                operation,
+                [a, storage, spec(np.array([count]))],
+            )
 
 
-#: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
-_DRAWN = {"elementwise": 3, "loops.pool": 5, "loops.resize": 5, "movement.copy_table": 8, "recurrent": 3}
+#: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or
+#: there are many operations.
+_DRAWN = {
+    "elementwise": 3,
+    "loops.pool": 5,
+    "loops.resize": 5,
+    "movement.copy_table": 8,
+    "recurrent": 3,
+}
 EDGES = {
     "attention": attention,
     "compressed": compressed,
@@ -678,11 +1148,20 @@ def registered(family: str) -> Iterator[Case]:
 
     for entry in ALL.values():
         own = select.family_of(entry.operation.type_name)
-        if (own or "movement.copy_table") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
+        if (own or "movement.copy_table") != family or (
+            own is None and not any(port.moved for port in entry.operation.inputs)
+        ):
             continue
-        for case in [*(sample.case for sample in entry.samples), *_drawn(entry, _DRAWN.get(family, 20))]:
+        for case in [
+            *(sample.case for sample in entry.samples),
+            *_drawn(entry, _DRAWN.get(family, 20)),
+        ]:
             if all(array is not None for array in case.inputs):
-                yield f"{entry.operation.label()}: {case}", entry.operation(**case.attributes), [s for s in case.specs() if s is not None]
+                yield (
+                    f"{entry.operation.label()}: {case}",
+                    entry.operation(**case.attributes),
+                    [s for s in case.specs() if s is not None],
+                )
 
 
 def _drawn(entry: Samples, count: int) -> list[Drawn]:
@@ -693,7 +1172,13 @@ def _drawn(entry: Samples, count: int) -> list[Drawn]:
     if entry.cases is None:
         return cases
 
-    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=True,
+        database=None,
+    )
     @given(data=st.data())
     def draw(data: st.DataObject) -> None:
         case = data.draw(entry.cases)
@@ -708,7 +1193,9 @@ def main(family: str) -> None:
     taken = 0
     for from_edges, cases in ((False, registered(family)), (True, EDGES[family](generator))):
         for label, operation, specs in cases:
-            print(label.replace("\n", " "), file=sys.stderr, flush=True)  # the last line tells where the process died
+            print(
+                label.replace("\n", " "), file=sys.stderr, flush=True
+            )  # the last line tells where the process died
             found = check(operation, specs)
             assert found or not from_edges, "no kernel took the case"
             taken += found
@@ -717,9 +1204,15 @@ def main(family: str) -> None:
                     patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     taken += check(operation, specs)
                 # and with weights that only the call knows
-                taken += check(operation, specs, [*specs[:-3], *(TensorSpec(s.element_type, s.shape) for s in specs[-3:])])
+                taken += check(
+                    operation,
+                    specs,
+                    [*specs[:-3], *(TensorSpec(s.element_type, s.shape) for s in specs[-3:])],
+                )
             if family == "gemm.matmul":  # and with both matrices of the call
-                taken += check(operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs])
+                taken += check(
+                    operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs]
+                )
     print(taken)
 
 

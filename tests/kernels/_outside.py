@@ -1,4 +1,6 @@
-"""A kernel that reads and writes where it is told to, between fences: `python -m tests.kernels._outside INPUT OUTPUT ROOM SIDE WRITES`."""
+"""A kernel that reads and writes where it is told to, between fences: `python -m
+tests.kernels._outside INPUT OUTPUT ROOM SIDE WRITES`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def main(*words: str) -> None:
     *given, side, writes = words
     places = [int(word) for word in given]
     array = spec(np.arange(10, dtype=np.int8))
-    native = KernelPlan("outside", [(Outside(writes), [In(0), Out(0), Scratch(), *places])], scratch=64)
+    native = KernelPlan(
+        "outside", [(Outside(writes), [In(0), Out(0), Scratch(), *places])], scratch=64
+    )
     print(run_fenced(native, [array], [array], side == "first")[0].tolist()[places[1]])
 
 

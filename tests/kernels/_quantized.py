@@ -40,7 +40,9 @@ def spec(array: np.ndarray) -> TensorSpec:
 
 @dataclass
 class Layer:
-    """A convolution `[O, C, k, k]` of codes, or a product of a matrix `[O, C]`, ended by bias, sum, relu and FakeQuantize."""
+    """A convolution `[O, C, k, k]` of codes, or a product of a matrix `[O, C]`, ended by bias, sum,
+    relu and FakeQuantize.
+    """
 
     filters: tuple[int, ...]
     data: Grid = POSITIVE
@@ -62,17 +64,27 @@ class Layer:
         codes = generator.integers(-127, 128, self.filters).astype(np.int8)
         scales = (2.0 ** -generator.integers(8, 10, outputs)).astype(np.float32)
         weights = QuantizedWeights(codes, scales, shape)
-        arrays = [generator.integers(0, self.data.levels, (*self.sizes, in_words(channels))).astype(np.uint8)]
+        arrays = [
+            generator.integers(0, self.data.levels, (*self.sizes, in_words(channels))).astype(
+                np.uint8
+            )
+        ]
         held = [Held(self.data, windows, channels)]
         # No sum with it lies in the middle of two levels: their order of rounding does not matter.
         bias = (generator.integers(-64, 64, outputs) * 2 + 1) / np.float32(2**15)
-        arrays.append(bias.astype(np.float32).reshape(1, -1, 1, 1) if windows else bias.astype(np.float32))
+        arrays.append(
+            bias.astype(np.float32).reshape(1, -1, 1, 1) if windows else bias.astype(np.float32)
+        )
         held.append(PLAIN)
         reaches = [2 * self.pad - (taps - 1) * self.dilation - 1 for taps in self.filters[2:]]
         counts = [(n + reach) // self.stride + 1 for n, reach in zip(self.sizes[1:], reaches)]
         lead = [self.sizes[0], *counts] if windows else list(self.sizes)
         if isinstance(self.other, Grid):
-            arrays.append(generator.integers(0, self.other.levels, (*lead, in_words(outputs))).astype(np.uint8))
+            arrays.append(
+                generator.integers(0, self.other.levels, (*lead, in_words(outputs))).astype(
+                    np.uint8
+                )
+            )
             held.append(Held(self.other, windows, outputs))
         elif self.other:
             arrays.append((generator.integers(-99, 99, (*lead, outputs)) / 16).astype(np.float32))
@@ -96,8 +108,13 @@ class Layer:
         if self.activation:
             steps.append((find(self.activation, 1)(), ()))
         if self.result is not None:
-            steps.append((find("FakeQuantize", 1)(levels=self.result.levels), tuple(range(first - 4, first))))
-        members = [FusedMember(step, (first + n - 1 if n else 0, *others)) for n, (step, others) in enumerate(steps)]
+            steps.append(
+                (find("FakeQuantize", 1)(levels=self.result.levels), tuple(range(first - 4, first)))
+            )
+        members = [
+            FusedMember(step, (first + n - 1 if n else 0, *others))
+            for n, (step, others) in enumerate(steps)
+        ]
         fused = (FusedConvolution if windows else FusedLinear)(product, 2, members)
         into = Held(self.result, windows, outputs) if windows or self.result is not None else PLAIN
         return QuantizedProduct(fused, weights, held, into), [spec(array) for array in arrays]

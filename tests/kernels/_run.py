@@ -1,4 +1,6 @@
-"""Runs the kernels chosen for one operation, every array between canaries that show a write outside."""
+"""Runs the kernels chosen for one operation, every array between canaries that show a write
+outside.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ class Guarded:
         self.begin = _GUARD + shift
         self.end = self.begin + size
         self.array = (
-            np.frombuffer(self.memory, dtype, -1 if not size else size // dtype.itemsize, self.begin) if size else np.empty(shape, dtype)
+            np.frombuffer(
+                self.memory, dtype, -1 if not size else size // dtype.itemsize, self.begin
+            )
+            if size
+            else np.empty(shape, dtype)
         )
         self.array = self.array.reshape(shape)
 
@@ -39,7 +45,10 @@ class Guarded:
 
 
 def run_native(
-    operation: Operation, specs: Sequence[TensorSpec | None], shift: int = 0, target: Target | None = None
+    operation: Operation,
+    specs: Sequence[TensorSpec | None],
+    shift: int = 0,
+    target: Target | None = None,
 ) -> tuple[list[np.ndarray] | None, Selection]:
     """(outputs, the choice); outputs None when the kernel refused the values or there is no kernel.
 
@@ -77,7 +86,10 @@ def run_native(
             return ArgumentAddress(len(given) + len(made), operand.offset)
         return operand
 
-    steps = [Step(STORE.address(spec, target), tuple(word(o) for o in words)) for spec, words in choice.calls]
+    steps = [
+        Step(STORE.address(spec, target), tuple(word(o) for o in words))
+        for spec, words in choice.calls
+    ]
     segment = Segment(SegmentPlan(tuple(steps)), Context([], 0), 0)
     everything = [*given, *made, scratch]
     status = segment.run(*(g.array for g in everything))

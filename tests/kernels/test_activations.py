@@ -1,4 +1,6 @@
-"""Activations inside a recurrent step: near 0, far from it, and what a thousand steps make of them."""
+"""Activations inside a recurrent step: near 0, far from it, and what a thousand steps make of
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,29 @@ def activated(word: str, units: int) -> np.ndarray:
     """The activation of `VALUES`, computed in vectors of so many units."""
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [len(VALUES), 1, 1])
-    state, lengths = (builder.constant(array) for array in (np.zeros((len(VALUES), 1, units), F32), np.ones(len(VALUES), np.int64)))
-    weights = [builder.constant(array) for array in (np.ones((1, units, 1), F32), np.zeros((1, units, units), F32), np.zeros((1, units), F32))]
-    y = builder.add("RNNSequence", 5, x, state, lengths, *weights, hidden_size=units, direction="forward", activations=[word])[0]
+    state, lengths = (
+        builder.constant(array)
+        for array in (np.zeros((len(VALUES), 1, units), F32), np.ones(len(VALUES), np.int64))
+    )
+    weights = [
+        builder.constant(array)
+        for array in (
+            np.ones((1, units, 1), F32),
+            np.zeros((1, units, units), F32),
+            np.zeros((1, units), F32),
+        )
+    ]
+    y = builder.add(
+        "RNNSequence",
+        5,
+        x,
+        state,
+        lengths,
+        *weights,
+        hidden_size=units,
+        direction="forward",
+        activations=[word],
+    )[0]
     builder.result(y, "y")
     compiled = compile_model(builder.model())
     result = compiled(VALUES.reshape(-1, 1, 1))["y"].reshape(len(VALUES), units)
@@ -55,9 +77,12 @@ def test_a_closed_gate_lets_no_large_state_through() -> None:
     builder = uncork.Builder()
     x, state = (builder.parameter(name, "f32", [1, 1, 1]) for name in ("x", "state"))
     weights = [
-        builder.constant(np.array(values, F32).reshape(1, 3, *more)) for values, more in (([1, 0, 0], (1,)), ([0, 0, 0], (1,)), ([0] * 3, ()))
+        builder.constant(np.array(values, F32).reshape(1, 3, *more))
+        for values, more in (([1, 0, 0], (1,)), ([0, 0, 0], (1,)), ([0] * 3, ()))
     ]
-    y, _ = builder.add("GRUSequence", 5, x, state, builder.constant(np.array([1])), *weights, hidden_size=1)
+    y, _ = builder.add(
+        "GRUSequence", 5, x, state, builder.constant(np.array([1])), *weights, hidden_size=1
+    )
     builder.result(y, "y")
     given = (np.full((1, 1, 1), -100, F32), np.full((1, 1, 1), 1e30, F32))
     assert abs(compile_model(builder.model())(*given)["y"].item()) < 1e-7
@@ -65,15 +90,29 @@ def test_a_closed_gate_lets_no_large_state_through() -> None:
 
 @pytest.mark.parametrize("keeps", [1.0, 1.05])
 def test_a_state_that_comes_back_a_thousand_times(keeps: float) -> None:
-    """h = tanh(keeps * h): each step's error is carried on, and so is any that always has the same side."""
+    """h = tanh(keeps * h): each step's error is carried on, and so is any that always has the same
+    side.
+    """
     units, steps = 16, 1000
     first = np.linspace(1e-4, 0.1, units).astype(F32)
     builder = uncork.Builder()
     x, lengths = builder.parameter("x", "f32", [1, steps, 1]), builder.constant(np.array([steps]))
     recurrent = (keeps * np.eye(units, dtype=F32)).astype(F32)
-    weights = [builder.constant(array) for array in (np.zeros((1, units, 1), F32), recurrent[np.newaxis], np.zeros((1, units), F32))]
+    weights = [
+        builder.constant(array)
+        for array in (
+            np.zeros((1, units, 1), F32),
+            recurrent[np.newaxis],
+            np.zeros((1, units), F32),
+        )
+    ]
     state = builder.constant(first.reshape(1, 1, units))
-    builder.result(builder.add("RNNSequence", 5, x, state, lengths, *weights, hidden_size=units, direction="forward")[0], "y")
+    builder.result(
+        builder.add(
+            "RNNSequence", 5, x, state, lengths, *weights, hidden_size=units, direction="forward"
+        )[0],
+        "y",
+    )
     got = compile_model(builder.model())(np.zeros((1, steps, 1), F32))["y"].reshape(steps, units)
     exact = first.astype(np.float64)
     factor = float(recurrent[0, 0])

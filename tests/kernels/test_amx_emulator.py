@@ -1,4 +1,5 @@
-"""The AMX emulator, by code that a C compiler and LLVM wrote. Where a processor has AMX, the same cases run on that.
+"""The AMX emulator, by code that a C compiler and LLVM wrote. Where a processor has AMX, the same
+cases run on that.
 
 Each case is a process of its own (tests/kernels/amx): what the emulator refuses must end it.
 """
@@ -31,7 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.kernels.amx", str(folder), name]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -54,7 +57,9 @@ def test_what_is_forbidden_ends_the_process(folder: Path, name: str) -> None:
     """With the signal that a processor's exception becomes on Linux."""
     done = run(folder, name)
     message = REFUSALS[name].message
-    assert done.returncode == -(signal.SIGSEGV if message.startswith("LDTILECFG") else signal.SIGILL), done.stderr
+    assert done.returncode == -(
+        signal.SIGSEGV if message.startswith("LDTILECFG") else signal.SIGILL
+    ), done.stderr
     assert done.stdout == ""
     assert done.stderr == ("" if _amx.native() else f"AMX emulator: {message}\n")
 
@@ -73,8 +78,18 @@ def test_the_handler_before_gets_what_is_not_emulated(folder: Path) -> None:
 
 
 def test_a_folder_is_not_needed() -> None:
-    program = "from tests.kernels import _amx; emulator = _amx.enable(); print(emulator is None or set(emulator.counts().values()) == {0})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
+    program = (
+        "from tests.kernels import _amx; emulator = _amx.enable(); print(emulator is None "
+        "or set(emulator.counts().values()) == {0})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 

@@ -1,4 +1,6 @@
-"""Kernels of attention: edge values, blocks that change the largest score, other processors' vectors, and sizes that only calls know."""
+"""Kernels of attention: edge values, blocks that change the largest score, other processors'
+vectors, and sizes that only calls know.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,15 @@ def f32(array: np.ndarray) -> TensorSpec:
 
 def tensors(targets: int, sources: int, size: int = 8, seed: int = 0) -> list[np.ndarray]:
     generator = np.random.default_rng(seed)
-    return [generator.standard_normal((1, 2, rows, size)).astype(np.float32) for rows in (targets, sources, sources)]
+    return [
+        generator.standard_normal((1, 2, rows, size)).astype(np.float32)
+        for rows in (targets, sources, sources)
+    ]
 
 
-def attend(arrays: list[np.ndarray], *more: TensorSpec, causal: bool = False, target: Target | None = None) -> np.ndarray:
+def attend(
+    arrays: list[np.ndarray], *more: TensorSpec, causal: bool = False, target: Target | None = None
+) -> np.ndarray:
     operation = find("ScaledDotProductAttention", 13)(causal=causal)
     results, choice = run_native(operation, [*map(f32, arrays), *more], target=target)
     assert isinstance(choice, KernelPlan), choice
@@ -75,7 +82,12 @@ def test_keys_that_are_no_numbers(targets: int, sources: int, bad: float) -> Non
     arrays = tensors(targets, sources)
     arrays[1][0, 1, sources // 2] = bad
     with np.errstate(invalid="ignore"):
-        result, expected = attend(arrays), find("ScaledDotProductAttention", 13)(causal=False).evaluate([*map(f32, arrays)])[0].value
+        result, expected = (
+            attend(arrays),
+            find("ScaledDotProductAttention", 13)(causal=False)
+            .evaluate([*map(f32, arrays)])[0]
+            .value,
+        )
     np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
     assert np.isnan(result).any()
     assert not np.isnan(result[0, 0]).any()
@@ -106,7 +118,9 @@ def test_scores_that_grow_from_block_to_block() -> None:
     for targets in (2, 50):
         arrays = tensors(targets, 2000)
         slope = np.linspace(-300, 300, 2000)
-        np.testing.assert_allclose(attend(arrays, f32(slope[None])), in_f64(arrays, slope), rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(
+            attend(arrays, f32(slope[None])), in_f64(arrays, slope), rtol=2e-4, atol=2e-5
+        )
 
 
 @pytest.mark.parametrize("sink", [-np.inf, -5.0, 100.0])
@@ -116,20 +130,28 @@ def test_a_sink(sink: float) -> None:
         key = np.concatenate([np.zeros(70), [0.0]])
         more = [f32(np.zeros(())), f32(np.float32(8**-0.5)), f32(np.full((1, 1, 1, 1), sink))]
         # One more key without a value, whose logit is the sink.
-        wide = [arrays[0], *(np.concatenate([a, np.zeros_like(a[:, :, :1])], 2) for a in arrays[1:])]
+        wide = [
+            arrays[0],
+            *(np.concatenate([a, np.zeros_like(a[:, :, :1])], 2) for a in arrays[1:]),
+        ]
         key[-1] = sink
         expected = in_f64(wide, key)
         np.testing.assert_allclose(attend(arrays, *more), expected, rtol=2e-4, atol=1e-6)
 
 
 @pytest.mark.skipif(not host_target().has("avx2"), reason="it takes AVX2")
-@pytest.mark.parametrize(("targets", "sources", "size"), [(1, 1, 3), (1, 70, 64), (4, 300, 20), (5, 17, 8), (50, 600, 33), (49, 64, 64)])
+@pytest.mark.parametrize(
+    ("targets", "sources", "size"),
+    [(1, 1, 3), (1, 70, 64), (4, 300, 20), (5, 17, 8), (50, 600, 33), (49, 64, 64)],
+)
 @pytest.mark.parametrize("causal", [False, True])
 def test_vectors_of_eight(targets: int, sources: int, size: int, causal: bool) -> None:
     target = Target.of("x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c")
     arrays = tensors(targets, sources, size)
     bias = np.where(np.tri(targets, sources) > 0, 0, -np.inf) if causal else 0.0
-    np.testing.assert_allclose(attend(arrays, causal=causal, target=target), in_f64(arrays, bias), rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(
+        attend(arrays, causal=causal, target=target), in_f64(arrays, bias), rtol=2e-4, atol=2e-6
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -138,16 +160,33 @@ def test_open_sizes(causal: bool, masked: str) -> None:
     """Batches, queries and keys of any number, few and many in turn."""
     generator = np.random.default_rng(1)
     builder = uncork.Builder()
-    arrays = [builder.parameter(name, "f32", [None, 3, None, 16]) for name in ("query", "key", "value")]
+    arrays = [
+        builder.parameter(name, "f32", [None, 3, None, 16]) for name in ("query", "key", "value")
+    ]
     mask = [builder.parameter("mask", masked, [None, 1, None, None])] if masked else []
-    builder.result(builder.add("ScaledDotProductAttention", 13, *arrays, *mask, causal=causal)[0], "y")
+    builder.result(
+        builder.add("ScaledDotProductAttention", 13, *arrays, *mask, causal=causal)[0], "y"
+    )
     calls = []
-    for batch, targets, sources in ((2, 5, 7), (1, 1, 300), (3, 4, 17), (2, 60, 70), (1, 7, 600), (1, 1, 2)):
-        given = [generator.standard_normal((batch, 3, rows, 16)).astype(np.float32) for rows in (targets, sources, sources)]
+    for batch, targets, sources in (
+        (2, 5, 7),
+        (1, 1, 300),
+        (3, 4, 17),
+        (2, 60, 70),
+        (1, 7, 600),
+        (1, 1, 2),
+    ):
+        given = [
+            generator.standard_normal((batch, 3, rows, 16)).astype(np.float32)
+            for rows in (targets, sources, sources)
+        ]
         if masked == "f32":
             given.append(generator.standard_normal((batch, 1, targets, sources)).astype(np.float32))
         elif masked:
             given.append(generator.random((batch, 1, targets, sources)) < 0.9)
             given[-1][..., 0] = True
         calls.append(given)
-    hold(builder.model(), [calls[0], *(call for call in calls[1:] if call[0].shape[0] > 1 or not masked)])
+    hold(
+        builder.model(),
+        [calls[0], *(call for call in calls[1:] if call[0].shape[0] > 1 or not masked)],
+    )

@@ -1,4 +1,6 @@
-"""Convolutions over blocks of channels in every way that kernels go, against the formula, between forbidden pages."""
+"""Convolutions over blocks of channels in every way that kernels go, against the formula, between
+forbidden pages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ pytest.importorskip("llvmlite")
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
 from tests.kernels.test_convolution import by_formula, numbers
-from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, from_blocks, to_blocks
+from uncork.internal_ops.blocks import (
+    BlockedConvolution,
+    FromBlocks,
+    ToBlocks,
+    from_blocks,
+    to_blocks,
+)
 from uncork.internal_ops.fused import FusedConvolution, FusedMember
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.kernel_plan import KernelPlan
@@ -61,21 +69,32 @@ def convolved(
     ended: bool = False,
     threads: Sequence[int] = (1, 2),
 ) -> KernelPlan:
-    """A convolution of random numbers over blocks, held against the formula; `filters [G, O, C, ..]`, `ended` by much."""
+    """A convolution of random numbers over blocks, held against the formula; `filters [G, O, C,
+    ..]`, `ended` by much.
+    """
     generator = np.random.default_rng(sum(data) + sum(filters))
     x, w = numbers(generator, *data), numbers(generator, *filters)
     operation = find("GroupConvolution" if filters[0] > 1 else "Convolution", 1)(
         strides=strides, dilations=dilations, pads_begin=begin, pads_end=end
     )
-    counts = [(n + b + e - (k - 1) * d - 1) // s + 1 for n, b, e, k, d, s in zip(data[2:], begin, end, filters[3:], dilations, strides)]
+    counts = [
+        (n + b + e - (k - 1) * d - 1) // s + 1
+        for n, b, e, k, d, s in zip(data[2:], begin, end, filters[3:], dilations, strides)
+    ]
     expected = by_formula(x, w, strides, dilations, begin, counts)
     arrays = [to_blocks(x, blocks[0]), w if filters[0] > 1 else w[0]]
     lies = [True, False]
     whole: Operation = operation
     if ended:
-        bias, other = numbers(generator, 1, filters[0] * filters[1], 1, 1), numbers(generator, *expected.shape)
+        bias, other = (
+            numbers(generator, 1, filters[0] * filters[1], 1, 1),
+            numbers(generator, *expected.shape),
+        )
         members = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("Add", 1)(), (4, 2))]
-        members += [FusedMember(find("Multiply", 1)(), (5, 3)), FusedMember(find("ReLU", 1)(), (6,))]
+        members += [
+            FusedMember(find("Multiply", 1)(), (5, 3)),
+            FusedMember(find("ReLU", 1)(), (6,)),
+        ]
         whole = FusedConvolution(operation, 2, members)
         expected = np.maximum((expected + bias + other) * 0.5, 0)
         arrays += [bias, to_blocks(other, blocks[1]), np.array([0.5], np.float32)]
@@ -88,17 +107,33 @@ def convolved(
 @pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
 @pytest.mark.parametrize("columns", [1, 3, 7, 14, 15, 17, 29])
 def test_widths_around_tiles(blocks: tuple[int, int], columns: int) -> None:
-    convolved((2, 2 * blocks[0], 2, columns), (1, 3 * blocks[1], 2 * blocks[0], 1, 1), blocks, ended=True)
-    convolved((2, blocks[0], 3, columns), (1, 2 * blocks[1], blocks[0], 3, 3), blocks, begin=(1, 1), end=(1, 1), ended=True)
+    convolved(
+        (2, 2 * blocks[0], 2, columns), (1, 3 * blocks[1], 2 * blocks[0], 1, 1), blocks, ended=True
+    )
+    convolved(
+        (2, blocks[0], 3, columns),
+        (1, 2 * blocks[1], blocks[0], 3, 3),
+        blocks,
+        begin=(1, 1),
+        end=(1, 1),
+        ended=True,
+    )
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2, 9])
 @pytest.mark.parametrize("pads", [(0, 0), (1, 0), (0, 2), (9, 9)])
 def test_windows(stride: int, dilation: int, pads: tuple[int, int]) -> None:
-    """Windows that reach out of the data, by much or little: with zeros around it, or by regions of equal taps."""
+    """Windows that reach out of the data, by much or little: with zeros around it, or by regions of
+    equal taps.
+    """
     b = BLOCKS[0]
-    around = {"strides": (stride,) * 2, "dilations": (dilation,) * 2, "begin": (pads[0],) * 2, "end": (pads[1],) * 2}
+    around = {
+        "strides": (stride,) * 2,
+        "dilations": (dilation,) * 2,
+        "begin": (pads[0],) * 2,
+        "end": (pads[1],) * 2,
+    }
     convolved((1, b, 21, 20), (1, 3 * b, b, 3, 3), (b, b), **around, ended=True)
 
 
@@ -107,14 +142,27 @@ def test_windows(stride: int, dilation: int, pads: tuple[int, int]) -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_groups_that_are_parts_of_a_block(block: int, members: int, stride: int) -> None:
     around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (1, 1)}
-    convolved((2, 3 * block, 9, 21), (3 * block // members, members, members, 3, 3), (block, block), **around, ended=True)
+    convolved(
+        (2, 3 * block, 9, 21),
+        (3 * block // members, members, members, 3, 3),
+        (block, block),
+        **around,
+        ended=True,
+    )
 
 
 @pytest.mark.parametrize(("inner", "lanes"), list(itertools.product(BLOCKS, BLOCKS)))
 @pytest.mark.parametrize(("outputs", "channels"), [(1, 1), (3, 2), (2, 3)])
 def test_groups_of_whole_blocks(inner: int, lanes: int, outputs: int, channels: int) -> None:
     filters = (3, outputs * lanes, channels * inner, 3, 3)
-    convolved((2, 3 * channels * inner, 9, 21), filters, (inner, lanes), begin=(1, 1), end=(1, 1), ended=True)
+    convolved(
+        (2, 3 * channels * inner, 9, 21),
+        filters,
+        (inner, lanes),
+        begin=(1, 1),
+        end=(1, 1),
+        ended=True,
+    )
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -137,7 +185,15 @@ def test_blocks_that_meet_in_a_cache() -> None:
 def test_few_taps_are_on_the_data() -> None:
     """A dilation as large as the data: the middle tap alone, and at last none."""
     b = BLOCKS[0]
-    chosen = convolved((1, b, 8, 8), (1, b, b, 3, 3), (b, b), dilations=(8, 8), begin=(8, 8), end=(8, 8), ended=True)
+    chosen = convolved(
+        (1, b, 8, 8),
+        (1, b, b, 3, 3),
+        (b, b),
+        dilations=(8, 8),
+        begin=(8, 8),
+        end=(8, 8),
+        ended=True,
+    )
     assert len(chosen.calls) == 1
     convolved((1, b, 2, 3), (1, b, b, 2, 2), (b, b), dilations=(5, 5), begin=(7, 7), end=(7, 7))
 
@@ -147,12 +203,16 @@ def test_few_taps_are_on_the_data() -> None:
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 5), (8, 8), (13, 30)])
 def test_winograd(side: int, blocks: tuple[int, int], sizes: tuple[int, int]) -> None:
     filters = (1, 3 * blocks[1], 2 * blocks[0], 3, 3)
-    convolved((2, 2 * blocks[0], *sizes), filters, blocks, begin=(1, 1), end=(1, 1), side=side, ended=True)
+    convolved(
+        (2, 2 * blocks[0], *sizes), filters, blocks, begin=(1, 1), end=(1, 1), side=side, ended=True
+    )
 
 
 @pytest.mark.parametrize("side", [2, 4])
 @pytest.mark.parametrize("pads", [((0, 0), (0, 0)), ((2, 0), (1, 4))])
-def test_winograd_with_other_padding(side: int, pads: tuple[tuple[int, int], tuple[int, int]]) -> None:
+def test_winograd_with_other_padding(
+    side: int, pads: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
     b = BLOCKS[0]
     convolved((1, b, 9, 40), (1, 2 * b, b, 3, 3), (b, b), begin=pads[0], end=pads[1], side=side)
 
@@ -162,7 +222,9 @@ def test_winograd_leaves_what_is_not_finite_to_the_reference(value: float) -> No
     b = BLOCKS[0]
     x, w = np.ones((1, b, 9, 9), np.float32), np.ones((b, b, 3, 3), np.float32)
     x[0, 3, 4, 5] = value
-    operation = find("Convolution", 1)(strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1))
+    operation = find("Convolution", 1)(
+        strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1)
+    )
     specs = [spec_of(array, ElementType.f32) for array in (to_blocks(x, b), w)]
     for side in (2, 4):
         blocked = BlockedConvolution(operation, (True, False), b, side)
@@ -177,7 +239,9 @@ def test_winograd_leaves_what_is_not_finite_to_the_reference(value: float) -> No
 @pytest.mark.parametrize("columns", [1, 4, 9, 30])
 def test_depthwise(block: int, taps: tuple[int, int], stride: int, columns: int) -> None:
     around = {"strides": (stride,) * 2, "begin": (2, 2), "end": (3, 3)}
-    convolved((2, 2 * block, 6, columns), (2 * block, 1, 1, *taps), (block, block), **around, ended=True)
+    convolved(
+        (2, 2 * block, 6, columns), (2 * block, 1, 1, *taps), (block, block), **around, ended=True
+    )
 
 
 @pytest.mark.parametrize("dilation", [2, 5])
@@ -204,7 +268,13 @@ def test_random(data: st.DataObject) -> None:
 
     blocks = data.draw(st.tuples(st.sampled_from(BLOCKS), st.sampled_from(BLOCKS)))
     channels, outputs, images = (data.draw(st.integers(1, n)) for n in (3, 4, 2))
-    dilations, strides, taps, begin, end = each(1, 3), each(1, 3), each(1, 4), each(0, 4), each(0, 4)
+    dilations, strides, taps, begin, end = (
+        each(1, 3),
+        each(1, 3),
+        each(1, 4),
+        each(0, 4),
+        each(0, 4),
+    )
     reach = [(k - 1) * d + 1 for k, d in zip(taps, dilations)]
     sizes = [max(n, r - b - e) for n, r, b, e in zip(each(1, 20), reach, begin, end)]
     filters = (1, outputs * blocks[1], channels * blocks[0], *taps)
@@ -222,7 +292,12 @@ def test_random(data: st.DataObject) -> None:
 
 def test_the_name_says_what_it_is() -> None:
     b = BLOCKS[0]
-    assert "winograd_4" in convolved((1, b, 30, 30), (1, b, b, 3, 3), (b, b), begin=(1, 1), end=(1, 1), side=4).kernel
+    assert (
+        "winograd_4"
+        in convolved(
+            (1, b, 30, 30), (1, b, b, 3, 3), (b, b), begin=(1, 1), end=(1, 1), side=4
+        ).kernel
+    )
 
 
 @pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
@@ -238,27 +313,42 @@ def test_the_name_says_what_it_is() -> None:
     ],
 )
 def test_three_axes(
-    blocks: tuple[int, int], sizes: tuple[int, ...], taps: tuple[int, ...], strides: tuple[int, ...], begin: tuple[int, ...]
+    blocks: tuple[int, int],
+    sizes: tuple[int, ...],
+    taps: tuple[int, ...],
+    strides: tuple[int, ...],
+    begin: tuple[int, ...],
 ) -> None:
-    """Data and result are plain; slices are gathered in blocks. Taps along the first axis that lie in the padding, too."""
+    """Data and result are plain; slices are gathered in blocks. Taps along the first axis that lie
+    in the padding, too.
+    """
     generator = np.random.default_rng(len(sizes))
-    x, w = numbers(generator, 2, 2 * blocks[0], *sizes), numbers(generator, 1, 3 * blocks[1], 2 * blocks[0], *taps)
+    x, w = (
+        numbers(generator, 2, 2 * blocks[0], *sizes),
+        numbers(generator, 1, 3 * blocks[1], 2 * blocks[0], *taps),
+    )
     counts = [(n + 2 * b - k) // s + 1 for n, b, k, s in zip(sizes, begin, taps, strides)]
     expected = by_formula(x, w, strides, (1, 1, 1), begin, counts)
     for direct_sums in (False, True):
-        operation = find("Convolution", 1)(strides=strides, dilations=(1, 1, 1), pads_begin=begin, pads_end=begin)
+        operation = find("Convolution", 1)(
+            strides=strides, dilations=(1, 1, 1), pads_begin=begin, pads_end=begin
+        )
         chosen = run(operation, [x, w[0]], expected, (1, 2), hints=Hints(direct_sums=direct_sums))
         assert not direct_sums or "winograd" not in chosen.kernel
 
 
-@pytest.mark.skipif(not host_target().has("avx2"), reason="the machine cannot run kernels of this processor")
+@pytest.mark.skipif(
+    not host_target().has("avx2"), reason="the machine cannot run kernels of this processor"
+)
 @pytest.mark.parametrize("side", [0, 2, 4])
 def test_kernels_for_shorter_vectors(side: int) -> None:
     """What another processor would run: fewer registers, and blocks of 8."""
     target = Target.of("x86_64", "haswell", "+sse2,+avx,+avx2,+fma,+f16c")
     generator = np.random.default_rng(side)
     x, w = numbers(generator, 1, 16, 9, 27), numbers(generator, 1, 24, 16, 3, 3) / 9
-    operation = find("Convolution", 1)(strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1))
+    operation = find("Convolution", 1)(
+        strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1)
+    )
     expected = to_blocks(by_formula(x, w, (1, 1), (1, 1), (1, 1), (9, 27)), 8)
     blocked = BlockedConvolution(operation, (True, False), 8, side)
     specs = [spec_of(array, ElementType.f32) for array in (to_blocks(x, 8), w[0])]

@@ -1,4 +1,6 @@
-"""No kernel reads or writes outside its arrays: it runs between forbidden pages, in a process that may die of it."""
+"""No kernel reads or writes outside its arrays: it runs between forbidden pages, in a process that
+may die of it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ pytest.importorskip("llvmlite")
 from tests.kernels._fences import EDGES
 from uncork.kernels import select
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin")), reason="pages are forbidden by mprotect")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith(("linux", "darwin")), reason="pages are forbidden by mprotect"
+)
 ROOT = Path(__file__).parents[2]
 #: How many cases a family has at least: fewer mean that kernels are no longer chosen.
 LEAST = {
@@ -52,7 +56,9 @@ LEAST = {
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT, timeout=900, check=False)
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, cwd=ROOT, timeout=900, check=False
+    )
 
 
 def test_every_family_is_fenced() -> None:
@@ -87,11 +93,16 @@ def test_inside_is_allowed(place: str) -> None:
     ],
 )
 def test_the_fence_kills(words: tuple[str, ...]) -> None:
-    """A byte outside an input, an output or the working memory, and a write to an input: without this no test above could fail."""
+    """A byte outside an input, an output or the working memory, and a write to an input: without
+    this no test above could fail.
+    """
     assert run("-m", "tests.kernels._outside", *words).returncode < 0
 
 
-@pytest.mark.parametrize("words", [("0", "-1", "0", "last", ""), ("0", "10", "0", "first", ""), ("0", "0", "-1", "last", "")])
+@pytest.mark.parametrize(
+    "words",
+    [("0", "-1", "0", "last", ""), ("0", "10", "0", "first", ""), ("0", "0", "-1", "last", "")],
+)
 def test_canaries_tell(words: tuple[str, ...]) -> None:
     """A write on the side where the page goes on."""
     assert "the array" in run("-m", "tests.kernels._outside", *words).stderr

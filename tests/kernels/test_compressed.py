@@ -1,4 +1,6 @@
-"""Products with weights as they are stored, against the same products with the matrix that the layers would make, in f64."""
+"""Products with weights as they are stored, against the same products with the matrix that the
+layers would make, in f64.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._compressed import matrix
 from tests.kernels._run import run_native, spec_of
-from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
+from uncork.internal_ops.compressed_linear import (
+    CompressedLinear,
+    CompressedMatrix,
+    FusedCompressedLinear,
+)
 from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed.select import declined
 from uncork.kernels.kernel_plan import KernelPlan
@@ -30,7 +36,9 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def multiplied(weights: CompressedMatrix, x: np.ndarray, target: Target | None = None) -> np.ndarray:
+def multiplied(
+    weights: CompressedMatrix, x: np.ndarray, target: Target | None = None
+) -> np.ndarray:
     operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
     results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=target)
     assert isinstance(choice, KernelPlan), choice
@@ -44,7 +52,10 @@ def close(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize(("zeros", "scales", "half"), [("", False, False), ("", True, True), ("whole", True, False), ("broken", True, True)])
+@pytest.mark.parametrize(
+    ("zeros", "scales", "half"),
+    [("", False, False), ("", True, True), ("whole", True, False), ("broken", True, True)],
+)
 def test_stored_types(stored: str, zeros: str, scales: bool, half: bool) -> None:
     generator = np.random.default_rng(1)
     taken = 0
@@ -74,19 +85,29 @@ def test_every_rounding_to_f16() -> None:
     """All codes by all scales of two binades: what comes out is what f16 holds, bit by bit."""
     scales = np.arange(1024, 3072, dtype=np.float32) / 2**17
     codes = np.broadcast_to(np.arange(-128, 128, dtype=np.int8), (len(scales), 256))[:, None]
-    weights = CompressedMatrix(ElementType.i8, np.ascontiguousarray(codes), (0, 1, 2), None, scales[:, None], True)
-    expected = (codes[:, 0].astype(np.float32) * scales[:, None]).astype(np.float16).astype(np.float32)
+    weights = CompressedMatrix(
+        ElementType.i8, np.ascontiguousarray(codes), (0, 1, 2), None, scales[:, None], True
+    )
+    expected = (
+        (codes[:, 0].astype(np.float32) * scales[:, None]).astype(np.float16).astype(np.float32)
+    )
     np.testing.assert_array_equal(multiplied(weights, np.eye(256, dtype=np.float32)), expected.T)
-    np.testing.assert_array_equal(multiplied(weights, np.eye(256, dtype=np.float32)[:5]), expected.T[:5])
+    np.testing.assert_array_equal(
+        multiplied(weights, np.eye(256, dtype=np.float32)[:5]), expected.T[:5]
+    )
 
 
 @pytest.mark.parametrize("scale", [2.0**-24, 3 * 2.0**-20, 400.0, np.inf, 0.0])
 def test_scales_at_the_ends_of_f16(scale: float) -> None:
     """Subnormal numbers, and what is too large for f16."""
     codes = np.arange(-8, 8, dtype=np.int8)[None, None]
-    weights = CompressedMatrix(ElementType.i4, codes, (0, 1, 2), None, np.array([[scale]], np.float32), True)
+    weights = CompressedMatrix(
+        ElementType.i4, codes, (0, 1, 2), None, np.array([[scale]], np.float32), True
+    )
     with np.errstate(all="ignore"):
-        expected = (codes[0].astype(np.float32) * np.float32(scale)).astype(np.float16).astype(np.float32)
+        expected = (
+            (codes[0].astype(np.float32) * np.float32(scale)).astype(np.float16).astype(np.float32)
+        )
     for rows in (1, 2):
         x = np.eye(16, dtype=np.float32)[9 : 9 + rows]
         with np.errstate(all="ignore"):
@@ -112,15 +133,24 @@ def test_what_ends_a_product(columns: int, rows: int) -> None:
     """A bias, an activation, a number for all, and another tensor that is added."""
     weights = matrix(np.random.default_rng(4), "i8", columns, 40)
     add, multiply, tanh = (find(name, 1)() for name in ("Add", "Multiply", "Tanh"))
-    members = [FusedMember(add, (0, 1)), FusedMember(tanh, (4,)), FusedMember(multiply, (5, 2)), FusedMember(add, (6, 3))]
-    operation = FusedCompressedLinear(CompressedLinear(find("MatMul", 1)(transpose_b=True), weights), 1, members)
+    members = [
+        FusedMember(add, (0, 1)),
+        FusedMember(tanh, (4,)),
+        FusedMember(multiply, (5, 2)),
+        FusedMember(add, (6, 3)),
+    ]
+    operation = FusedCompressedLinear(
+        CompressedLinear(find("MatMul", 1)(transpose_b=True), weights), 1, members
+    )
     x = numbers(rows, 40)
     others = [numbers(columns), numbers(1), numbers(rows, columns)]
     specs = [spec_of(array, ElementType.f32) for array in (x, *others)]
     results, choice = run_native(operation, specs)
     assert isinstance(choice, KernelPlan), choice
     assert results is not None
-    expected = np.tanh(x.astype(np.float64) @ weights.values().T + others[0]) * others[1] + others[2]
+    expected = (
+        np.tanh(x.astype(np.float64) @ weights.values().T + others[0]) * others[1] + others[2]
+    )
     np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=2e-5)
 
 

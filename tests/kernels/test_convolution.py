@@ -1,4 +1,6 @@
-"""Convolutions in every way that kernels go, against the formula in f64: sizes around the edges of vectors and blocks, and at random."""
+"""Convolutions in every way that kernels go, against the formula in f64: sizes around the edges of
+vectors and blocks, and at random.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,13 @@ def go(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     if way.startswith("planes"):
         monkeypatch.setattr(im2col, "cost", lambda g, lanes: float("inf"))
     elif way.startswith("rows"):
-        monkeypatch.setattr(im2col, "cost", lambda g, lanes: min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf"))
+        monkeypatch.setattr(
+            im2col,
+            "cost",
+            lambda g, lanes: (
+                min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf")
+            ),
+        )
         monkeypatch.setattr(direct, "for_themselves", lambda g: False)
     if way == "phases":
         monkeypatch.setattr(by_planes, "_LEAST", 1)
@@ -48,14 +56,20 @@ def go(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
             monkeypatch.setattr(module, "_ROOM", 64)
 
 
-def by_formula(data: np.ndarray, filters: np.ndarray, strides, dilations, begins, counts) -> np.ndarray:
-    """`data [N, G * C, ..]`, `filters [G, O, C, k..]`: the sum of the page, one tap after the other, in f64."""
+def by_formula(
+    data: np.ndarray, filters: np.ndarray, strides, dilations, begins, counts
+) -> np.ndarray:
+    """`data [N, G * C, ..]`, `filters [G, O, C, k..]`: the sum of the page, one tap after the
+    other, in f64.
+    """
     groups, outputs, channels, *taps = filters.shape
     images = data.reshape(len(data), groups, channels, *data.shape[2:]).astype(np.float64)
     result = np.zeros((len(data), groups, outputs, *counts))
     for pixel in np.ndindex(*counts):
         for tap in np.ndindex(*taps):
-            place = [p * s + t * d - b for p, s, t, d, b in zip(pixel, strides, tap, dilations, begins)]
+            place = [
+                p * s + t * d - b for p, s, t, d, b in zip(pixel, strides, tap, dilations, begins)
+            ]
             if all(0 <= x < size for x, size in zip(place, data.shape[2:])):
                 cell, weight = images[(..., *place)], filters[(..., *tap)].astype(np.float64)
                 result[(..., *pixel)] += np.einsum("ngc,goc->ngo", cell, weight)
@@ -63,15 +77,21 @@ def by_formula(data: np.ndarray, filters: np.ndarray, strides, dilations, begins
 
 
 def spread(data: np.ndarray, filters: np.ndarray, strides, dilations, begins, counts) -> np.ndarray:
-    """The transposed convolution of the page, `filters [G, C, O, k..]`: what each cell adds to the output."""
+    """The transposed convolution of the page, `filters [G, C, O, k..]`: what each cell adds to the
+    output.
+    """
     groups, channels, outputs, *taps = filters.shape
     images = data.reshape(len(data), groups, channels, *data.shape[2:]).astype(np.float64)
     result = np.zeros((len(data), groups, outputs, *counts))
     for cell in np.ndindex(*data.shape[2:]):
         for tap in np.ndindex(*taps):
-            pixel = [c * s + t * d - b for c, s, t, d, b in zip(cell, strides, tap, dilations, begins)]
+            pixel = [
+                c * s + t * d - b for c, s, t, d, b in zip(cell, strides, tap, dilations, begins)
+            ]
             if all(0 <= x < count for x, count in zip(pixel, counts)):
-                result[(..., *pixel)] += np.einsum("ngc,gco->ngo", images[(..., *cell)], filters[(..., *tap)].astype(np.float64))
+                result[(..., *pixel)] += np.einsum(
+                    "ngc,gco->ngo", images[(..., *cell)], filters[(..., *tap)].astype(np.float64)
+                )
     return result.reshape(len(data), groups * outputs, *counts)
 
 
@@ -79,7 +99,13 @@ def numbers(generator: np.random.Generator, *shape: int) -> np.ndarray:
     return generator.standard_normal(shape).astype(np.float32)
 
 
-def compare(operation, data: np.ndarray, filters: np.ndarray, expected: np.ndarray, threads: Sequence[int] = (1,)) -> KernelPlan:
+def compare(
+    operation,
+    data: np.ndarray,
+    filters: np.ndarray,
+    expected: np.ndarray,
+    threads: Sequence[int] = (1,),
+) -> KernelPlan:
     """Between forbidden pages, with arrays at either end of them."""
     specs = [spec_of(array, ElementType.f32) for array in (data, filters)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
@@ -92,13 +118,24 @@ def compare(operation, data: np.ndarray, filters: np.ndarray, expected: np.ndarr
 
 
 def convolved(
-    data: Sequence[int], filters: Sequence[int], strides=(1, 1), dilations=(1, 1), begin=(0, 0), end=(0, 0), threads: Sequence[int] = (1, 2, 3)
+    data: Sequence[int],
+    filters: Sequence[int],
+    strides=(1, 1),
+    dilations=(1, 1),
+    begin=(0, 0),
+    end=(0, 0),
+    threads: Sequence[int] = (1, 2, 3),
 ) -> KernelPlan:
     """A GroupConvolution of random numbers, held against the formula."""
     generator = np.random.default_rng(abs(hash((*data, *filters))) % 1000)
     x, w = numbers(generator, *data), numbers(generator, *filters)
-    operation = find("GroupConvolution", 1)(strides=strides, dilations=dilations, pads_begin=begin, pads_end=end)
-    counts = [(size + b + e - (k - 1) * d - 1) // s + 1 for size, b, e, k, d, s in zip(data[2:], begin, end, filters[3:], dilations, strides)]
+    operation = find("GroupConvolution", 1)(
+        strides=strides, dilations=dilations, pads_begin=begin, pads_end=end
+    )
+    counts = [
+        (size + b + e - (k - 1) * d - 1) // s + 1
+        for size, b, e, k, d, s in zip(data[2:], begin, end, filters[3:], dilations, strides)
+    ]
     return compare(operation, x, w, by_formula(x, w, strides, dilations, begin, counts), threads)
 
 
@@ -118,7 +155,12 @@ def test_channels_around_blocks(way: str, outputs: int) -> None:
 @pytest.mark.parametrize("dilation", [1, 2, 3])
 @pytest.mark.parametrize("pads", [(0, 0), (1, 0), (0, 2), (3, 3)])
 def test_windows(way: str, stride: int, dilation: int, pads: tuple[int, int]) -> None:
-    around = {"strides": (stride, stride), "dilations": (dilation, dilation), "begin": (pads[0],) * 2, "end": (pads[1],) * 2}
+    around = {
+        "strides": (stride, stride),
+        "dilations": (dilation, dilation),
+        "begin": (pads[0],) * 2,
+        "end": (pads[1],) * 2,
+    }
     convolved((1, 2, 10, 21), (1, 3, 2, 3, 3), **around, threads=(1, 2))
     convolved((2, 3, 9, 40), (3, 1, 1, 2, 3), **around, threads=(1, 2))
 
@@ -131,7 +173,9 @@ def test_channels_for_themselves(taps: int, outputs: int) -> None:
 
 
 def test_padding_beyond_the_data(way: str) -> None:
-    """Windows, whole rows of windows and the first and last of them that see nothing but padding."""
+    """Windows, whole rows of windows and the first and last of them that see nothing but
+    padding.
+    """
     convolved((1, 2, 2, 3), (1, 2, 2, 2, 2), begin=(5, 6), end=(7, 4))
     convolved((1, 2, 1, 1), (1, 9, 2, 1, 1), strides=(3, 3), begin=(4, 4), end=(2, 2))
 
@@ -140,7 +184,9 @@ def test_no_way_loses_infinities_and_nan(way: str) -> None:
     """Zeros of the padding meet infinite filters, as they do in the reference."""
     x, w = np.ones((1, 1, 4, 20), np.float32), np.ones((2, 1, 3, 3), np.float32)
     x[0, 0, 2, 5], x[0, 0, 0, 9], w[1, 0, 0, 0] = np.inf, np.nan, np.inf
-    operation = find("Convolution", 1)(strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1))
+    operation = find("Convolution", 1)(
+        strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1)
+    )
     specs = [spec_of(array, ElementType.f32) for array in (x, w)]
     with np.errstate(invalid="ignore"):
         assert check(operation, specs)
@@ -153,9 +199,22 @@ def cases(draw: st.DrawFn) -> tuple:
     def each(low: int, high: int) -> tuple[int, ...]:
         return tuple(draw(st.lists(st.integers(low, high), min_size=axes, max_size=axes)))
 
-    images, groups, channels, outputs = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 12)))
+    images, groups, channels, outputs = draw(
+        st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 12))
+    )
     sizes = (*each(1, 7)[1:], draw(st.integers(1, 40 if axes < 3 else 9)))
-    return images, groups, channels, outputs, sizes, each(1, 4), each(1, 3), each(1, 3), each(0, 3), each(0, 3)
+    return (
+        images,
+        groups,
+        channels,
+        outputs,
+        sizes,
+        each(1, 4),
+        each(1, 3),
+        each(1, 3),
+        each(0, 3),
+        each(0, 3),
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -170,25 +229,40 @@ def test_random(way: str, transposed: bool) -> None:
             images, groups, channels, outputs, sizes, taps, strides, dilations, begin, end = case
             generator = np.random.default_rng(seed)
             name = "GroupConvolutionBackpropData" if transposed else "GroupConvolution"
-            operation = find(name, 1)(strides=strides, dilations=dilations, pads_begin=begin, pads_end=end)
+            operation = find(name, 1)(
+                strides=strides, dilations=dilations, pads_begin=begin, pads_end=end
+            )
             x = numbers(generator, images, groups * channels, *sizes)
-            w = numbers(generator, groups, *((channels, outputs) if transposed else (outputs, channels)), *taps)
+            w = numbers(
+                generator,
+                groups,
+                *((channels, outputs) if transposed else (outputs, channels)),
+                *taps,
+            )
             try:
-                counts = operation.describe([spec_of(a, ElementType.f32) for a in (x, w)])[0].shape.static[2:]
+                counts = operation.describe([spec_of(a, ElementType.f32) for a in (x, w)])[
+                    0
+                ].shape.static[2:]
             except UncorkError:
                 counts = (0,)  # a kernel that does not fit
             assume(0 not in counts)
-            expected = (spread if transposed else by_formula)(x, w, strides, dilations, begin, counts)
+            expected = (spread if transposed else by_formula)(
+                x, w, strides, dilations, begin, counts
+            )
             compare(operation, x, w, expected, (1, 2))
 
         run()
 
 
-@pytest.mark.parametrize(("padding", "given"), [((1, 0), None), ((0, 0), (9, 30)), ((0, 0), (5, 20))])
+@pytest.mark.parametrize(
+    ("padding", "given"), [((1, 0), None), ((0, 0), (9, 30)), ((0, 0), (5, 20))]
+)
 def test_transposed_convolution_of_given_size(way: str, padding: tuple[int, int], given) -> None:
     generator = np.random.default_rng(3)
     x, w = numbers(generator, 2, 6, 3, 9), numbers(generator, 2, 3, 5, 3, 2)
-    operation = find("GroupConvolutionBackpropData", 1)(strides=(2, 3), dilations=(1, 2), output_padding=padding)
+    operation = find("GroupConvolutionBackpropData", 1)(
+        strides=(2, 3), dilations=(1, 2), output_padding=padding
+    )
     specs = [spec_of(a, ElementType.f32) for a in (x, w)]
     specs += [] if given is None else [spec_of(np.array(given), ElementType.i64)]
     assert check(operation, specs)
@@ -212,7 +286,9 @@ def network(activation: str, bias: tuple[int, ...], transposed: bool) -> uncork.
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("activation", ["", "ReLU", "Sigmoid", "Tanh"])
 @pytest.mark.parametrize("bias", [(1, 10, 1, 1), (10, 1, 1)])
-def test_bias_and_activation_are_part_of_the_step(activation: str, bias: tuple[int, ...], transposed: bool) -> None:
+def test_bias_and_activation_are_part_of_the_step(
+    activation: str, bias: tuple[int, ...], transposed: bool
+) -> None:
     model = network(activation, bias, transposed)
     fast, slow = compile_model(model), compile_model(model, backend="reference")
     assert len(fast.plan.steps) == 1
@@ -222,12 +298,16 @@ def test_bias_and_activation_are_part_of_the_step(activation: str, bias: tuple[i
 
 
 @pytest.mark.parametrize(("bias", "steps"), [((1, 1, 1, 1), 1), ((10, 1, 3), 2), ((1,), 1)])
-def test_what_differs_from_pixel_to_pixel_alone_stays_a_step(bias: tuple[int, ...], steps: int) -> None:
+def test_what_differs_from_pixel_to_pixel_alone_stays_a_step(
+    bias: tuple[int, ...], steps: int
+) -> None:
     model = network("ReLU", bias, False)
     compiled = compile_model(model)
     x = numbers(np.random.default_rng(1), 1, 6, 4, 6)
     assert len(compiled.plan.steps) == steps
-    np.testing.assert_allclose(compiled(x)["y"], compile_model(model, backend="reference")(x)["y"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        compiled(x)["y"], compile_model(model, backend="reference")(x)["y"], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_tied_filters_of_a_convolution_and_a_transposed_one() -> None:
@@ -241,8 +321,12 @@ def test_tied_filters_of_a_convolution_and_a_transposed_one() -> None:
         builder.result(builder.add(name, 1, x, tied, **around)[0], f"y{number}")
     data = numbers(generator, 1, 5, 4, 4)
     found = compile_model(builder.model())(data)
-    np.testing.assert_allclose(found[0], np.einsum("oc,nchw->nohw", filters[..., 0, 0], data), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found[1], np.einsum("co,nchw->nohw", filters[..., 0, 0], data), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        found[0], np.einsum("oc,nchw->nohw", filters[..., 0, 0], data), rtol=1e-5, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        found[1], np.einsum("co,nchw->nohw", filters[..., 0, 0], data), rtol=1e-5, atol=1e-5
+    )
 
 
 REFUSED = [
@@ -255,7 +339,9 @@ REFUSED = [
 def test_reasons(data: tuple[int, ...], filters: tuple[int, ...], name: str, reason: str) -> None:
     element_type = ElementType.parse(name)
     axes = len(data) - 2
-    operation = find("Convolution", 1)(strides=(1,) * axes, dilations=(1,) * axes, pads_begin=(1,) * axes)
+    operation = find("Convolution", 1)(
+        strides=(1,) * axes, dilations=(1,) * axes, pads_begin=(1,) * axes
+    )
     specs = [spec_of(np.ones(shape, element_type.dtype), element_type) for shape in (data, filters)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     assert select_kernel(operation, specs, outputs, host_target()) == reason
@@ -263,9 +349,14 @@ def test_reasons(data: tuple[int, ...], filters: tuple[int, ...], name: str, rea
 
 def test_infinite_filters_do_not_meet_the_zeros_between_cells() -> None:
     operation = find("ConvolutionBackpropData", 1)(strides=(2,), dilations=(1,))
-    specs = [spec_of(np.full((1, 1, 3), value, np.float32), ElementType.f32) for value in (1.0, np.inf)]
+    specs = [
+        spec_of(np.full((1, 1, 3), value, np.float32), ElementType.f32) for value in (1.0, np.inf)
+    ]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    assert select_kernel(operation, specs, outputs, host_target()) == "no kernel for filters with infinities or NaN"
+    assert (
+        select_kernel(operation, specs, outputs, host_target())
+        == "no kernel for filters with infinities or NaN"
+    )
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -275,7 +366,12 @@ def test_three_axes_of_open_sizes_and_their_end(transposed: bool) -> None:
     b = uncork.Builder("volumes")
     x = b.parameter("x", "f32", [None, 4, None, None, None])
     name = "ConvolutionBackpropData" if transposed else "Convolution"
-    around = {"strides": [2, 1, 1], "dilations": [1, 1, 2], "pads_begin": [1, 0, 2], "pads_end": [1, 1, 2]}
+    around = {
+        "strides": [2, 1, 1],
+        "dilations": [1, 1, 2],
+        "pads_begin": [1, 0, 2],
+        "pads_end": [1, 1, 2],
+    }
     (y,) = b.add(name, 1, x, b.constant(numbers(generator, 4, 4, 3, 2, 3)), **around)
     (y,) = b.add("ReLU", 1, b.add("Add", 1, y, b.constant(numbers(generator, 1, 4, 1, 1, 1)))[0])
     b.result(y, "y")
@@ -295,7 +391,9 @@ def test_transposed_convolutions_by_phases(taps: tuple[int, int]) -> None:
     b = uncork.Builder("up")
     x = b.parameter("x", "f32", [1, 16, None, None])
     around = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 0], "pads_end": [0, 1]}
-    (y,) = b.add("ConvolutionBackpropData", 1, x, b.constant(numbers(generator, 16, 8, *taps)), **around)
+    (y,) = b.add(
+        "ConvolutionBackpropData", 1, x, b.constant(numbers(generator, 16, 8, *taps)), **around
+    )
     b.result(b.add("Add", 1, y, b.constant(numbers(generator, 1, 8, 1, 1)))[0], "y")
     fast, slow = compile_model(b.model()), compile_model(b.model(), backend="reference")
     for shape in ((5, 7), (1, 1), (12, 33)):
@@ -315,17 +413,33 @@ def test_transposed_convolutions_by_phases(taps: tuple[int, int]) -> None:
         ((1, 2, 5, 6, 7), (3, 2, 3, 3, 3), 1, 1, 1),
     ],
 )
-def test_filters_of_the_call(data: tuple[int, ...], filters: tuple[int, ...], stride: int, pad: int, dilation: int, open_sizes: bool) -> None:
+def test_filters_of_the_call(
+    data: tuple[int, ...],
+    filters: tuple[int, ...],
+    stride: int,
+    pad: int,
+    dilation: int,
+    open_sizes: bool,
+) -> None:
     generator = np.random.default_rng(len(data))
     x, w = (generator.standard_normal(shape).astype(np.float32) for shape in (data, filters))
     axes = len(data) - 2
     b = uncork.Builder("net")
     shape = [None, data[1], *[None] * axes] if open_sizes else list(data)
     kind = "GroupConvolution" if len(filters) == axes + 3 else "Convolution"
-    around = {"strides": [stride] * axes, "pads_begin": [pad] * axes, "pads_end": [pad] * axes, "dilations": [dilation] * axes}
-    (y,) = b.add(kind, 1, b.parameter("x", "f32", shape), b.parameter("w", "f32", list(filters)), **around)
+    around = {
+        "strides": [stride] * axes,
+        "pads_begin": [pad] * axes,
+        "pads_end": [pad] * axes,
+        "dilations": [dilation] * axes,
+    }
+    (y,) = b.add(
+        kind, 1, b.parameter("x", "f32", shape), b.parameter("w", "f32", list(filters)), **around
+    )
     b.result(y, "y")
     compiled = compile_model(b.model(), threads=2)
     expected = compile_model(b.model(), backend="reference")(x, w)["y"]
-    np.testing.assert_allclose(compiled(x, w)["y"], expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
+    np.testing.assert_allclose(
+        compiled(x, w)["y"], expected, rtol=0, atol=2e-6 * float(np.abs(expected).max())
+    )
     assert all(step.kernel.startswith("convolution_nest") for step in compiled.plan.steps)

@@ -1,4 +1,6 @@
-"""Einsums with a constant against the sum written out: every order of labels that the kernel takes, and why it does not take others."""
+"""Einsums with a constant against the sum written out: every order of labels that the kernel takes,
+and why it does not take others.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def summed(equation: str, operands: list[np.ndarray]) -> np.ndarray:
     result = np.zeros([SIZES[label] for label in right])
     for place in itertools.product(*(range(SIZES[label]) for label in labels)):
         at = dict(zip(labels, place))
-        factors = [operand[tuple(at[label] for label in part)] for operand, part in zip(operands, subscripts)]
+        factors = [
+            operand[tuple(at[label] for label in part)]
+            for operand, part in zip(operands, subscripts)
+        ]
         result[tuple(at[label] for label in right)] += float(factors[0]) * float(factors[1])
     return result
 
@@ -41,7 +46,9 @@ def chosen(equation: str, constant: int, name: str = "f32", sizes: dict[str, int
         for part in equation.partition("->")[0].split(",")
     ]
     specs = [spec_of(operand, element_type) for operand in operands]
-    known = [s if i == constant else TensorSpec(s.element_type, s.shape) for i, s in enumerate(specs)]
+    known = [
+        s if i == constant else TensorSpec(s.element_type, s.shape) for i, s in enumerate(specs)
+    ]
     operation = find("Einsum", 7)(equation=equation)
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(known)]
     return select_kernel(operation, known, outputs, host_target()), specs, outputs, operands
@@ -83,10 +90,30 @@ def test_orders(equation: str, constant: int) -> None:
     [
         ("ab,bc->ac", -1, "f32", "no kernel for other than two operands, one of them a constant"),
         ("ab,bc->ac", 1, "f64", "no kernel for f64"),
-        ("ba,bc->ac", 1, "f32", "no kernel for sums over other than the last dimensions of the data"),
-        ("aab,bc->ac", 1, "f32", "no kernel for diagonals, dimensions that stretch and sums of one operand"),
-        ("ab,bcd->ac", 1, "f32", "no kernel for diagonals, dimensions that stretch and sums of one operand"),
-        ("eab,bc->ac", 1, "f32", "no kernel for diagonals, dimensions that stretch and sums of one operand"),
+        (
+            "ba,bc->ac",
+            1,
+            "f32",
+            "no kernel for sums over other than the last dimensions of the data",
+        ),
+        (
+            "aab,bc->ac",
+            1,
+            "f32",
+            "no kernel for diagonals, dimensions that stretch and sums of one operand",
+        ),
+        (
+            "ab,bcd->ac",
+            1,
+            "f32",
+            "no kernel for diagonals, dimensions that stretch and sums of one operand",
+        ),
+        (
+            "eab,bc->ac",
+            1,
+            "f32",
+            "no kernel for diagonals, dimensions that stretch and sums of one operand",
+        ),
         ("ab,bcd->cad", 1, "f32", "no kernel for columns that are not neighbours"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Kernels that compute element by element: every operation on edge values of every type, every broadcasting, random expressions."""
+"""Kernels that compute element by element: every operation on edge values of every type, every
+broadcasting, random expressions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from uncork.types import ElementType, TensorSpec
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 70]
 FLOATS = ["f32", "f64", "f16", "bf16"]
 INTEGERS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
-#: Values at which functions and conversions change: signs of zero, halves, the edges of integer types and of f32, what is no number.
+#: Values at which functions and conversions change: signs of zero, halves, the edges of integer
+#: types and of f32, what is no number.
 EDGES = [
     0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, 1.0, -1.0, 0.49999997, 3.0, -3.0, 100.7, -100.7, 127.5, 128.0, 255.5, 256.0, -129.0, 32768.0, 65535.9,
     2.0**31 - 128, 2.0**31, -(2.0**31), 2.0**32, 2.0**33 + 4096, 2.0**63, -(2.0**63), 1e-40, -1e-40, 1e38, -1e38, 17.9, -18.1, 88.0, -104.0,
@@ -37,7 +40,17 @@ def edges(name: str) -> TensorSpec:
         if element_type is ElementType.boolean:
             return spec_of(np.resize([True, False, False, True, True], len(EDGES)), element_type)
         limits = np.iinfo(element_type.dtype)
-        values = [limits.min, limits.max, 0, 1, 2, 3, limits.max - 1, limits.max // 2, limits.min // 2]
+        values = [
+            limits.min,
+            limits.max,
+            0,
+            1,
+            2,
+            3,
+            limits.max - 1,
+            limits.max // 2,
+            limits.min // 2,
+        ]
         return spec_of(np.resize(np.array(values, element_type.dtype), len(EDGES)), element_type)
 
 
@@ -54,14 +67,29 @@ def close(got: np.ndarray, spec: TensorSpec, rtol: float, atol: float) -> None:
         np.testing.assert_allclose(a, b, rtol=max(rtol, unit), atol=atol)
 
 
-def both(operation: Operation, specs: list[TensorSpec], shift: int = 0) -> tuple[np.ndarray, TensorSpec]:
+def both(
+    operation: Operation, specs: list[TensorSpec], shift: int = 0
+) -> tuple[np.ndarray, TensorSpec]:
     results, choice = run_native(operation, specs, shift)
     assert isinstance(choice, KernelPlan), choice
     assert results is not None
     return results[0], operation.evaluate(specs)[0]
 
 
-EXACT_UNARY = ["Abs", "Negative", "Sign", "Floor", "Ceiling", "ReLU", "Round", "HSigmoid", "HSwish", "SoftSign", "Sqrt", "Clamp"]
+EXACT_UNARY = [
+    "Abs",
+    "Negative",
+    "Sign",
+    "Floor",
+    "Ceiling",
+    "ReLU",
+    "Round",
+    "HSigmoid",
+    "HSwish",
+    "SoftSign",
+    "Sqrt",
+    "Clamp",
+]
 VERSION = {
     "Round": 5,
     "HSigmoid": 5,
@@ -90,13 +118,17 @@ def test_functions_that_are_exact(type_name: str, element_type: str) -> None:
     for attributes in ATTRIBUTES.get(type_name, [{}]):
         operation = find(type_name, VERSION.get(type_name, 1))(**attributes)
         real = ElementType.parse(element_type).is_float
-        if not real and (type_name in ("HSigmoid", "HSwish", "SoftSign", "Sqrt") or (type_name == "Clamp" and element_type.endswith("64"))):
+        if not real and (
+            type_name in ("HSigmoid", "HSwish", "SoftSign", "Sqrt")
+            or (type_name == "Clamp" and element_type.endswith("64"))
+        ):
             continue
         got, wanted = both(operation, [edges(element_type)])
         exact(*(storage.decode(x, wanted.element_type) for x in (got, wanted.value)))
 
 
-#: Errors against the reference, relative and absolute: both are within a few units of the last place of f32.
+#: Errors against the reference, relative and absolute: both are within a few units of the last
+#: place of f32.
 REAL = {
     "Exp": (6e-7, 1e-44),
     "Log": (4e-7, 0),
@@ -107,7 +139,8 @@ REAL = {
     "Mish": (1e-6, 1e-44),
     "Elu": (4e-7, 0),
     "Swish": (6e-7, 1e-37),
-    # 1 + erf(x) has lost its digits far below 0, in the reference too: what is left is a rounding of 1, times x.
+    # 1 + erf(x) has lost its digits far below 0, in the reference too: what is left is a rounding
+    # of 1, times x.
     "Gelu": (6e-7, 5e-7),
 }
 
@@ -117,9 +150,14 @@ REAL = {
 @pytest.mark.parametrize("size", [1, 5, 16, 4099])
 def test_real_functions(type_name: str, element_type: str, size: int) -> None:
     generator = np.random.default_rng(size)
-    values = np.concatenate([generator.standard_normal(size) * generator.choice([0.01, 1, 30], size), EDGES])[-max(size, len(EDGES)) :]
+    values = np.concatenate(
+        [generator.standard_normal(size) * generator.choice([0.01, 1, 30], size), EDGES]
+    )[-max(size, len(EDGES)) :]
     with np.errstate(over="ignore"):
-        spec = spec_of(storage.encode(values.astype(np.float32), ElementType.parse(element_type)), ElementType.parse(element_type))
+        spec = spec_of(
+            storage.encode(values.astype(np.float32), ElementType.parse(element_type)),
+            ElementType.parse(element_type),
+        )
     for attributes in ATTRIBUTES.get(type_name, [{}]):
         got, wanted = both(find(type_name, VERSION.get(type_name, 1))(**attributes), [spec])
         close(got, wanted, *REAL[type_name])
@@ -128,13 +166,27 @@ def test_real_functions(type_name: str, element_type: str, size: int) -> None:
 def test_exp_log_and_erf_against_exact_values() -> None:
     """Not against NumPy: Python's own f64 functions."""
     x = np.random.default_rng(0).uniform(-20, 20, 3000).astype(np.float32)
-    for type_name, function, given_ in (("Exp", math.exp, x), ("Log", math.log, np.abs(x)), ("Erf", math.erf, x), ("Tanh", math.tanh, x)):
+    for type_name, function, given_ in (
+        ("Exp", math.exp, x),
+        ("Log", math.log, np.abs(x)),
+        ("Erf", math.erf, x),
+        ("Tanh", math.tanh, x),
+    ):
         got, _ = both(find(type_name, 1)(), [spec_of(given_, ElementType.f32)])
         wanted = np.array([function(float(v)) for v in given_])
         np.testing.assert_allclose(got, wanted, rtol=4.5e-7, err_msg=type_name)
 
 
-EXACT_BINARY = ["Add", "Subtract", "Multiply", "Divide", "SquaredDifference", "Maximum", "Minimum", "PReLU"]
+EXACT_BINARY = [
+    "Add",
+    "Subtract",
+    "Multiply",
+    "Divide",
+    "SquaredDifference",
+    "Maximum",
+    "Minimum",
+    "PReLU",
+]
 COMPARISONS = ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"]
 
 
@@ -159,14 +211,28 @@ def test_operations_of_two(type_name: str, element_type: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "type_name", ["LogicalAnd", "LogicalOr", "LogicalXor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LogicalNot", "BitwiseNot"]
+    "type_name",
+    [
+        "LogicalAnd",
+        "LogicalOr",
+        "LogicalXor",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "LogicalNot",
+        "BitwiseNot",
+    ],
 )
 @pytest.mark.parametrize("element_type", ["boolean", "u8", "i32", "i64"])
 def test_logic(type_name: str, element_type: str) -> None:
     if type_name.startswith("Logical") and element_type != "boolean":
         return
     spec = edges(element_type)
-    specs = [spec] if type_name.endswith("Not") else [spec, spec_of(spec.value[::-1].copy(), spec.element_type)]
+    specs = (
+        [spec]
+        if type_name.endswith("Not")
+        else [spec, spec_of(spec.value[::-1].copy(), spec.element_type)]
+    )
     got, wanted = both(find(type_name, 13 if type_name.startswith("Bitwise") else 1)(), specs)
     exact(got, wanted.value)
 
@@ -182,10 +248,14 @@ def test_tests_of_floats(type_name: str, element_type: str) -> None:
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, "boolean"])
 @pytest.mark.parametrize("target", [*FLOATS, *INTEGERS, "boolean"])
 def test_conversions(source: str, target: str) -> None:
-    """Those that a kernel takes; what it leaves to the reference would be rounded twice, or has rules of its own."""
+    """Those that a kernel takes; what it leaves to the reference would be rounded twice, or has
+    rules of its own.
+    """
     operation = find("Convert", 1)(destination_type=target)
     results, choice = run_native(operation, [edges(source)])
-    left = (source in FLOATS and target == "u64") or (target in ("f16", "bf16") and source in ("f64", "i32", "i64", "u32", "u64"))
+    left = (source in FLOATS and target == "u64") or (
+        target in ("f16", "bf16") and source in ("f64", "i32", "i64", "u32", "u64")
+    )
     assert isinstance(choice, KernelPlan) == (not left), choice
     if results is not None:
         wanted = operation.evaluate([edges(source)])[0]
@@ -198,10 +268,13 @@ def test_powers(exponent: float, element_type: str) -> None:
     spec = edges(element_type)
     specs = [spec, spec_of(np.full((1,), exponent, spec.value.dtype), spec.element_type)]
     got, _ = both(find("Power", 1)(), specs)
-    # By C's pow: NumPy takes a root for a single exponent of 1/2, but not for many, and -infinity has none.
+    # By C's pow: NumPy takes a root for a single exponent of 1/2, but not for many, and -infinity
+    # has none.
     wanted = [_pow(float(x), exponent) for x in spec.value]
     with np.errstate(over="ignore"):
-        close(got, spec_of(np.array(wanted).astype(spec.value.dtype), spec.element_type), 3e-7, 1e-44)
+        close(
+            got, spec_of(np.array(wanted).astype(spec.value.dtype), spec.element_type), 3e-7, 1e-44
+        )
 
 
 def _pow(x: float, exponent: float) -> float:
@@ -210,17 +283,23 @@ def _pow(x: float, exponent: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, x) if exponent in (-1.0, 3.0) else math.inf
     except ValueError:  # C gives infinity for 0, and NaN for the roots of what is negative
-        return (math.copysign(math.inf, x) if exponent == -1.0 else math.inf) if x == 0 else math.nan
+        return (
+            (math.copysign(math.inf, x) if exponent == -1.0 else math.inf) if x == 0 else math.nan
+        )
 
 
 @pytest.mark.parametrize("element_type", [*FLOATS, *INTEGERS, "boolean", "u4", "f8e4m3"])
 def test_selection_and_broadcast_move_bits(element_type: str) -> None:
     kind = ElementType.parse(element_type)
     dtype = kind.dtype
-    codes = np.random.default_rng(1).integers(0, 2 if element_type == "boolean" else 16, (3, 1, 37 * dtype.itemsize), np.uint8)
+    codes = np.random.default_rng(1).integers(
+        0, 2 if element_type == "boolean" else 16, (3, 1, 37 * dtype.itemsize), np.uint8
+    )
     values = spec_of(codes.view(dtype), kind)
     other = spec_of(codes[::-1].copy().view(dtype)[:1], kind)
-    condition = spec_of(np.random.default_rng(2).integers(0, 2, (5, 37)).astype(bool), ElementType.boolean)
+    condition = spec_of(
+        np.random.default_rng(2).integers(0, 2, (5, 37)).astype(bool), ElementType.boolean
+    )
     got, wanted = both(find("Select", 1)(), [condition, values, other])
     exact(got.view(np.uint8), wanted.value.view(np.uint8))
     target = spec_of(np.array([3, 4, 37]), ElementType.i64)
@@ -242,30 +321,59 @@ def broadcast_shapes(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(shapes=broadcast_shapes(2), element_type=st.sampled_from(["f32", "f64", "i64", "u8", "bf16"]), shift=st.sampled_from([0, 1, 2, 4]))
+@given(
+    shapes=broadcast_shapes(2),
+    element_type=st.sampled_from(["f32", "f64", "i64", "u8", "bf16"]),
+    shift=st.sampled_from([0, 1, 2, 4]),
+)
 def test_every_broadcasting(shapes: list[tuple[int, ...]], element_type: str, shift: int) -> None:
     generator = np.random.default_rng(sum(map(sum, shapes)))
     kind = ElementType.parse(element_type)
-    specs = [spec_of(storage.encode(np.asarray(generator.integers(-50, 50, s)).astype(np.float32) / 8, kind), kind) for s in shapes]
+    specs = [
+        spec_of(
+            storage.encode(np.asarray(generator.integers(-50, 50, s)).astype(np.float32) / 8, kind),
+            kind,
+        )
+        for s in shapes
+    ]
     got, wanted = both(find("Subtract", 1)(), specs, shift)
     exact(got, wanted.value)
 
 
-#: Members of random expressions. What comes after a function that is not exact may magnify its error: these do not.
-ONE = [("ReLU", 1, {}), ("Negative", 1, {}), ("Abs", 1, {}), ("Floor", 1, {}), ("Clamp", 1, {"min": -2.0, "max": 3.0}), ("Sqrt", 1, {})]
-TWO = [("Add", 1, {}), ("Subtract", 1, {}), ("Multiply", 1, {}), ("Maximum", 1, {}), ("Minimum", 1, {}), ("Divide", 1, {})]
+#: Members of random expressions. What comes after a function that is not exact may magnify its
+#: error: these do not.
+ONE = [
+    ("ReLU", 1, {}),
+    ("Negative", 1, {}),
+    ("Abs", 1, {}),
+    ("Floor", 1, {}),
+    ("Clamp", 1, {"min": -2.0, "max": 3.0}),
+    ("Sqrt", 1, {}),
+]
+TWO = [
+    ("Add", 1, {}),
+    ("Subtract", 1, {}),
+    ("Multiply", 1, {}),
+    ("Maximum", 1, {}),
+    ("Minimum", 1, {}),
+    ("Divide", 1, {}),
+]
 
 
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[Fused, list[TensorSpec]]:
-    """An expression of exact operations, of a type, on inputs that stretch; the last member has the whole shape."""
+    """An expression of exact operations, of a type, on inputs that stretch; the last member has the
+    whole shape.
+    """
     kind = ElementType.parse(draw(st.sampled_from(["f32", "f32", "f64", "f16", "bf16"])))
     whole = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 18, 33]), min_size=1, max_size=3)))
     generator = np.random.default_rng(draw(st.integers(0, 1000)))
     specs = []
     for number in range(draw(st.integers(1, 4))):
         shape = whole if number == 0 else tuple(1 if draw(st.booleans()) else n for n in whole)
-        specs.append(spec_of(storage.encode(generator.standard_normal(shape).astype(np.float32), kind), kind))
+        specs.append(
+            spec_of(storage.encode(generator.standard_normal(shape).astype(np.float32), kind), kind)
+        )
     members: list[FusedMember] = []
     conditions: list[int] = []
     values = list(range(len(specs)))
@@ -275,7 +383,12 @@ def expressions(draw: st.DrawFn) -> tuple[Fused, list[TensorSpec]]:
         pick = draw(st.sampled_from(["one", "two", "two", "compare", "select"]))
         first = draw(st.sampled_from(whole_ones))
         if pick == "select" and conditions:
-            members.append(FusedMember(find("Select", 1)(), (draw(st.sampled_from(conditions)), first, draw(st.sampled_from(values)))))
+            members.append(
+                FusedMember(
+                    find("Select", 1)(),
+                    (draw(st.sampled_from(conditions)), first, draw(st.sampled_from(values))),
+                )
+            )
         elif pick == "compare":
             members.append(FusedMember(find("Less", 1)(), (first, draw(st.sampled_from(values)))))
             conditions.append(number)
@@ -285,7 +398,11 @@ def expressions(draw: st.DrawFn) -> tuple[Fused, list[TensorSpec]]:
             members.append(FusedMember(find(name, version)(**attributes), (first,)))
         else:
             name, version, attributes = draw(st.sampled_from(TWO))
-            members.append(FusedMember(find(name, version)(**attributes), (first, draw(st.sampled_from(values)))))
+            members.append(
+                FusedMember(
+                    find(name, version)(**attributes), (first, draw(st.sampled_from(values)))
+                )
+            )
         values.append(number)
         whole_ones.append(number)
     if draw(st.booleans()) and members[-1].operation.type_name != "Less":
@@ -303,7 +420,9 @@ def test_random_expressions(case: tuple[Fused, list[TensorSpec]], shift: int) ->
 
 def test_batch_normalisation_by_channel() -> None:
     generator = np.random.default_rng(3)
-    draw = lambda *shape: spec_of(generator.uniform(0.5, 2, shape).astype(np.float32), ElementType.f32)  # noqa: E731
+    draw = lambda *shape: spec_of(
+        generator.uniform(0.5, 2, shape).astype(np.float32), ElementType.f32
+    )
     data = draw(2, 5, 3, 7)
     parameters = [draw(5) for _ in range(4)]
     for version, specs in ((5, [data, *parameters]), (1, [*parameters[:2], data, *parameters[2:]])):

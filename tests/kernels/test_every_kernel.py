@@ -1,4 +1,6 @@
-"""Every kernel against its reference: on the operation's samples, on its random cases, and around the edges of its blocks."""
+"""Every kernel against its reference: on the operation's samples, on its random cases, and around
+the edges of its blocks.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,14 @@ from uncork.types import ElementType
 WITH_KERNEL = [
     pytest.param(e, id=e.operation.label())
     for e in ALL.values()
-    if e.operation in select.operations_with_kernels() or (e.cases is not None and any(port.moved for port in e.operation.inputs))
+    if e.operation in select.operations_with_kernels()
+    or (e.cases is not None and any(port.moved for port in e.operation.inputs))
 ]
-CASES = [pytest.param(p.values[0], s, id=f"{p.values[0].operation.label()}: {s.name}") for p in WITH_KERNEL for s in p.values[0].samples]
+CASES = [
+    pytest.param(p.values[0], s, id=f"{p.values[0].operation.label()}: {s.name}")
+    for p in WITH_KERNEL
+    for s in p.values[0].samples
+]
 
 
 def check(entry: Samples, case: Case, shift: int = 0) -> str:
@@ -52,14 +59,18 @@ def check(entry: Samples, case: Case, shift: int = 0) -> str:
     if results is None:
         return REFUSED
     for position, (got, wanted) in enumerate(zip(results, expected)):
-        # f32 kernels add in another order than the reference: a few units of the last place of the sum of the terms.
+        # f32 kernels add in another order than the reference: a few units of the last place of the
+        # sum of the terms.
         agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5, f"output {position} of {case}")
     return ""
 
 
 def in_f32(case: Case) -> Case:
     """The same case with its floats in f32."""
-    wide = [a if a is None or not t.is_float else storage.decode(a, t).astype(np.float32) for a, t in zip(case.inputs, case.types)]
+    wide = [
+        a if a is None or not t.is_float else storage.decode(a, t).astype(np.float32)
+        for a, t in zip(case.inputs, case.types)
+    ]
     names = [None if t is None else "f32" if t.is_float else t.name for t in case.types]
     return Case(wide, case.attributes, names)
 
@@ -67,7 +78,9 @@ def in_f32(case: Case) -> Case:
 @pytest.mark.parametrize(("entry", "sample"), CASES)
 def test_sample(entry: Samples, sample: Sample) -> None:
     declined = check(entry, sample.case)
-    assert declined == DECLINED.get((entry.operation.label(), sample.name), ""), "see tests/kernels/_declined.py"
+    assert declined == DECLINED.get((entry.operation.label(), sample.name), ""), (
+        "see tests/kernels/_declined.py"
+    )
 
 
 def test_no_other_samples_are_declined() -> None:
@@ -80,7 +93,9 @@ def test_random_cases(entry: Samples) -> None:
     taken = 0
 
     @settings(
-        max_examples=300 if entry.operation.type_name in ("MatMul", "TopK") else 60, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=300 if entry.operation.type_name in ("MatMul", "TopK") else 60,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
@@ -106,14 +121,21 @@ def test_bags_around_block_edges(table_type: str, columns: int) -> None:
     count, bags, rows = 200, 37, 50
     values = generator.integers(-100, 100, (rows, columns))
     table = storage.encode(values / 8 if element_type.is_float else values, element_type)
-    weights = storage.encode(generator.integers(-8, 8, count) / (4 if element_type.is_float else 1), element_type)
+    weights = storage.encode(
+        generator.integers(-8, 8, count) / (4 if element_type.is_float else 1), element_type
+    )
     offsets = np.sort(generator.integers(0, count, bags))
     offsets[0] = 0
     indices = generator.integers(0, rows, count)
     for given_weights in (False, True):
         operation = find("EmbeddingBagOffsetsSum", 3)()
         i64 = ElementType.i64
-        specs = [spec_of(table, element_type), spec_of(indices, i64), spec_of(offsets, i64), spec_of(np.array(rows - 1), i64)]
+        specs = [
+            spec_of(table, element_type),
+            spec_of(indices, i64),
+            spec_of(offsets, i64),
+            spec_of(np.array(rows - 1), i64),
+        ]
         if given_weights:
             specs.append(spec_of(weights, element_type))
         results, choice = run_native(operation, specs)
@@ -128,7 +150,11 @@ def test_bad_index_is_refused(bad: int, position: int) -> None:
     indices = np.arange(200) % 50
     indices[position] = bad
     table = np.ones((50, 24), np.float32)
-    specs = [spec_of(table, ElementType.f32), spec_of(indices, ElementType.i64), spec_of(np.arange(0, 200, 7), ElementType.i64)]
+    specs = [
+        spec_of(table, ElementType.f32),
+        spec_of(indices, ElementType.i64),
+        spec_of(np.arange(0, 200, 7), ElementType.i64),
+    ]
     results, _ = run_native(find("EmbeddingBagOffsetsSum", 3)(), specs)
     assert results is None
 
@@ -136,19 +162,29 @@ def test_bad_index_is_refused(bad: int, position: int) -> None:
 @pytest.mark.parametrize("offsets", [[0, 5, 4], [-1, 2, 3], [0, 2, 2**40], [0, 201, 201]])
 def test_bad_offsets_are_refused(offsets: list[int]) -> None:
     table = np.ones((50, 24), np.float32)
-    specs = [spec_of(table, ElementType.f32), spec_of(np.zeros(200, np.int64), ElementType.i64), spec_of(np.array(offsets), ElementType.i64)]
+    specs = [
+        spec_of(table, ElementType.f32),
+        spec_of(np.zeros(200, np.int64), ElementType.i64),
+        spec_of(np.array(offsets), ElementType.i64),
+    ]
     results, _ = run_native(find("EmbeddingBagOffsetsSum", 3)(), specs)
     assert results is None
 
 
-@pytest.mark.parametrize("item", [1, 2, 3, 4, 7, 8, 16, 17, 63, 64, 65, 1023, 1024, 1025, 2048, 5000])
+@pytest.mark.parametrize(
+    "item", [1, 2, 3, 4, 7, 8, 16, 17, 63, 64, 65, 1023, 1024, 1025, 2048, 5000]
+)
 @pytest.mark.parametrize("outer", [1, 3])
 def test_gather_item_sizes(item: int, outer: int) -> None:
     generator = np.random.default_rng(item)
     data = generator.integers(0, 256, (outer, 20, item), np.uint8, endpoint=False)
     indices = generator.integers(-25, 25, 40)
     operation = find("Gather", 8)()
-    specs = [spec_of(data, ElementType.u8), spec_of(indices, ElementType.i64), spec_of(np.array(1), ElementType.i64)]
+    specs = [
+        spec_of(data, ElementType.u8),
+        spec_of(indices, ElementType.i64),
+        spec_of(np.array(1), ElementType.i64),
+    ]
     results, choice = run_native(operation, specs, shift=1)
     assert isinstance(choice, KernelPlan), choice
     np.testing.assert_array_equal(results[0], operation.evaluate(specs)[0].value)
@@ -165,17 +201,27 @@ def test_gather_item_sizes(item: int, outer: int) -> None:
         ("RNNSequence", {}),
     ],
 )
-def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: int, batch: int) -> None:
+def test_recurrent_sizes(
+    type_name: str, attributes: dict[str, bool], hidden: int, batch: int
+) -> None:
     generator = np.random.default_rng(hidden * 100 + batch)
     gates = {"GRUSequence": 3, "LSTMSequence": 4, "RNNSequence": 1}[type_name]
     biases = 4 if attributes.get("linear_before_reset") else gates
     steps, inner = 6, 5
     operation = find(type_name, 5)(hidden_size=hidden, direction="bidirectional", **attributes)
-    draw = lambda *shape: spec_of(generator.standard_normal(shape).astype(np.float32), ElementType.f32)  # noqa: E731
+    draw = lambda *shape: spec_of(
+        generator.standard_normal(shape).astype(np.float32), ElementType.f32
+    )
     lengths = spec_of(generator.integers(0, steps, batch, endpoint=True), ElementType.i64)
     states = [draw(batch, 2, hidden) for _ in range(2 if type_name == "LSTMSequence" else 1)]
-    weights = [draw(2, gates * hidden, inner), draw(2, gates * hidden, hidden), draw(2, biases * hidden)]
-    weights[1].value[...] /= np.sqrt(hidden)  # a larger recurrence is chaotic: it doubles every rounding at every step
+    weights = [
+        draw(2, gates * hidden, inner),
+        draw(2, gates * hidden, hidden),
+        draw(2, biases * hidden),
+    ]
+    weights[1].value[...] /= np.sqrt(
+        hidden
+    )  # a larger recurrence is chaotic: it doubles every rounding at every step
     x = draw(batch, steps, inner)
     for row, length in enumerate(lengths.value):
         x.value[row, length:] = np.nan  # padded steps are never read
@@ -187,17 +233,34 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
 
 
 def test_all_families_are_known() -> None:
-    """Every file of the package that chooses kernels is in the list by which it is found, and for all its operations."""
+    """Every file of the package that chooses kernels is in the list by which it is found, and for
+    all its operations.
+    """
     folder = Path(select.__file__).parent
     pattern = re.compile(r"^@?selects(_view|_with_hints)?\(", re.MULTILINE)
-    choosing = {p.relative_to(folder).with_suffix("") for p in folder.rglob("*.py") if pattern.search(p.read_text(encoding="utf-8"))}
+    choosing = {
+        p.relative_to(folder).with_suffix("")
+        for p in folder.rglob("*.py")
+        if pattern.search(p.read_text(encoding="utf-8"))
+    }
     modules = {".".join(("uncork.kernels", *path.parts)) for path in choosing}
     assert modules == {select.module_of(family) for family in select.FAMILIES}
     select.operations_with_kernels()
-    chosen = [(operation.type_name, selector.__module__) for operation, selector in select._selectors.items() if operation is not Operation]
-    chosen += [(type_name, selector.__module__) for type_name, selector in select._selectors_of_types.items()]
-    chosen += [(operation.type_name, "uncork.kernels.movement.select_view") for operation in select._views]
-    assert {type_name: select.module_of(select.family_of(type_name)) for type_name, _ in chosen} == dict(chosen)
+    chosen = [
+        (operation.type_name, selector.__module__)
+        for operation, selector in select._selectors.items()
+        if operation is not Operation
+    ]
+    chosen += [
+        (type_name, selector.__module__)
+        for type_name, selector in select._selectors_of_types.items()
+    ]
+    chosen += [
+        (operation.type_name, "uncork.kernels.movement.select_view") for operation in select._views
+    ]
+    assert {
+        type_name: select.module_of(select.family_of(type_name)) for type_name, _ in chosen
+    } == dict(chosen)
     listed = [type_name for type_names in select.FAMILIES.values() for type_name in type_names]
     assert sorted(listed) == sorted({type_name for type_name, _ in chosen} | {""})
 
@@ -205,7 +268,9 @@ def test_all_families_are_known() -> None:
 @pytest.mark.parametrize("count", [3, 17, 40])
 @pytest.mark.parametrize("index", ["i32", "i64"])
 def test_segment_ids_that_go_up_and_down_write_nothing_outside(count: int, index: str) -> None:
-    """An id far above the last one, at every place: the offsets of the segments up to it would lie outside."""
+    """An id far above the last one, at every place: the offsets of the segments up to it would lie
+    outside.
+    """
     dtype = np.dtype({"i32": np.int32, "i64": np.int64}[index])
     function = STORE.address(Segments(index))
     for place in range(count - 1):

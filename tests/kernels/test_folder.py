@@ -24,7 +24,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     Folder(tmp_path / "a" / "b").write("key", b"content")
     assert Folder(tmp_path / "a" / "b").read("key") == b"content"
     assert Folder(tmp_path / "a" / "b").read("other") is None
-    assert [entry.bytes for entry in Folder(tmp_path / "a" / "b").entries()] == [len(b"content") + 32]
+    assert [entry.bytes for entry in Folder(tmp_path / "a" / "b").entries()] == [
+        len(b"content") + 32
+    ]
 
 
 def test_only_its_user_can_read_and_write_it(tmp_path: Path) -> None:
@@ -42,7 +44,9 @@ def test_a_file_that_others_may_write_is_not_used(tmp_path: Path, mode: int) -> 
     assert folder.read("key") is None
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files to others")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files to others"
+)
 def test_a_file_of_another_user_is_not_used(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("key", b"content")
@@ -55,7 +59,11 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int
     folder = Folder(tmp_path)
     folder.write("key", b"content")
     tmp_path.chmod(mode)
-    with pytest.warns(UncorkWarning, match=rf"the folder '{tmp_path}' has the mode {mode:o}, so others could .*make it yours alone"):
+    with pytest.warns(
+        UncorkWarning,
+        match=rf"the folder '{tmp_path}' has the mode {mode:o}, so others could .*make it yours "
+        r"alone",
+    ):
         assert folder.read("key") is None
     folder.write("other", b"content")  # and says it once
     assert Folder(tmp_path).read("other") is None
@@ -64,7 +72,9 @@ def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int
     assert folder.read("key") == b"content"
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives folders to others")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives folders to others"
+)
 def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "cache")
     folder.write("key", b"content")
@@ -162,8 +172,13 @@ def test_an_entry_that_is_a_folder_is_none(tmp_path: Path) -> None:
     assert folder.clear() == []
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a device that is always full, and links to it")
-def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"),
+    reason="needs a device that is always full, and links to it",
+)
+def test_a_disk_that_is_full_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(handle: int, mode: str) -> object:
         os.close(handle)
         return open("/dev/full", mode)
@@ -173,8 +188,12 @@ def test_a_disk_that_is_full_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("home", "expected"), [("/somewhere", "/somewhere/.cache/uncork"), ("relative", None)])
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have other conventions")
+@pytest.mark.parametrize(
+    ("home", "expected"), [("/somewhere", "/somewhere/.cache/uncork"), ("relative", None)]
+)
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="other systems have other conventions"
+)
 def test_default_folder(monkeypatch: pytest.MonkeyPatch, home: str, expected: str | None) -> None:
     monkeypatch.setenv("HOME", home)
     assert default_folder() == (None if expected is None else Path(expected))
@@ -211,6 +230,14 @@ print(good)
 
 
 def test_processes_that_write_read_and_clear_at_once(tmp_path: Path) -> None:
-    processes = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(3)
+    ]
     assert all(int(process.communicate(timeout=120)[0]) > 0 for process in processes)
     assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []

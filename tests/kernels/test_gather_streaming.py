@@ -1,4 +1,6 @@
-"""Gather into large results, which go past the caches: wherever they begin in memory, whatever is out of range."""
+"""Gather into large results, which go past the caches: wherever they begin in memory, whatever is
+out of range.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ def lookup(columns: int, strict: bool = False) -> uncork.CompiledModel:
     builder = uncork.Builder("lookup")
     table = np.random.default_rng(0).standard_normal((50, columns)).astype(F32)
     ids = builder.parameter("ids", "i64", [None])
-    builder.result(*builder.add("Gather", 8, builder.constant(table, name="table"), ids, builder.constant(np.int64(0))))
+    builder.result(
+        *builder.add(
+            "Gather", 8, builder.constant(table, name="table"), ids, builder.constant(np.int64(0))
+        )
+    )
     return uncork.compile_model(builder.model(), strict=strict)
 
 
@@ -41,7 +47,9 @@ def test_results_that_begin_anywhere(columns: int, offset: int) -> None:
     result = memory[begin : begin + count * columns * 4].view(F32).reshape(count, columns)
     call = compiled.bind(ids, outputs=[result])
     np.testing.assert_array_equal(call()[0], expected)
-    assert (memory[:begin] == 0xA5).all() and (memory[begin + result.nbytes :] == 0xA5).all(), "written outside"
+    assert (memory[:begin] == 0xA5).all() and (memory[begin + result.nbytes :] == 0xA5).all(), (
+        "written outside"
+    )
     np.testing.assert_array_equal(compiled(ids)[0], expected)
 
 

@@ -1,4 +1,6 @@
-"""Products of matrices: sizes around the edges of panels and row blocks, and the fusion of bias and activation."""
+"""Products of matrices: sizes around the edges of panels and row blocks, and the fusion of bias and
+activation.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def test_sizes(rows: int, columns: int, transpose_b: bool) -> None:
     generator = np.random.default_rng(rows * 100 + columns)
     inner = 13
     a = generator.standard_normal((rows, inner)).astype(np.float32)
-    b = generator.standard_normal((columns, inner) if transpose_b else (inner, columns)).astype(np.float32)
+    b = generator.standard_normal((columns, inner) if transpose_b else (inner, columns)).astype(
+        np.float32
+    )
     operation = find("MatMul", 1)(transpose_b=transpose_b)
     results, choice = run_native(operation, [spec(a), spec(b)], shift=4)
     assert isinstance(choice, KernelPlan), choice
@@ -38,13 +42,18 @@ def test_sizes(rows: int, columns: int, transpose_b: bool) -> None:
 def test_batches_of_the_call(transpose_b: bool) -> None:
     generator = np.random.default_rng(5)
     a = generator.standard_normal((2, 3, 5, 7)).astype(np.float32)
-    b = generator.standard_normal((2, 3, 20, 7) if transpose_b else (2, 3, 7, 20)).astype(np.float32)
+    b = generator.standard_normal((2, 3, 20, 7) if transpose_b else (2, 3, 7, 20)).astype(
+        np.float32
+    )
     results, choice = run_native(find("MatMul", 1)(transpose_b=transpose_b), [spec(a), spec(b)])
     assert isinstance(choice, KernelPlan), choice
-    np.testing.assert_allclose(results[0], a @ (np.swapaxes(b, -1, -2) if transpose_b else b), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        results[0], a @ (np.swapaxes(b, -1, -2) if transpose_b else b), rtol=1e-5, atol=1e-5
+    )
 
 
-#: Shapes of both, and whether each is transposed: vectors, batches that stretch, one matrix for all, sums longer than a panel's.
+#: Shapes of both, and whether each is transposed: vectors, batches that stretch, one matrix for
+#: all, sums longer than a panel's.
 PRODUCTS = [
     ((7, 5), (7, 20), True, False),
     ((3, 7, 5), (20, 7), True, True),
@@ -64,7 +73,12 @@ PRODUCTS = [
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(("left", "right", "transpose_a", "transpose_b"), PRODUCTS)
 def test_products_of_all_kinds(
-    left: tuple[int, ...], right: tuple[int, ...], transpose_a: bool, transpose_b: bool, constant: bool, threads: int
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+    transpose_a: bool,
+    transpose_b: bool,
+    constant: bool,
+    threads: int,
 ) -> None:
     generator = np.random.default_rng(len(left))
     a, b = (generator.standard_normal(shape).astype(np.float32) for shape in (left, right))
@@ -87,8 +101,15 @@ def network(activation: str, columns: int, bias_shape: tuple[int, ...]) -> uncor
     generator = np.random.default_rng(columns)
     builder = uncork.Builder("linear")
     x = builder.parameter("x", "f32", [None, 6])
-    (product,) = builder.add("MatMul", 1, x, builder.constant(generator.standard_normal((6, columns)).astype(np.float32)))
-    (last,) = builder.add("Add", 1, builder.constant(generator.standard_normal(bias_shape).astype(np.float32)), product)
+    (product,) = builder.add(
+        "MatMul", 1, x, builder.constant(generator.standard_normal((6, columns)).astype(np.float32))
+    )
+    (last,) = builder.add(
+        "Add",
+        1,
+        builder.constant(generator.standard_normal(bias_shape).astype(np.float32)),
+        product,
+    )
     if activation:
         (last,) = builder.add(activation, 1, last)
     builder.result(last, "y")
@@ -110,10 +131,14 @@ def test_a_bias_for_each_element_ends_the_product() -> None:
     compiled = compile_model(model)
     assert len(compiled.plan.steps) == 1
     x = np.ones((3, 6), np.float32)
-    np.testing.assert_allclose(compiled(x)["y"], compile_model(model, backend="reference")(x)["y"], rtol=1e-5)
+    np.testing.assert_allclose(
+        compiled(x)["y"], compile_model(model, backend="reference")(x)["y"], rtol=1e-5
+    )
 
 
-@pytest.mark.parametrize(("name", "function"), [("Sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("Tanh", np.tanh)])
+@pytest.mark.parametrize(
+    ("name", "function"), [("Sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("Tanh", np.tanh)]
+)
 def test_activations_over_the_whole_range(name: str, function) -> None:
     """Through a product with the identity: the activation alone decides the error."""
     builder = uncork.Builder("activation")
@@ -121,7 +146,9 @@ def test_activations_over_the_whole_range(name: str, function) -> None:
     (product,) = builder.add("MatMul", 1, x, builder.constant(np.ones((1, 16), np.float32)))
     (last,) = builder.add(name, 1, product)
     builder.result(last, "y")
-    sizes = np.concatenate([10.0 ** np.arange(-30, 3), np.linspace(0.01, 20, 999), [0.0, 88, 89, 200, np.inf, np.nan]])
+    sizes = np.concatenate(
+        [10.0 ** np.arange(-30, 3), np.linspace(0.01, 20, 999), [0.0, 88, 89, 200, np.inf, np.nan]]
+    )
     values = np.concatenate([sizes, -sizes]).astype(np.float32)
     got = compile_model(builder.model())(values[:, np.newaxis])["y"][:, 3]
     with np.errstate(over="ignore"):

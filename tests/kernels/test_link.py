@@ -1,4 +1,6 @@
-"""Linking: what LLVM compiles runs wherever it is put, on processors that are here and on those that are not."""
+"""Linking: what LLVM compiles runs wherever it is put, on processors that are here and on those
+that are not.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from uncork.kernels.runtime.elf_link import Unlinkable, link
 from uncork.kernels.runtime.exec_memory import can_map, mapped
 
 #: Systems and processors that objects are made for.
-X86_64, AARCH64 = ("x86_64-unknown-linux-gnu", "x86-64-v3"), ("aarch64-unknown-linux-gnu", "cortex-a72")
+X86_64, AARCH64 = (
+    ("x86_64-unknown-linux-gnu", "x86-64-v3"),
+    ("aarch64-unknown-linux-gnu", "cortex-a72"),
+)
 
 
 def objects(text: str, target: tuple[str, str]) -> bytes:
@@ -28,14 +33,18 @@ def objects(text: str, target: tuple[str, str]) -> bytes:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     triple, cpu = target
-    machine = binding.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3, reloc="pic", codemodel="small")
+    machine = binding.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, opt=3, reloc="pic", codemodel="small"
+    )
     module = binding.parse_assembly(text)
     module.triple = triple
     return machine.emit_object(module)
 
 
 def tanh_of_eight() -> str:
-    """A kernel with constants, vectors, a function inside and loops: out[i] = tanh(in[i]) for 8 numbers, then a double of 2.5."""
+    """A kernel with constants, vectors, a function inside and loops: out[i] = tanh(in[i]) for 8
+    numbers, then a double of 2.5.
+    """
     kernel = Kernel("tanh", ["source", "target"])
     source, target = kernel.arguments
     inner = Kernel("inner", ["from", "to"], inside=kernel)
@@ -63,7 +72,9 @@ def test_linked_code_runs_anywhere() -> None:
         memory = mapped(bytes(4096 * pages) + code)
         target = np.zeros(12, np.float32)
         words = np.array([VALUES.ctypes.data, target.ctypes.data], np.int64)
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(memory.ctypes.data + 4096 * pages + entry)
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(
+            memory.ctypes.data + 4096 * pages + entry
+        )
         assert function(words.ctypes.data) == 5
         numbers, double = expected(VALUES)
         np.testing.assert_allclose(target[:8], numbers, rtol=1e-6)
@@ -84,7 +95,9 @@ def test_on_an_emulated_processor() -> None:
         for place in (base, data, stack):
             emulator.mem_map(place, 1 << 16)
         emulator.mem_write(base, code)
-        emulator.mem_write(data, struct.pack("<qq", data + 64, data + 128) + bytes(48) + VALUES.tobytes())
+        emulator.mem_write(
+            data, struct.pack("<qq", data + 64, data + 128) + bytes(48) + VALUES.tobytes()
+        )
         emulator.reg_write(registers.UC_ARM64_REG_X0, data)
         emulator.reg_write(registers.UC_ARM64_REG_SP, stack + 0x8000)
         emulator.reg_write(registers.UC_ARM64_REG_X30, stack)  # where it returns to

@@ -1,4 +1,6 @@
-"""The text of kernels: what variables hold where, and that LLVM takes every instruction that the language has."""
+"""The text of kernels: what variables hold where, and that LLVM takes every instruction that the
+language has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Loop nests: their text, other processors' vectors, special values, and one kernel for every size."""
+"""Loop nests: their text, other processors' vectors, special values, and one kernel for every
+size.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ F32 = ElementType.f32
 
 def drawn(generator: np.random.Generator, name: str, *shape: int) -> TensorSpec:
     element_type = ElementType.parse(name)
-    values = generator.integers(-9, 9, shape) if element_type.is_integer else generator.standard_normal(shape)
+    values = (
+        generator.integers(-9, 9, shape)
+        if element_type.is_integer
+        else generator.standard_normal(shape)
+    )
     return spec_of(storage.encode(values, element_type), element_type)
 
 
@@ -43,7 +49,9 @@ def whole(*numbers: int) -> TensorSpec:
     return spec_of(np.array(numbers), ElementType.i64)
 
 
-def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operation, list[TensorSpec]]]:
+def cases(
+    generator: np.random.Generator, columns: int
+) -> Iterator[tuple[Operation, list[TensorSpec]]]:
     window = {
         "kernel": [3, 3],
         "strides": [2, 2],
@@ -85,7 +93,11 @@ def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operat
 @pytest.mark.parametrize("processor", ["host", *OTHERS])
 def test_every_width_of_vectors(processor: str, columns: int) -> None:
     target = OTHERS.get(processor, host_target())
-    if any(not host_target().has(feature[1:]) for feature in target.features.split(",") if feature.startswith("+")):
+    if any(
+        not host_target().has(feature[1:])
+        for feature in target.features.split(",")
+        if feature.startswith("+")
+    ):
         pytest.skip("this processor has no such instructions")
     for operation, specs in cases(np.random.default_rng(columns), columns):
         results, choice = run_native(operation, specs, 1, target)
@@ -122,7 +134,9 @@ def test_special_values_stay_where_they_are(value: float, columns: int) -> None:
 
 
 def test_the_text_of_a_kernel_says_what_it_does() -> None:
-    operation = find("MaxPool", 1)(kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1])
+    operation = find("MaxPool", 1)(
+        kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]
+    )
     _, choice = run_native(operation, [drawn(np.random.default_rng(1), "f32", 1, 2, 9, 9)])
     assert isinstance(choice, KernelPlan)
     ((kernel, _),) = choice.calls
@@ -141,10 +155,14 @@ def test_the_text_of_a_kernel_says_what_it_does() -> None:
 
 def test_sizes_beyond_32_bits_are_left_to_the_reference() -> None:
     """What the kernel is told, not what is there: it gives up before it looks."""
-    _, choice = run_native(find("CumSum", 3)(), [drawn(np.random.default_rng(1), "f32", 2, 9), whole(1)])
+    _, choice = run_native(
+        find("CumSum", 3)(), [drawn(np.random.default_rng(1), "f32", 2, 9), whole(1)]
+    )
     assert isinstance(choice, KernelPlan)
     ((kernel, words),) = choice.calls
-    given = np.array([1 << 31 if word == 9 else word if isinstance(word, int) else 0 for word in words])
+    given = np.array(
+        [1 << 31 if word == 9 else word if isinstance(word, int) else 0 for word in words]
+    )
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(STORE.address(kernel))
     assert function(given.ctypes.data) == 1
 
@@ -216,7 +234,9 @@ def test_the_language() -> None:
         ("ReduceMean", 1, {}, [np.array([0, 3])]),
     ],
 )
-def test_one_kernel_for_every_size(name: str, opset: int, attributes: dict[str, Any], more: list[np.ndarray]) -> None:
+def test_one_kernel_for_every_size(
+    name: str, opset: int, attributes: dict[str, Any], more: list[np.ndarray]
+) -> None:
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [None, 4, None, None])
     y = builder.add(name, opset, x, *map(builder.constant, more), **attributes)[0]
@@ -230,7 +250,13 @@ def test_one_kernel_for_every_size(name: str, opset: int, attributes: dict[str, 
 
 
 MODES = ("nearest", "linear", "linear_onnx", "cubic")
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
+COORDINATES = (
+    "half_pixel",
+    "pytorch_half_pixel",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "align_corners",
+)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -245,7 +271,11 @@ def test_one_kernel_resizes_every_size(mode: str, coordinates: str, by: str) -> 
         like = builder.parameter("like", "f32", [None, None])
         if by == "sizes":
             (wanted,) = builder.add("ShapeOf", 3, like, output_type="i64")
-        how = {"mode": mode, "shape_calculation_mode": by, "coordinate_transformation_mode": coordinates}
+        how = {
+            "mode": mode,
+            "shape_calculation_mode": by,
+            "coordinate_transformation_mode": coordinates,
+        }
         axes = builder.constant(np.array([2, 3]))
         (y,) = builder.add("Interpolate", 11, x, wanted, axes, nearest_mode=rounding, **how)
         builder.result(y, "y")
@@ -254,7 +284,14 @@ def test_one_kernel_resizes_every_size(mode: str, coordinates: str, by: str) -> 
         generator = np.random.default_rng(1)
         sizes = [(1, 4, 6, 9, 5), (2, 7, 34, 7, 80), (1, 30, 2, 17, 3)]
         drawn_sizes = [((n, 3, h, w), (a, b)) for n, h, w, a, b in sizes]
-        hold(builder.model(), [[generator.standard_normal(s).astype(np.float32) for s in call] for call in drawn_sizes], 2e-4)
+        hold(
+            builder.model(),
+            [
+                [generator.standard_normal(s).astype(np.float32) for s in call]
+                for call in drawn_sizes
+            ],
+            2e-4,
+        )
 
 
 def test_places_of_the_largest_cells_are_left_out_where_nobody_reads_them() -> None:

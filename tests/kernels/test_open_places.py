@@ -1,4 +1,6 @@
-"""Kernels that go to places named by indices, or whose sizes are numbers of the call, at several sizes in turn."""
+"""Kernels that go to places named by indices, or whose sizes are numbers of the call, at several
+sizes in turn.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ FEW = settings(deadline=None, max_examples=40, suppress_health_check=[HealthChec
 Calls = list[list[np.ndarray]]
 
 
-def integers(generator: np.random.Generator, low: int, high: int, shape: Sequence[int], dtype: str = "i8") -> np.ndarray:
+def integers(
+    generator: np.random.Generator, low: int, high: int, shape: Sequence[int], dtype: str = "i8"
+) -> np.ndarray:
     return generator.integers(low, high, tuple(shape)).astype(dtype)
 
 
@@ -36,9 +40,14 @@ def test_tuples(data: st.DataObject) -> None:
     x = builder.parameter("x", name, fixed)
     places = builder.parameter("places", "i64", [None, numbers_of])
     rows = builder.parameter("rows", name, [None, *fixed[numbers_of:]])
-    builder.result(builder.add("ScatterNDUpdate", 15, x, places, rows, reduction=reduction)[0], "scattered")
+    builder.result(
+        builder.add("ScatterNDUpdate", 15, x, places, rows, reduction=reduction)[0], "scattered"
+    )
     builder.result(builder.add("GatherND", 8, x, places)[0], "picked")
-    generator, dtype = np.random.default_rng(draw(st.integers(0, 99))), {"f32": "f4", "i64": "i8", "f16": "f2"}[name]
+    generator, dtype = (
+        np.random.default_rng(draw(st.integers(0, 99))),
+        {"f32": "f4", "i64": "i8", "f16": "f2"}[name],
+    )
     calls: Calls = []
     for _ in range(3):
         shape = [size or draw(st.integers(1, 20)) for size in fixed]
@@ -46,23 +55,36 @@ def test_tuples(data: st.DataObject) -> None:
         limits = np.array(shape[:numbers_of], int)
         tuples = generator.integers(-limits, limits, (count, numbers_of))
         updates = [count, *shape[numbers_of:]]
-        calls.append([integers(generator, -5, 5, shape, dtype), tuples, integers(generator, -5, 5, updates, dtype)])
+        calls.append(
+            [
+                integers(generator, -5, 5, shape, dtype),
+                tuples,
+                integers(generator, -5, 5, updates, dtype),
+            ]
+        )
     hold(builder.model(), calls)
 
 
 @FEW
 @given(st.data())
 def test_elements(data: st.DataObject) -> None:
-    """ScatterElementsUpdate: along any axis, with fewer indices than there are places along the others."""
+    """ScatterElementsUpdate: along any axis, with fewer indices than there are places along the
+    others.
+    """
     draw = data.draw
     rank = draw(st.integers(1, 3))
     axis = draw(st.integers(0, rank - 1))
     whole = [draw(st.booleans()) for _ in range(rank)]  # as many indices as places
     builder = uncork.Builder()
     reduction = draw(st.sampled_from(["none", "sum", "prod", "min", "max", "mean"]))
-    x, places, rows = (builder.parameter(name, kind, [None] * rank) for name, kind in (("x", "f32"), ("places", "i32"), ("rows", "f32")))
+    x, places, rows = (
+        builder.parameter(name, kind, [None] * rank)
+        for name, kind in (("x", "f32"), ("places", "i32"), ("rows", "f32"))
+    )
     attributes = {"reduction": reduction, "use_init_val": draw(st.booleans())}
-    found = builder.add("ScatterElementsUpdate", 12, x, places, rows, builder.constant(np.int64(axis)), **attributes)
+    found = builder.add(
+        "ScatterElementsUpdate", 12, x, places, rows, builder.constant(np.int64(axis)), **attributes
+    )
     builder.result(found[0], "y")
     generator = np.random.default_rng(draw(st.integers(0, 99)))
     calls: Calls = []
@@ -84,16 +106,32 @@ def test_slices_and_one_hot(data: st.DataObject) -> None:
     x = builder.parameter("x", "f32", [None, None])
     indices = builder.parameter("indices", "i64", [None])
     rows = builder.parameter("rows", "f32", [None, None])
-    builder.result(builder.add("ScatterUpdate", 3, x, indices, rows, builder.constant(np.int64(axis)))[0], "put")
-    size = builder.add("Gather", 8, builder.add("ShapeOf", 3, x, output_type="i64")[0], *(builder.constant(np.int64(0)) for _ in range(2)))
+    builder.result(
+        builder.add("ScatterUpdate", 3, x, indices, rows, builder.constant(np.int64(axis)))[0],
+        "put",
+    )
+    size = builder.add(
+        "Gather",
+        8,
+        builder.add("ShapeOf", 3, x, output_type="i64")[0],
+        *(builder.constant(np.int64(0)) for _ in range(2)),
+    )
     on, off = builder.constant(np.float32(2)), builder.constant(np.float32(-1))
-    builder.result(builder.add("OneHot", 1, indices, *size, on, off, axis=draw(st.integers(-1, 1)))[0], "hot")
+    builder.result(
+        builder.add("OneHot", 1, indices, *size, on, off, axis=draw(st.integers(-1, 1)))[0], "hot"
+    )
     generator = np.random.default_rng(draw(st.integers(0, 99)))
     calls: Calls = []
     for _ in range(3):
         shape, count = [draw(st.integers(1, 20)) for _ in range(2)], draw(st.integers(1, 9))
         updates = [count, shape[1]] if axis == 0 else [shape[0], count]
-        calls.append([numbers(generator, shape), integers(generator, 0, shape[axis], [count]), numbers(generator, updates)])
+        calls.append(
+            [
+                numbers(generator, shape),
+                integers(generator, 0, shape[axis], [count]),
+                numbers(generator, updates),
+            ]
+        )
     hold(builder.model(), calls)
 
 
@@ -103,14 +141,26 @@ def numbers_of_the_call(builder: uncork.Builder, kind: str, x: Source) -> list[S
     if kind == "range":
         first, count = builder.parameter("first", "i64", []), builder.parameter("count", "i64", [])
         (last,) = builder.add("Add", 1, first, count)
-        return list(builder.add("Range", 4, first, last, builder.constant(np.int64(1)), output_type="f32"))
+        return list(
+            builder.add("Range", 4, first, last, builder.constant(np.int64(1)), output_type="f32")
+        )
     n = builder.parameter("n", "i64", [1])
     if kind == "tile":
         return list(builder.add("Tile", 1, x, builder.add("Concat", 1, one, n, axis=0)[0]))
     if kind == "slice":
         return list(builder.add("Slice", 8, x, builder.constant(np.array([0])), n, one, one))
     if kind == "strided_slice":
-        return list(builder.add("StridedSlice", 1, x, n, builder.constant(np.array([0])), begin_mask=[0], end_mask=[1]))
+        return list(
+            builder.add(
+                "StridedSlice",
+                1,
+                x,
+                n,
+                builder.constant(np.array([0])),
+                begin_mask=[0],
+                end_mask=[1],
+            )
+        )
     if kind == "one_row":
         masks = {"begin_mask": [0], "end_mask": [0], "shrink_axis_mask": [1]}
         return list(builder.add("StridedSlice", 1, x, n, builder.constant(np.array([0])), **masks))
@@ -129,7 +179,13 @@ def test_numbers_of_the_call(kind: str) -> None:
     given_numbers: Callable[[int], list[np.ndarray]] = lambda n: (  # noqa: E731
         [np.array(n - 5), np.array(n)] if kind == "range" else [np.array([n])]
     )
-    hold(builder.model(), [[numbers(generator, shape), *given_numbers(n)] for shape, n in (([9, 8], 3), ([4, 70], 1), ([20, 33], 7))])
+    hold(
+        builder.model(),
+        [
+            [numbers(generator, shape), *given_numbers(n)]
+            for shape, n in (([9, 8], 3), ([4, 70], 1), ([20, 33], 7))
+        ],
+    )
 
 
 @pytest.mark.parametrize("mode", ["max", "min"])
@@ -137,15 +193,26 @@ def test_best_of_columns(mode: str) -> None:
     """Columns side by side, fewer than a vector has lanes and more."""
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [None, None, None])
-    for number, source in enumerate(builder.add("TopK", 11, x, builder.constant(np.int64(2)), axis=1, mode=mode, sort="value")):
+    for number, source in enumerate(
+        builder.add("TopK", 11, x, builder.constant(np.int64(2)), axis=1, mode=mode, sort="value")
+    ):
         builder.result(source, f"result_{number}")
     generator = np.random.default_rng(2)
-    hold(builder.model(), [[numbers(generator, shape)] for shape in ((2, 9, 3), (1, 5, 40), (3, 2, 17), (2, 30, 16), (1, 4, 1))])
+    hold(
+        builder.model(),
+        [
+            [numbers(generator, shape)]
+            for shape in ((2, 9, 3), (1, 5, 40), (3, 2, 17), (2, 30, 16), (1, 4, 1))
+        ],
+    )
 
 
 def searching() -> Model:
     builder = uncork.Builder()
-    x, borders = builder.parameter("x", "f32", [None, None]), builder.parameter("borders", "f32", [None])
+    x, borders = (
+        builder.parameter("x", "f32", [None, None]),
+        builder.parameter("borders", "f32", [None]),
+    )
     builder.result(builder.add("Bucketize", 3, x, borders)[0], "buckets")
     builder.result(builder.add("SearchSorted", 15, borders, x, right_mode=True)[0], "places")
     return builder.model()
@@ -153,7 +220,13 @@ def searching() -> Model:
 
 def test_searches() -> None:
     generator = np.random.default_rng(1)
-    hold(searching(), [[numbers(generator, [n, m]), np.sort(numbers(generator, [k]))] for n, m, k in ((1, 5, 3), (7, 40, 17), (2, 2, 1))])
+    hold(
+        searching(),
+        [
+            [numbers(generator, [n, m]), np.sort(numbers(generator, [k]))]
+            for n, m, k in ((1, 5, 3), (7, 40, 17), (2, 2, 1))
+        ],
+    )
 
 
 def test_what_is_refused_has_the_words_of_the_reference() -> None:

@@ -1,4 +1,6 @@
-"""Kernels that are chosen once for sizes that only the call knows, against the references, at several sizes in turn."""
+"""Kernels that are chosen once for sizes that only the call knows, against the references, at
+several sizes in turn.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,16 @@ def numbers(generator: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
 
 def hold(model: Model, calls: Sequence[Sequence[np.ndarray]], tolerance: float = 5e-5) -> None:
     """One plan without references serves all the calls, which give what the references give."""
-    compiled, reference = uncork.compile_model(model, threads=1), uncork.compile_model(model, backend="reference")
+    compiled, reference = (
+        uncork.compile_model(model, threads=1),
+        uncork.compile_model(model, backend="reference"),
+    )
     for inputs in calls:
         expected, results = reference(*inputs), compiled(*inputs)
         for position in range(len(expected)):
-            np.testing.assert_allclose(results[position], expected[position], rtol=tolerance, atol=tolerance)
+            np.testing.assert_allclose(
+                results[position], expected[position], rtol=tolerance, atol=tolerance
+            )
     plan = compiled.plan
     assert plan.made == 1, "one plan for all calls"
     assert "planned for every size" in plan.remarks
@@ -63,12 +70,22 @@ def convolutions(draw: st.DrawFn) -> tuple[Model, list[list[np.ndarray]]]:
     pads = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(axes)]
     attributes: dict[str, Any] = {"strides": strides, "dilations": dilations}
     attributes |= {"pads_begin": [b for b, _ in pads], "pads_end": [e for _, e in pads]}
-    attributes["auto_pad"] = draw(st.sampled_from(["explicit", "explicit", "valid", *([] if transposed else ["same_upper", "same_lower"])]))
+    attributes["auto_pad"] = draw(
+        st.sampled_from(
+            ["explicit", "explicit", "valid", *([] if transposed else ["same_upper", "same_lower"])]
+        )
+    )
     least = [(k - 1) * d + 1 + (3 if transposed else 0) for k, d in zip(taps, dilations)]
     widest = [least[0] + 6, least[-1] + 60][-axes:]
     fixed = [draw(st.sampled_from([None, None, low + 3])) for low in least]
     calls = [
-        [draw(st.integers(1, 4)), *(draw(st.integers(low, high)) if size is None else size for low, high, size in zip(least, widest, fixed))]
+        [
+            draw(st.integers(1, 4)),
+            *(
+                draw(st.integers(low, high)) if size is None else size
+                for low, high, size in zip(least, widest, fixed)
+            ),
+        ]
         for _ in range(draw(st.integers(2, 4)))
     ]
     generator = np.random.default_rng(draw(st.integers(0, 99)))
@@ -81,7 +98,9 @@ def convolutions(draw: st.DrawFn) -> tuple[Model, list[list[np.ndarray]]]:
     if draw(st.booleans()):
         found = ended(builder, found, numbers(generator, [1, groups * outputs, *[1] * axes]))
     builder.result(found, "y")
-    return builder.model(), [[numbers(generator, [images, groups * channels, *sizes])] for images, *sizes in calls]
+    return builder.model(), [
+        [numbers(generator, [images, groups * channels, *sizes])] for images, *sizes in calls
+    ]
 
 
 def ended(builder: uncork.Builder, found: Source, bias: np.ndarray) -> Source:
@@ -96,7 +115,11 @@ def settled(choice: KernelPlan, values: dict[Symbol, int]) -> KernelPlan:
     def number(operand: Any) -> Any:
         if isinstance(operand, Size):
             return operand.evaluate(values)
-        return replace(operand, offset=number(operand.offset)) if isinstance(operand, (In, Out, Scratch)) else operand
+        return (
+            replace(operand, offset=number(operand.offset))
+            if isinstance(operand, (In, Out, Scratch))
+            else operand
+        )
 
     def calls(some: Sequence[Any]) -> list[Any]:
         return [(spec, [number(word) for word in words]) for spec, words in some]
@@ -126,10 +149,14 @@ def test_between_forbidden_pages(case: tuple[Model, list[list[np.ndarray]]]) -> 
     for (x,) in calls:
         values = {symbol: x.shape[symbol.origin.position] for symbol in facts.symbols}
         known = [spec_of(x, ElementType.f32), specs[1]]
-        (described_output,) = node.operation.describe([TensorSpec(ElementType.f32, PartialShape(x.shape)), specs[1]])
+        (described_output,) = node.operation.describe(
+            [TensorSpec(ElementType.f32, PartialShape(x.shape)), specs[1]]
+        )
         (expected,) = node.operation.evaluate(known)
         for threads in THREADS:
-            (got,) = run_fenced(settled(choice, values), known, [described_output], threads == 1, threads)
+            (got,) = run_fenced(
+                settled(choice, values), known, [described_output], threads == 1, threads
+            )
             np.testing.assert_allclose(got, expected.value, rtol=5e-5, atol=5e-5)
 
 
@@ -146,8 +173,15 @@ def test_widths_around_vectors(outputs: int, stride: int) -> None:
     generator = np.random.default_rng(1)
     builder = uncork.Builder()
     data = builder.parameter("data", "f32", [None, 2, None, None])
-    around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
-    (y,) = builder.add("Convolution", 1, data, builder.constant(numbers(generator, [outputs, 2, 3, 3])), **around)
+    around = {
+        "strides": [stride] * 2,
+        "dilations": [1, 1],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+    }
+    (y,) = builder.add(
+        "Convolution", 1, data, builder.constant(numbers(generator, [outputs, 2, 3, 3])), **around
+    )
     builder.result(y, "y")
     widths = [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97]
     hold(builder.model(), [[numbers(generator, [1 + n % 3, 2, 1 + n % 4, n])] for n in widths])
@@ -158,9 +192,14 @@ def test_as_many_filters_as_channels_at_every_width() -> None:
     builder = uncork.Builder()
     data = builder.parameter("data", "f32", [None, 3, None])
     around = {"strides": [1], "dilations": [2], "pads_begin": [2], "pads_end": [2]}
-    (y,) = builder.add("GroupConvolution", 1, data, builder.constant(numbers(generator, [3, 1, 1, 3])), **around)
+    (y,) = builder.add(
+        "GroupConvolution", 1, data, builder.constant(numbers(generator, [3, 1, 1, 3])), **around
+    )
     builder.result(y, "y")
-    hold(builder.model(), [[numbers(generator, [1 + n % 3, 3, n])] for n in (1, 2, 5, 15, 16, 17, 40)])
+    hold(
+        builder.model(),
+        [[numbers(generator, [1 + n % 3, 3, n])] for n in (1, 2, 5, 15, 16, 17, 40)],
+    )
 
 
 @pytest.mark.parametrize("mode", ["same_upper", "same_lower", "explicit"])
@@ -168,13 +207,25 @@ def test_a_transposed_convolution_of_a_given_size(mode: str) -> None:
     """Its output's size is that of another input: what is cut away is found in the call."""
     generator = np.random.default_rng(3)
     builder = uncork.Builder()
-    data, like = builder.parameter("data", "f32", [None, 2, None]), builder.parameter("like", "f32", [None])
+    data, like = (
+        builder.parameter("data", "f32", [None, 2, None]),
+        builder.parameter("like", "f32", [None]),
+    )
     (size,) = builder.add("ShapeOf", 3, like, output_type="i64")
     filters = builder.constant(numbers(generator, [2, 3, 4]))
-    around = {"strides": [2], "dilations": [1], "pads_begin": [0], "pads_end": [0], "auto_pad": mode}
+    around = {
+        "strides": [2],
+        "dilations": [1],
+        "pads_begin": [0],
+        "pads_end": [0],
+        "auto_pad": mode,
+    }
     builder.result(builder.add("ConvolutionBackpropData", 1, data, filters, size, **around)[0], "y")
     calls = [(1, 5, 9), (3, 8, 16), (2, 20, 41), (1, 7, 16)]
-    hold(builder.model(), [[numbers(generator, [n, 2, m]), np.zeros(k, np.float32)] for n, m, k in calls])
+    hold(
+        builder.model(),
+        [[numbers(generator, [n, 2, m]), np.zeros(k, np.float32)] for n, m, k in calls],
+    )
 
 
 EQUATIONS = [
@@ -207,7 +258,10 @@ def test_einsums(equation: str, constant: int, data: st.DataObject) -> None:
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [size.get(label, fixed.get(label)) for label in own])
     matrix = builder.constant(numbers(generator, [size[label] for label in known]))
-    builder.result(builder.add("Einsum", 7, *((x, matrix) if constant else (matrix, x)), equation=equation)[0], "y")
+    builder.result(
+        builder.add("Einsum", 7, *((x, matrix) if constant else (matrix, x)), equation=equation)[0],
+        "y",
+    )
     calls = []
     for _ in range(3):
         sizes = size | {label: fixed[label] or draw(st.integers(1, 20)) for label in free}
@@ -221,25 +275,44 @@ def test_quantized_tables(kind: str, stored: str) -> None:
     """Any number of ids and of bags."""
     generator = np.random.default_rng(5)
     builder = uncork.Builder()
-    codes = builder.constant(generator.integers(0, 8, (50, 16)).astype("i1" if stored == "i4" else "u1"), stored)
+    codes = builder.constant(
+        generator.integers(0, 8, (50, 16)).astype("i1" if stored == "i4" else "u1"), stored
+    )
     (table,) = builder.add("Convert", 1, codes, destination_type="f32")
-    (table,) = builder.add("Multiply", 1, table, builder.constant(generator.integers(1, 9, (50, 1)).astype(np.float32)))
+    (table,) = builder.add(
+        "Multiply", 1, table, builder.constant(generator.integers(1, 9, (50, 1)).astype(np.float32))
+    )
     ids = builder.parameter("ids", "i64", [None, None] if kind in ("packed", "gather") else [None])
     calls = [(5, 3), (1, 1), (40, 7), (17, 17)]
     given: list[list[np.ndarray]] = []
     if kind == "bags":
-        (y,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, builder.parameter("offsets", "i64", [None]))
-        given = [[generator.integers(0, 50, n), np.sort(generator.integers(0, n, bags))] for n, bags in calls]
+        (y,) = builder.add(
+            "EmbeddingBagOffsetsSum", 3, table, ids, builder.parameter("offsets", "i64", [None])
+        )
+        given = [
+            [generator.integers(0, 50, n), np.sort(generator.integers(0, n, bags))]
+            for n, bags in calls
+        ]
         for _, offsets in given:
             offsets[0] = 0
     elif kind == "packed":
         (y,) = builder.add("EmbeddingBagPackedSum", 3, table, ids)
     elif kind == "segments":
-        segments, like = builder.parameter("segments", "i64", [None]), builder.parameter("like", "f32", [None])
+        segments, like = (
+            builder.parameter("segments", "i64", [None]),
+            builder.parameter("like", "f32", [None]),
+        )
         (shape,) = builder.add("ShapeOf", 3, like, output_type="i64")
         (count,) = builder.add("Squeeze", 1, shape, builder.constant(np.array([0])))
         (y,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, count)
-        given = [[generator.integers(0, 50, n), np.sort(generator.integers(0, rows, n)), np.zeros(rows, np.float32)] for n, rows in calls]
+        given = [
+            [
+                generator.integers(0, 50, n),
+                np.sort(generator.integers(0, rows, n)),
+                np.zeros(rows, np.float32),
+            ]
+            for n, rows in calls
+        ]
     else:
         (y,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)))
     builder.result(y, "y")

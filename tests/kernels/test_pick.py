@@ -1,4 +1,6 @@
-"""Kernels that pick elements: GatherElements at its limits, TopK of rows around the length of vectors, with ties and NaN."""
+"""Kernels that pick elements: GatherElements at its limits, TopK of rows around the length of
+vectors, with ties and NaN.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def test_elements_at_indices(axis: int, index: type, dtype: type) -> None:
     shape = [3, 4, 5]
     shape[axis] = 7
     indices = generator.integers(-data.shape[axis], data.shape[axis], shape).astype(index)
-    specs = [spec_of(data, ElementType.of_dtype(data.dtype)), spec_of(indices, ElementType.of_dtype(indices.dtype))]
+    specs = [
+        spec_of(data, ElementType.of_dtype(data.dtype)),
+        spec_of(indices, ElementType.of_dtype(indices.dtype)),
+    ]
     results, choice = run_native(find("GatherElements", 6)(axis=axis), specs, shift=1)
     assert isinstance(choice, KernelPlan), choice
     for place in np.ndindex(*shape):
@@ -37,7 +42,10 @@ def test_elements_at_indices(axis: int, index: type, dtype: type) -> None:
 def test_an_index_outside_is_refused(bad: int) -> None:
     indices = np.zeros((2, 3), np.int64)
     indices[1, 2] = bad
-    results, _ = run_native(find("GatherElements", 6)(axis=1), [spec_of(np.ones((2, 4), np.float32), F32), spec_of(indices, I64)])
+    results, _ = run_native(
+        find("GatherElements", 6)(axis=1),
+        [spec_of(np.ones((2, 4), np.float32), F32), spec_of(indices, I64)],
+    )
     assert results is None
 
 

@@ -1,4 +1,6 @@
-"""Poolings over blocks of channels, against the reference of the pooling, between forbidden pages."""
+"""Poolings over blocks of channels, against the reference of the pooling, between forbidden
+pages.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from uncork.types import ElementType, TensorSpec
 WINDOWS = [
     {"kernel": (3, 3), "strides": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)},
     {"kernel": (3, 3), "strides": (2, 2), "pads_begin": (1, 1), "pads_end": (1, 1)},
-    {"kernel": (3, 3), "strides": (2, 2), "pads_begin": (0, 0), "pads_end": (0, 0), "rounding_type": "ceil"},
+    {
+        "kernel": (3, 3),
+        "strides": (2, 2),
+        "pads_begin": (0, 0),
+        "pads_end": (0, 0),
+        "rounding_type": "ceil",
+    },
     {"kernel": (2, 5), "strides": (2, 3), "pads_begin": (1, 4), "pads_end": (0, 2)},
     {"kernel": (5, 5), "strides": (1, 1), "pads_begin": (2, 2), "pads_end": (2, 2)},
 ]

@@ -1,4 +1,6 @@
-"""Rows of compressed tables in kernels: bit for bit what NumPy makes of the whole table, row by row and term by term."""
+"""Rows of compressed tables in kernels: bit for bit what NumPy makes of the whole table, row by row
+and term by term.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ CHAINS = [
 ]
 
 
-def compressed(stored: str, columns: int, chain: tuple[str, str, bool], seed: int = 0) -> tuple[CompressedTable, np.ndarray]:
+def compressed(
+    stored: str, columns: int, chain: tuple[str, str, bool], seed: int = 0
+) -> tuple[CompressedTable, np.ndarray]:
     """A table, and all its elements by NumPy on whole arrays."""
     generator = np.random.default_rng([columns, seed])
     element_type = ElementType.parse(stored.removeprefix("packed "))
@@ -49,7 +53,9 @@ def compressed(stored: str, columns: int, chain: tuple[str, str, bool], seed: in
         wide = storage.decode(codes, element_type).astype(np.float32)
     else:
         low = 0 if element_type.kind == "unsigned" else -(1 << (element_type.bits - 1))
-        codes = generator.integers(low, low + (1 << element_type.bits), (ROWS, columns)).astype(element_type.dtype)
+        codes = generator.integers(low, low + (1 << element_type.bits), (ROWS, columns)).astype(
+            element_type.dtype
+        )
         wide = codes.astype(np.float32)
     numbers = {
         "none": lambda: None,
@@ -59,7 +65,10 @@ def compressed(stored: str, columns: int, chain: tuple[str, str, bool], seed: in
     zero_point, scale, half = numbers[chain[0]](), numbers[chain[1]](), chain[2]
     compute = np.float16 if half else np.float32
     if half:
-        zero_point, scale = (None if p is None else p.astype(np.float16).astype(np.float32) for p in (zero_point, scale))
+        zero_point, scale = (
+            None if p is None else p.astype(np.float16).astype(np.float32)
+            for p in (zero_point, scale)
+        )
     table = wide.astype(compute)
     if zero_point is not None:
         table = table - zero_point[:, None].astype(compute)
@@ -67,7 +76,9 @@ def compressed(stored: str, columns: int, chain: tuple[str, str, bool], seed: in
         table = table * scale[:, None].astype(compute)
     packed = stored.startswith("packed")
     data = np.frombuffer(storage.pack(codes, element_type), np.uint8) if packed else codes
-    return CompressedTable(element_type, (ROWS, columns), data, zero_point, scale, half, packed), table.astype(np.float32)
+    return CompressedTable(
+        element_type, (ROWS, columns), data, zero_point, scale, half, packed
+    ), table.astype(np.float32)
 
 
 def summed(table: np.ndarray, ids: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -79,7 +90,12 @@ def summed(table: np.ndarray, ids: np.ndarray, weights: np.ndarray | None = None
     return total
 
 
-def check(operation: CompressedLookup, specs: list[TensorSpec], expected: np.ndarray, target: Target | None = None) -> None:
+def check(
+    operation: CompressedLookup,
+    specs: list[TensorSpec],
+    expected: np.ndarray,
+    target: Target | None = None,
+) -> None:
     results, choice = run_native(operation, specs, target=target)
     assert isinstance(choice, KernelPlan), choice
     assert results is not None, "the kernel refused its values"
@@ -93,7 +109,9 @@ def i64(values: object) -> TensorSpec:
 
 
 #: bf16 is in no chain of f16 arithmetic: it would be rounded on its way there.
-PAIRS = [pytest.param(s, c, id=f"{s} {c}") for s in STORED for c in CHAINS if not (s == "bf16" and c[2])]
+PAIRS = [
+    pytest.param(s, c, id=f"{s} {c}") for s in STORED for c in CHAINS if not (s == "bf16" and c[2])
+]
 
 
 @pytest.mark.parametrize(("stored", "chain"), PAIRS)
@@ -104,8 +122,14 @@ def test_bags(stored: str, chain: tuple[str, str, bool], columns: int) -> None:
     ids = generator.integers(0, ROWS, 90)
     offsets = np.array([0, 1, 1, 30, 77, 90, 90])
     ends = np.array([1, 1, 30, 77, 90, 90, 90])
-    expected = np.stack([summed(whole, ids[a:b]) if a < b else whole[5] for a, b in zip(offsets, ends)])
-    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(ids), i64(offsets), i64(5)], expected)
+    expected = np.stack(
+        [summed(whole, ids[a:b]) if a < b else whole[5] for a, b in zip(offsets, ends)]
+    )
+    check(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+        [i64(ids), i64(offsets), i64(5)],
+        expected,
+    )
 
 
 @pytest.mark.parametrize("stored", STORED)
@@ -114,7 +138,11 @@ def test_blocks_of_columns(stored: str, columns: int) -> None:
     table, whole = compressed(stored, columns, ("row", "row", False))
     ids = np.random.default_rng(columns).integers(0, ROWS, 40)
     expected = np.stack([summed(whole, ids[:13]), summed(whole, ids[13:])])
-    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(ids), i64([0, 13])], expected)
+    check(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+        [i64(ids), i64([0, 13])],
+        expected,
+    )
     places = np.array([[3, -1], [ROWS - 1, ROWS], [-ROWS, -ROWS - 1]])
     outside = (places >= ROWS) | (places < -ROWS)
     rows = np.where(outside[..., None], np.float32(0), whole[np.where(outside, 0, places)])
@@ -131,11 +159,27 @@ def test_every_lookup(stored: str) -> None:
     weighted = np.stack([summed(whole, row, w) for row, w in zip(ids, weights)])
     f32 = lambda array: spec_of(array, ElementType.f32)  # noqa: E731
     check(CompressedPacked(find("EmbeddingBagPackedSum", 3)(), table), [i64(ids)], sums)
-    check(CompressedPacked(find("EmbeddingBagPackedSum", 3)(), table), [i64(ids), f32(weights)], weighted)
-    check(CompressedPacked(find("EmbeddingBagPacked", 15)(reduction="mean"), table), [i64(ids)], sums / np.float32(5))
+    check(
+        CompressedPacked(find("EmbeddingBagPackedSum", 3)(), table),
+        [i64(ids), f32(weights)],
+        weighted,
+    )
+    check(
+        CompressedPacked(find("EmbeddingBagPacked", 15)(reduction="mean"), table),
+        [i64(ids)],
+        sums / np.float32(5),
+    )
     flat, starts, none = ids.reshape(-1), np.arange(0, 30, 5), i64(-1)
-    check(CompressedBag(find("EmbeddingBagOffsets", 15)(reduction="mean"), table), [i64(flat), i64(starts)], sums / np.float32(5))
-    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(flat), i64(starts), none, f32(weights.reshape(-1))], weighted)
+    check(
+        CompressedBag(find("EmbeddingBagOffsets", 15)(reduction="mean"), table),
+        [i64(flat), i64(starts)],
+        sums / np.float32(5),
+    )
+    check(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+        [i64(flat), i64(starts), none, f32(weights.reshape(-1))],
+        weighted,
+    )
     segments = np.repeat([0, 1, 3, 4, 5, 7], 5)
     expected = np.zeros((9, 20), np.float32)
     expected[[0, 1, 3, 4, 5, 7]] = weighted
@@ -163,19 +207,37 @@ def test_rows_that_begin_at_cache_lines(stored: str) -> None:
     table, whole = compressed(stored, 128, ("row", "row", False))
     memory = np.zeros(table.codes.nbytes + 64, np.uint8)
     begin = -memory.ctypes.data % 64
-    aligned = memory[begin : begin + table.codes.nbytes].view(table.codes.dtype).reshape(table.codes.shape)
+    aligned = (
+        memory[begin : begin + table.codes.nbytes]
+        .view(table.codes.dtype)
+        .reshape(table.codes.shape)
+    )
     aligned[...] = table.codes
-    lined_up = CompressedTable(table.element_type, table.shape, aligned, table.zero_point, table.scale, table.half, table.packed)
+    lined_up = CompressedTable(
+        table.element_type,
+        table.shape,
+        aligned,
+        table.zero_point,
+        table.scale,
+        table.half,
+        table.packed,
+    )
     assert rows_of(lined_up, host_target()).aligned
     ids = np.arange(ROWS)[::-1]
-    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), lined_up), [i64(ids), i64([0])], summed(whole, ids)[None])
+    check(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), lined_up),
+        [i64(ids), i64([0])],
+        summed(whole, ids)[None],
+    )
     check(CompressedGather(find("Gather", 8)(), lined_up), [i64(ids), i64(0)], whole[ids])
 
 
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("count", [95, 96, 97, 98, 192, 300])
 def test_more_ids_than_are_asked_for_ahead(stored: str, count: int) -> None:
-    """Rows of one line are asked for 96 ahead, so long as there are ids: bags lie before that place, behind it and across."""
+    """Rows of one line are asked for 96 ahead, so long as there are ids: bags lie before that
+    place, behind it and across.
+    """
     table, whole = compressed(stored, 34, ("row", "row", False))
     ids = np.random.default_rng(count).integers(0, ROWS, count)
     weights = np.random.default_rng(1).standard_normal(count).astype(np.float32)
@@ -190,7 +252,11 @@ def test_narrowed_ids_wrap() -> None:
     table, whole = compressed("u8", 20, ("row", "row", False))
     ids = np.array([3, 2**32 + 4, 5])
     expected = np.stack([summed(whole, np.array([3, 4])), whole[5]])
-    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table, narrowed=True), [i64(ids), i64([2**32, 2])], expected)
+    check(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table, narrowed=True),
+        [i64(ids), i64([2**32, 2])],
+        expected,
+    )
 
 
 @pytest.mark.parametrize("bad", [-1, ROWS, 2**32 + 1, 2**63 - 1, -(2**63)])
@@ -200,18 +266,27 @@ def test_bad_index_is_refused(bad: int, position: int, stored: str) -> None:
     table, _ = compressed(stored, 24, ("row", "row", False))
     ids = np.arange(200) % ROWS
     ids[position] = bad
-    results, choice = run_native(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(ids), i64(np.arange(0, 200, 7))])
+    results, choice = run_native(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+        [i64(ids), i64(np.arange(0, 200, 7))],
+    )
     assert isinstance(choice, KernelPlan) and results is None
     if not -ROWS <= bad < ROWS:
         strict = CompressedGather(find("Gather", 8)().replace(strict=True), table)
         assert run_native(strict, [i64(ids), i64(0)])[0] is None
-        assert run_native(CompressedGather(find("Gather", 8)(), table), [i64(ids), i64(0)])[0] is not None
+        assert (
+            run_native(CompressedGather(find("Gather", 8)(), table), [i64(ids), i64(0)])[0]
+            is not None
+        )
 
 
 @pytest.mark.parametrize("offsets", [[0, 5, 4], [-1, 2, 3], [0, 2, 2**40], [0, 201, 201]])
 def test_bad_offsets_are_refused(offsets: list[int]) -> None:
     table, _ = compressed("u8", 24, ("row", "row", False))
-    results, _ = run_native(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(np.zeros(200)), i64(offsets)])
+    results, _ = run_native(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+        [i64(np.zeros(200)), i64(offsets)],
+    )
     assert results is None
 
 
@@ -229,11 +304,27 @@ def test_bad_default_and_segments_are_refused() -> None:
 def test_gather_by_any_integer(index: str) -> None:
     table, whole = compressed("u8", 20, ("one", "row", False))
     ids = np.array([0, 3, 59, 17], ElementType.parse(index).dtype)
-    check(CompressedGather(find("Gather", 8)(), table), [spec_of(ids, ElementType.parse(index)), i64(0)], whole[ids.astype(int)])
+    check(
+        CompressedGather(find("Gather", 8)(), table),
+        [spec_of(ids, ElementType.parse(index)), i64(0)],
+        whole[ids.astype(int)],
+    )
 
 
 def test_rows_of_several_dimensions() -> None:
     table, whole = compressed("u8", 24, ("row", "row", False))
-    shaped = CompressedTable(table.element_type, (ROWS, 2, 3, 4), table.codes.reshape(ROWS, 2, 3, 4), table.zero_point, table.scale)
-    check(CompressedGather(find("Gather", 8)(), shaped), [i64(7), i64(0)], whole[7].reshape(2, 3, 4))
-    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), shaped), [i64([7]), i64([0])], whole[7].reshape(1, 2, 3, 4))
+    shaped = CompressedTable(
+        table.element_type,
+        (ROWS, 2, 3, 4),
+        table.codes.reshape(ROWS, 2, 3, 4),
+        table.zero_point,
+        table.scale,
+    )
+    check(
+        CompressedGather(find("Gather", 8)(), shaped), [i64(7), i64(0)], whole[7].reshape(2, 3, 4)
+    )
+    check(
+        CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), shaped),
+        [i64([7]), i64([0])],
+        whole[7].reshape(1, 2, 3, 4),
+    )

@@ -36,13 +36,17 @@ HOST = host_target()
 
 
 def runs_here(target: Target) -> bool:
-    return target.arch == HOST.arch and all(HOST.has(name[1:]) for name in target.features.split(",") if name[0] == "+")
+    return target.arch == HOST.arch and all(
+        HOST.has(name[1:]) for name in target.features.split(",") if name[0] == "+"
+    )
 
 
 TARGETS = {"host": HOST, **{name: target for name, target in OTHERS.items() if runs_here(target)}}
 
 
-def hold(operation: Operation, specs: list[TensorSpec], target: Target = HOST, exact: bool = True) -> KernelPlan:
+def hold(
+    operation: Operation, specs: list[TensorSpec], target: Target = HOST, exact: bool = True
+) -> KernelPlan:
     """The kernels give what the layers give: codes but for one level of few, where not `exact`."""
     outputs = operation.describe(specs)
     chosen = select_kernel(operation, specs, outputs, target)
@@ -54,7 +58,9 @@ def hold(operation: Operation, specs: list[TensorSpec], target: Target = HOST, e
         assert results is not None
         (got,) = results
         if held.grid is None:
-            np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-6 * max(1.0, float(np.abs(wanted).max())))
+            np.testing.assert_allclose(
+                got, wanted, rtol=0, atol=2e-6 * max(1.0, float(np.abs(wanted).max()))
+            )
             continue
         differences = np.abs(got.astype(int) - wanted)[..., : held.channels]
         assert differences.max() <= (0 if exact else 1)
@@ -80,7 +86,9 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str, target: str) -> None:
     generator = np.random.default_rng(1)
-    for data, other, result in itertools.product((POSITIVE, SIGNED), ("", "numbers", POSITIVE), (None, SIGNED, POSITIVE)):
+    for data, other, result in itertools.product(
+        (POSITIVE, SIGNED), ("", "numbers", POSITIVE), (None, SIGNED, POSITIVE)
+    ):
         layer = LAYERS[name]
         layer.data, layer.other, layer.result = data, other, result
         hold(*layer.made(generator), TARGETS[target])
@@ -120,15 +128,24 @@ def test_random_layers(data: st.DataObject) -> None:
         (outputs, channels, taps, taps), draw(st.sampled_from([POSITIVE, SIGNED])), sizes, draw(st.integers(1, 3)), pad, dilation,
         "numbers" if outputs % 4 == 0 and draw(st.booleans()) else "", activation, result,
     )  # fmt: skip
-    hold(*layer.made(np.random.default_rng(draw(st.integers(0, 99)))), exact=activation != "Sigmoid")
+    hold(
+        *layer.made(np.random.default_rng(draw(st.integers(0, 99)))), exact=activation != "Sigmoid"
+    )
 
 
 def test_a_grid_without_a_code_for_zero() -> None:
-    """Its products are exact where nothing is around the data, and have no kernel where zeros are."""
+    """Its products are exact where nothing is around the data, and have no kernel where zeros
+    are.
+    """
     inside = Layer((16, 12, 1, 1), data=ODD, sizes=(1, 6, 6), result=ODD)
     hold(*inside.made(np.random.default_rng(3)), exact=False)
-    operation, specs = Layer((16, 12, 3, 3), data=ODD, sizes=(1, 6, 6), pad=1).made(np.random.default_rng(3))
-    assert select_kernel(operation, specs, operation.describe(specs), HOST) == "no code stands for the zeros around the data"
+    operation, specs = Layer((16, 12, 3, 3), data=ODD, sizes=(1, 6, 6), pad=1).made(
+        np.random.default_rng(3)
+    )
+    assert (
+        select_kernel(operation, specs, operation.describe(specs), HOST)
+        == "no code stands for the zeros around the data"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,20 +171,30 @@ def test_ways_that_lead_over_numbers() -> None:
     data = spec(np.zeros((2, 5, 3), np.float32))
     last, codes = Held(None, True, 3), Held(POSITIVE, False, 5)
     why = "no kernel for codes whose channels are where they were"
-    assert select_kernel(Reheld(last, codes), [data], Reheld(last, codes).describe([data]), HOST) == why
+    assert (
+        select_kernel(Reheld(last, codes), [data], Reheld(last, codes).describe([data]), HOST)
+        == why
+    )
     coded = spec(np.zeros((2, 3, 8), np.uint8))
     between = Reheld(codes, Held(SIGNED, False, 5))
-    assert select_kernel(between, [coded], between.describe([coded]), HOST) == "no kernel from codes to codes"
+    assert (
+        select_kernel(between, [coded], between.describe([coded]), HOST)
+        == "no kernel from codes to codes"
+    )
 
 
 def test_groups_of_several_channels_have_no_kernel() -> None:
-    operation, specs = Layer((8, 2, 3, 3), sizes=(1, 6, 6), pad=1, groups=4).made(np.random.default_rng(8))
+    operation, specs = Layer((8, 2, 3, 3), sizes=(1, 6, 6), pad=1, groups=4).made(
+        np.random.default_rng(8)
+    )
     why = "no kernel for groups of several channels"
     assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
 
 
 def test_the_largest_sums() -> None:
-    """Codes and weights as large as they may be, where instructions that saturate would lose some."""
+    """Codes and weights as large as they may be, where instructions that saturate would lose
+    some.
+    """
     layer = Layer((32, 64, 3, 3), sizes=(1, 6, 6), pad=1, result=None)
     for target, sign in itertools.product(TARGETS.values(), (127, -128)):
         operation, specs = layer.made(np.random.default_rng(5))
@@ -218,7 +245,9 @@ def test_nan_has_no_code(held: Held, shape: tuple[int, ...]) -> None:
 
 
 def test_nan_of_another_tensor_has_no_code() -> None:
-    operation, specs = Layer((16, 8, 1, 1), other="numbers", result=SIGNED).made(np.random.default_rng(7))
+    operation, specs = Layer((16, 8, 1, 1), other="numbers", result=SIGNED).made(
+        np.random.default_rng(7)
+    )
     specs[2].value[0, 4, 4, 15] = np.nan
     chosen = select_kernel(operation, specs, operation.describe(specs), HOST)
     assert isinstance(chosen, KernelPlan)

@@ -1,7 +1,9 @@
-"""GRU, LSTM and RNN with factors in bf16: held against a walk in f64 that rounds the same factors, and against the f32 result.
+"""GRU, LSTM and RNN with factors in bf16: held against a walk in f64 that rounds the same factors,
+and against the f32 result.
 
-Tolerances: 2e-3 against the walk (a state near the middle of two bf16 may round either way), 3e-2 against f32 on states of about 1,
-and 5e-5 where factors are sums of two bf16 ("bf16x3": 16 bits of each factor).
+Tolerances: 2e-3 against the walk (a state near the middle of two bf16 may round either way), 3e-2
+against f32 on states of about 1, and 5e-5 where factors are sums of two bf16 ("bf16x3": 16 bits of
+each factor).
 """
 
 from __future__ import annotations
@@ -25,13 +27,20 @@ from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 
 F32 = np.float32
-available = pytest.mark.skipif(not supports("bf16", host_target()), reason="this CPU has no AVX512-BF16")
+available = pytest.mark.skipif(
+    not supports("bf16", host_target()), reason="this CPU has no AVX512-BF16"
+)
 
 
 def rounded(values: Any) -> Any:
     """The nearest bf16, ties to even, as f64."""
     bits = np.ascontiguousarray(values, F32).view(np.uint32)
-    return ((bits + ((bits >> 16) & 1) + 0x7FFF) & 0xFFFF0000).astype(np.uint32).view(F32).astype(np.float64)
+    return (
+        ((bits + ((bits >> 16) & 1) + 0x7FFF) & 0xFFFF0000)
+        .astype(np.uint32)
+        .view(F32)
+        .astype(np.float64)
+    )
 
 
 def sigmoid(x: Any) -> Any:
@@ -50,12 +59,20 @@ def walk(cell: str, x: Any, h: Any, c: Any, lengths: Any, w: Any, r: Any, b: Any
             if cell == "gru":
                 own = r[: 2 * hidden] @ rounded(state)
                 z, reset = np.split(sigmoid(gates[: 2 * hidden] + own + b[: 2 * hidden]), 2)
-                n = np.tanh(gates[2 * hidden :] + r[2 * hidden :] @ rounded(reset * state) + b[2 * hidden :])
+                n = np.tanh(
+                    gates[2 * hidden :] + r[2 * hidden :] @ rounded(reset * state) + b[2 * hidden :]
+                )
                 state = (1 - z) * n + z * state
             elif cell == "gru_after":
                 own = r @ rounded(state)
-                z, reset = np.split(sigmoid(gates[: 2 * hidden] + own[: 2 * hidden] + b[: 2 * hidden]), 2)
-                n = np.tanh(gates[2 * hidden :] + b[2 * hidden : 3 * hidden] + reset * (own[2 * hidden :] + b[3 * hidden :]))
+                z, reset = np.split(
+                    sigmoid(gates[: 2 * hidden] + own[: 2 * hidden] + b[: 2 * hidden]), 2
+                )
+                n = np.tanh(
+                    gates[2 * hidden :]
+                    + b[2 * hidden : 3 * hidden]
+                    + reset * (own[2 * hidden :] + b[3 * hidden :])
+                )
                 state = (1 - z) * n + z * state
             elif cell == "lstm":
                 f, i, n, o = np.split(gates + r @ rounded(state) + b, 4)
@@ -72,7 +89,9 @@ CELLS = ("gru", "gru_after", "lstm", "rnn")
 
 @available
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128), (17, 9, 31, 65)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 1), (1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128), (17, 9, 31, 65)]
+)
 def test_factors_are_rounded_and_nothing_else(cell: str, shape: tuple[int, int, int, int]) -> None:
     compare_with_the_walk(cell, shape, with_tiles(host_target()))
 
@@ -86,18 +105,34 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
         return generator.standard_normal(sizes).astype(F32)
 
     gates = {"gru": 3, "gru_after": 3, "lstm": 4, "rnn": 1}[cell]
-    w, r = some(gates * hidden, inputs) / F32(np.sqrt(inputs)), some(gates * hidden, hidden) / F32(np.sqrt(hidden))
+    w, r = (
+        some(gates * hidden, inputs) / F32(np.sqrt(inputs)),
+        some(gates * hidden, hidden) / F32(np.sqrt(hidden)),
+    )
     b = some((gates + (cell == "gru_after")) * hidden) * F32(0.1)
     builder = uncork.Builder(cell)
     states = ["h", "c"] if cell == "lstm" else ["h"]
-    sources = [builder.parameter("x", "f32", [batch, steps, inputs]), *(builder.parameter(s, "f32", [batch, 1, hidden]) for s in states)]
-    sources += [builder.parameter("lengths", "i64", [batch]), *(builder.constant(a[None]) for a in (w, r, b))]
+    sources = [
+        builder.parameter("x", "f32", [batch, steps, inputs]),
+        *(builder.parameter(s, "f32", [batch, 1, hidden]) for s in states),
+    ]
+    sources += [
+        builder.parameter("lengths", "i64", [batch]),
+        *(builder.constant(a[None]) for a in (w, r, b)),
+    ]
     type_name = {"gru_after": "GRUSequence"}.get(cell, f"{cell.upper()}Sequence")
     attributes = {"linear_before_reset": cell == "gru_after"} if cell.startswith("gru") else {}
-    for output in builder.add(type_name, 5, *sources, hidden_size=hidden, direction="forward", **attributes):
+    for output in builder.add(
+        type_name, 5, *sources, hidden_size=hidden, direction="forward", **attributes
+    ):
         builder.result(output)
     model = builder.model()
-    x, h, c, lengths = some(batch, steps, inputs), some(batch, hidden), some(batch, hidden), generator.integers(0, steps + 1, batch)
+    x, h, c, lengths = (
+        some(batch, steps, inputs),
+        some(batch, hidden),
+        some(batch, hidden),
+        generator.integers(0, steps + 1, batch),
+    )
     given = [x, h[:, None], *([c[:, None]] if cell == "lstm" else []), lengths]
     compiled = compile_for(model, target, 1, "bf16")
     assert "bf16" in str(compiled.plan)
@@ -110,7 +145,9 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
         for one, two in zip(got, full):
             np.testing.assert_allclose(one, two, atol=3e-2)
     near = compile_for(model, target, 1, "bf16x3")
-    assert ("bf16x3" in str(near.plan)) == ("tiles_all" in str(compiled.plan)), "elsewhere it is slower than f32"
+    assert ("bf16x3" in str(near.plan)) == ("tiles_all" in str(compiled.plan)), (
+        "elsewhere it is slower than f32"
+    )
     for _ in range(2):
         for one, two in zip(near(*given), full):
             np.testing.assert_allclose(one, two, atol=5e-5)
@@ -125,7 +162,9 @@ def test_tile_instructions_give_the_same(tmp_path: Path) -> None:
         pytest.skip(why)
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "tests.kernels._amx_recurrent", str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("well") == 7 * len(CELLS) + 1
 
@@ -134,8 +173,13 @@ def test_what_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = uncork.Builder("plain")
     builder.result(builder.parameter("x", "f32", [1]))
     model = builder.model()
-    with pytest.raises(uncork.UnsupportedError, match="'bf16' needs kernels, which the reference has none of"):
+    with pytest.raises(
+        uncork.UnsupportedError, match="'bf16' needs kernels, which the reference has none of"
+    ):
         uncork.compile_model(model, precision="bf16", backend="reference")
-    monkeypatch.setattr("uncork.compiler.compile.kernel_target", lambda precision: Target.of("x86_64", "generic", ""))
+    monkeypatch.setattr(
+        "uncork.compiler.compile.kernel_target",
+        lambda precision: Target.of("x86_64", "generic", ""),
+    )
     with pytest.raises(uncork.UnsupportedError, match="'bf16' needs a CPU with AVX512-BF16"):
         uncork.compile_model(model, precision="bf16")

@@ -1,4 +1,6 @@
-"""Kernels along axes: lengths around those of vectors and of their blocks, edge values, and what falls to the references."""
+"""Kernels along axes: lengths around those of vectors and of their blocks, edge values, and what
+falls to the references.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ F32 = ElementType.f32
 VERSION = {"ReduceL1": 4, "ReduceL2": 4}
 
 
-def run(operation: Operation, specs: list[TensorSpec], shift: int = 0) -> tuple[np.ndarray, TensorSpec]:
+def run(
+    operation: Operation, specs: list[TensorSpec], shift: int = 0
+) -> tuple[np.ndarray, TensorSpec]:
     results, choice = run_native(operation, specs, shift)
     assert isinstance(choice, KernelPlan), choice
     assert results is not None
@@ -29,7 +33,9 @@ def axes(*numbers: int) -> TensorSpec:
     return spec_of(np.array(numbers, np.int64), ElementType.i64)
 
 
-@pytest.mark.parametrize("type_name", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"])
+@pytest.mark.parametrize(
+    "type_name", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"]
+)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_lengths(type_name: str, length: int) -> None:
     generator = np.random.default_rng(length)
@@ -43,19 +49,29 @@ def test_lengths(type_name: str, length: int) -> None:
     ):
         data = spec_of(generator.standard_normal(shape).astype(np.float32), F32)
         got, wanted = run(operation, [data, axes(*along)], shift=4)
-        scale = np.abs(data.value).sum(tuple(along), keepdims=True) if type_name in ("ReduceSum", "ReduceMean") else 1
+        scale = (
+            np.abs(data.value).sum(tuple(along), keepdims=True)
+            if type_name in ("ReduceSum", "ReduceMean")
+            else 1
+        )
         assert got.shape == wanted.value.shape
         assert (np.abs(got - wanted.value) <= 1e-6 * scale + 1e-6 * np.abs(wanted.value)).all()
 
 
-@pytest.mark.parametrize("type_name", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"])
+@pytest.mark.parametrize(
+    "type_name", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"]
+)
 @pytest.mark.parametrize("element_type", ["i8", "u8", "i16", "i32", "u32", "i64", "u64"])
 def test_integers_wrap(type_name: str, element_type: str) -> None:
     kind = ElementType.parse(element_type)
     limits = np.iinfo(kind.dtype)
-    values = np.random.default_rng(0).integers(limits.min, limits.max, (5, 37), kind.dtype, endpoint=True)
+    values = np.random.default_rng(0).integers(
+        limits.min, limits.max, (5, 37), kind.dtype, endpoint=True
+    )
     for along in (0, 1):
-        got, wanted = run(find(type_name, VERSION.get(type_name, 1))(), [spec_of(values, kind), axes(along)])
+        got, wanted = run(
+            find(type_name, VERSION.get(type_name, 1))(), [spec_of(values, kind), axes(along)]
+        )
         np.testing.assert_array_equal(got, wanted.value)
 
 
@@ -64,7 +80,10 @@ def test_halves_are_summed_in_f32(element_type: str) -> None:
     kind = ElementType.parse(element_type)
     values = storage.encode(np.full((2, 3000), 1.0, np.float32), kind)
     got, wanted = run(find("ReduceSum", 1)(), [spec_of(values, kind), axes(1)])
-    np.testing.assert_array_equal(storage.decode(got, kind), storage.decode(storage.encode(np.full(2, 3000.0, np.float32), kind), kind))
+    np.testing.assert_array_equal(
+        storage.decode(got, kind),
+        storage.decode(storage.encode(np.full(2, 3000.0, np.float32), kind), kind),
+    )
     np.testing.assert_array_equal(got, wanted.value)
 
 
@@ -80,7 +99,13 @@ def test_what_is_no_number_is_seen_everywhere(type_name: str, place: int, value:
 
 def test_over_no_elements() -> None:
     data = spec_of(np.zeros((3, 0, 2), np.float32), F32)
-    for type_name, expected in (("ReduceSum", 0), ("ReduceProd", 1), ("ReduceMax", -np.inf), ("ReduceMin", np.inf), ("ReduceMean", np.nan)):
+    for type_name, expected in (
+        ("ReduceSum", 0),
+        ("ReduceProd", 1),
+        ("ReduceMax", -np.inf),
+        ("ReduceMin", np.inf),
+        ("ReduceMean", np.nan),
+    ):
         got, _ = run(find(type_name, 1)(), [data, axes(1)])
         np.testing.assert_array_equal(got, np.full((3, 2), expected))
 
@@ -91,16 +116,23 @@ def test_axes_with_others_between(type_name: str, name: str) -> None:
     element_type = ElementType.parse(name)
     values = np.random.default_rng(1).integers(0, 3, (2, 3, 4, 19)).astype(element_type.dtype)
     for along in ((0, 2), (1, 3), (0, 3), (3, 1)):
-        got, wanted = run(find(type_name, 4 if type_name == "ReduceL1" else 1)(), [spec_of(values, element_type), axes(*along)])
+        got, wanted = run(
+            find(type_name, 4 if type_name == "ReduceL1" else 1)(),
+            [spec_of(values, element_type), axes(*along)],
+        )
         np.testing.assert_array_equal(got, wanted.value)
 
 
 @pytest.mark.parametrize("type_name", ["SoftMax", "LogSoftmax"])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_softmax(type_name: str, length: int) -> None:
-    data = spec_of(np.random.default_rng(length).standard_normal((4, length)).astype(np.float32) * 20, F32)
+    data = spec_of(
+        np.random.default_rng(length).standard_normal((4, length)).astype(np.float32) * 20, F32
+    )
     got, wanted = run(find(type_name, 8 if type_name == "SoftMax" else 5)(axis=-1), [data], shift=4)
-    np.testing.assert_allclose(got, wanted.value, rtol=2e-6, atol=1e-7 if type_name == "SoftMax" else 1e-6)
+    np.testing.assert_allclose(
+        got, wanted.value, rtol=2e-6, atol=1e-7 if type_name == "SoftMax" else 1e-6
+    )
 
 
 @pytest.mark.parametrize("type_name", ["SoftMax", "LogSoftmax"])
@@ -110,7 +142,9 @@ def test_softmax_of_what_is_no_number(type_name: str, place: int, value: float) 
     values = np.zeros((3, 37), np.float32)
     values[1, place] = value
     values[2] = value
-    got, wanted = run(find(type_name, 8 if type_name == "SoftMax" else 5)(axis=-1), [spec_of(values, F32)])
+    got, wanted = run(
+        find(type_name, 8 if type_name == "SoftMax" else 5)(axis=-1), [spec_of(values, F32)]
+    )
     np.testing.assert_allclose(got, wanted.value, rtol=1e-6)
 
 
@@ -125,5 +159,11 @@ def test_standardising(length: int, eps_mode: str, divide: bool) -> None:
         wide = values.reshape(shape).astype(np.float64)
         centred = wide - wide.mean(-1, keepdims=True)
         variance = (centred**2).mean(-1, keepdims=True)
-        divisor = (np.sqrt(variance + 1e-3) if eps_mode == "inside_sqrt" else np.sqrt(variance) + 1e-3) if divide else 1
-        np.testing.assert_allclose(got.reshape(shape), centred / divisor, rtol=1e-4, atol=5e-5 if divide else 3e-6)
+        divisor = (
+            (np.sqrt(variance + 1e-3) if eps_mode == "inside_sqrt" else np.sqrt(variance) + 1e-3)
+            if divide
+            else 1
+        )
+        np.testing.assert_allclose(
+            got.reshape(shape), centred / divisor, rtol=1e-4, atol=5e-5 if divide else 3e-6
+        )

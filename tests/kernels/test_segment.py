@@ -17,7 +17,16 @@ from uncork.kernels.runtime.entry_method import native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, Bind, Is, Like, MadeResult, SegmentPlan, Slot, Step
+from uncork.kernels.runtime.segment_plan import (
+    ArgumentAddress,
+    Bind,
+    Is,
+    Like,
+    MadeResult,
+    SegmentPlan,
+    Slot,
+    Step,
+)
 
 
 def doubling() -> int:
@@ -46,7 +55,9 @@ def at(argument: int, offset: int = 0) -> ArgumentAddress:
 def test_steps_run_in_order(release: bool, native: bool) -> None:
     step = doubling()
     steps = Step(step, (at(0, 4), at(1), 3)), Step(step, (at(1), at(1), Slot(0)))
-    made = segment(*steps, binds=[Bind(Slot(0), 1)], slots=1, release_cost=-1 if release else 1 << 62)
+    made = segment(
+        *steps, binds=[Bind(Slot(0), 1)], slots=1, release_cost=-1 if release else 1 << 62
+    )
     run = made.run if native else made.run_by_ctypes
     source, target = np.array([9, 1, 2, 3], np.float32), np.zeros(3, np.float32)
     assert run(source, target) == -1
@@ -58,7 +69,9 @@ def test_steps_run_in_order(release: bool, native: bool) -> None:
 def test_the_step_that_refuses_is_named() -> None:
     step = doubling()
     minus = np.array([-1], np.float32)
-    made = segment(Step(step, (at(0), at(0), 1)), Step(step, (minus.ctypes.data, minus.ctypes.data, 1)))
+    made = segment(
+        Step(step, (at(0), at(0), 1)), Step(step, (minus.ctypes.data, minus.ctypes.data, 1))
+    )
     assert made.run(np.ones(1, np.float32)) == 1
 
 
@@ -121,7 +134,12 @@ def test_what_a_segment_works_with_lives_as_long_as_its_entry() -> None:
     kept = Kept()
     gone = weakref.ref(kept)
     likes = [Like(np.dtype("f"), (3,))]
-    run = segment(Step(doubling(), (at(0), at(1), 3)), likes=likes, results=[MadeResult(np.dtype("f"), (3,))], keep=kept).run
+    run = segment(
+        Step(doubling(), (at(0), at(1), 3)),
+        likes=likes,
+        results=[MadeResult(np.dtype("f"), (3,))],
+        keep=kept,
+    ).run
     del kept
     gc.collect()
     assert gone() is not None
@@ -136,7 +154,9 @@ def test_what_a_segment_works_with_lives_as_long_as_its_entry() -> None:
 def test_results_are_made_and_given(native: bool) -> None:
     likes = [Is(None), Like(np.dtype("f"), (None,)), Is("a word")]
     steps, binds = Step(doubling(), (at(1), at(3), Slot(0))), [Bind(Slot(0), 1)]
-    made = segment(steps, binds=binds, slots=1, likes=likes, results=[MadeResult(np.dtype("f"), (3,))])
+    made = segment(
+        steps, binds=binds, slots=1, likes=likes, results=[MadeResult(np.dtype("f"), (3,))]
+    )
     run = made.run if native else made.run_by_ctypes
     given = np.array([1, 2, 3], np.float32)
     first, second = run(None, given, "a word"), run(None, given, "a word")

@@ -1,4 +1,6 @@
-"""The store of compiled kernels: a cache that may be broken, full, read-only or shared, and never wrong."""
+"""The store of compiled kernels: a cache that may be broken, full, read-only or shared, and never
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ from uncork.kernels.runtime import exec_memory as executable
 from uncork.kernels.runtime import kernel_cache as store_module
 from uncork.kernels.runtime import target as cpu
 from uncork.kernels.runtime.disk_cache import Folder
-from uncork.kernels.runtime.kernel_cache import CannotCompile, ObjectStore, Wanted, compilations_told, kernel_name
+from uncork.kernels.runtime.kernel_cache import (
+    CannotCompile,
+    ObjectStore,
+    Wanted,
+    compilations_told,
+    kernel_name,
+)
 from uncork.kernels.runtime.target import host_target
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +104,9 @@ def test_a_file_with_something_else_in_it_is_made_again(tmp_path: Path, content:
 
 
 def test_kernels_that_changed_names_are_made_again(tmp_path: Path) -> None:
-    """Of one name, and for different things: whoever exchanges files does not exchange what runs."""
+    """Of one name, and for different things: whoever exchanges files does not exchange what
+    runs.
+    """
     first, second = (tmp_path / f"{name}.kernel" for name in ("a", "b"))
     for number, path in ((1, first), (2, second)):
         ObjectStore(tmp_path).function("answer", str(number), lambda number=number: answer(number))
@@ -123,15 +133,27 @@ def test_a_folder_that_cannot_be_made_costs_time_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("forbidden", ["memfd_create", "mmap"])
-def test_where_files_in_memory_cannot_be_executed_llvm_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str) -> None:
+def test_where_files_in_memory_cannot_be_executed_llvm_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("not here")
 
     ObjectStore(tmp_path / "before").function("answer", "42", lambda: answer(42))
-    monkeypatch.setattr(*((os, forbidden, refuse) if forbidden == "memfd_create" else (executable, "_mmap", lambda: refuse)))
+    monkeypatch.setattr(
+        *(
+            (os, forbidden, refuse)
+            if forbidden == "memfd_create"
+            else (executable, "_mmap", lambda: refuse)
+        )
+    )
     for folder in ("new", "before"):  # the second holds a file of a time when it was allowed
-        assert call(ObjectStore(tmp_path / folder).function("answer", "42", lambda: answer(42))) == 42
-        assert call(ObjectStore(tmp_path / folder).function("answer", "42", never)) == 42, "from the object file"
+        assert (
+            call(ObjectStore(tmp_path / folder).function("answer", "42", lambda: answer(42))) == 42
+        )
+        assert call(ObjectStore(tmp_path / folder).function("answer", "42", never)) == 42, (
+            "from the object file"
+        )
 
 
 @pytest.mark.skipif(not executable.can_map(), reason="kernels are loaded by LLVM on this system")
@@ -139,7 +161,10 @@ def test_kernels_keep_no_files_open(tmp_path: Path) -> None:
     store = ObjectStore(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(5):
-        assert call(store.function("answer", str(number), lambda number=number: answer(number))) == number
+        assert (
+            call(store.function("answer", str(number), lambda number=number: answer(number)))
+            == number
+        )
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
@@ -165,7 +190,9 @@ def test_what_needs_something_from_elsewhere_is_loaded_by_llvm(tmp_path: Path) -
         assert cell.view(np.float64)[0] == pytest.approx(7.38905609893065)
 
 
-def test_the_key_names_the_cpu_and_the_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_names_the_cpu_and_the_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))
     other = replace(host_target(), cpu="generic", features="")
     assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(1), other)) == 1
@@ -194,7 +221,10 @@ def test_the_cpu_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_description_of_the_cpu(tmp_path: Path) -> None:
     file = tmp_path / "cpuinfo"
-    file.write_text("processor\t: 0\nmodel name\t: X\ncpu MHz\t: 1.5\nflags\t: fma avx\n\nprocessor\t: 1\nflags\t: other\n")
+    file.write_text(
+        "processor\t: 0\nmodel name\t: X\ncpu MHz\t: 1.5\nflags\t: fma avx\n\nprocessor\t: 1\n"
+        "flags\t: other\n"
+    )
     assert cpu.described_by_system(str(file)) == "model name\t: X\nflags\t: fma avx"
     file.write_text("something else\n")
     assert cpu.described_by_system(str(file)) is None
@@ -210,7 +240,10 @@ def test_threads_that_ask_at_once_get_one_function(tmp_path: Path) -> None:
         made.append(1)
         return answer(42)
 
-    threads = [threading.Thread(target=lambda: found.append(store.function("answer", "42", make))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(store.function("answer", "42", make)))
+        for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -231,7 +264,13 @@ print(sum(call(store.function("answer", str(n), lambda n=n: answer(n))) for n in
 
 def test_processes_that_compile_at_once(tmp_path: Path) -> None:
     processes = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(3)
     ]
     assert [p.communicate(timeout=120)[0].strip() for p in processes] == ["66"] * 3
     assert len(kernels(tmp_path)) == 12
@@ -265,7 +304,12 @@ thread.join()
 print(os.waitstatus_to_exitcode(status))
 """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
     )
     assert done.stdout.strip() == "4", done.stderr
 
@@ -294,7 +338,13 @@ def test_a_model_runs_whatever_the_home_is(tmp_path: Path, kind: str) -> None:
     environment = {**os.environ, "HOME": given, "PYTHONPATH": str(Path(uncork.__file__).parents[1])}
     for _ in range(2):
         done = subprocess.run(
-            [sys.executable, "-c", MODEL], capture_output=True, text=True, env=environment, timeout=120, cwd=tmp_path, check=True
+            [sys.executable, "-c", MODEL],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
+            cwd=tmp_path,
+            check=True,
         )
         assert done.stdout.startswith("[0.0, 2.0, 4.0, 6.0] True"), "compiled, in each process"
     assert not (tmp_path / "somewhere").exists()
@@ -302,20 +352,38 @@ def test_a_model_runs_whatever_the_home_is(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.skipif(not executable.can_map(), reason="kernels are loaded by LLVM on this system")
 def test_a_process_that_finds_its_kernels_does_without_llvm(tmp_path: Path) -> None:
-    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path(uncork.__file__).parents[1])}
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path(uncork.__file__).parents[1]),
+    }
     for llvm in (True, False):
-        done = subprocess.run([sys.executable, "-c", MODEL], capture_output=True, text=True, env=environment, timeout=120, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", MODEL],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
+            check=True,
+        )
         assert done.stdout.startswith(f"[0.0, 2.0, 4.0, 6.0] {llvm}")
 
 
 def test_an_llvmlite_that_cannot_be_imported_is_none(tmp_path: Path) -> None:
-    """Installed for another system, or without its library: the model runs by the references, and its plan says why."""
+    """Installed for another system, or without its library: the model runs by the references, and
+    its plan says why.
+    """
     (tmp_path / "llvmlite").mkdir()
     (tmp_path / "llvmlite" / "__init__.py").write_text("raise OSError('no libllvmlite.so')")
     path = os.pathsep.join([str(tmp_path), str(Path(uncork.__file__).parents[1])])
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, "-c", MODEL + "print(compiled.plan)"], capture_output=True, text=True, env=environment, timeout=120, check=True
+        [sys.executable, "-c", MODEL + "print(compiled.plan)"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=True,
     )
     assert done.stdout.startswith("[0.0, 2.0, 4.0, 6.0]")
     assert "llvmlite cannot be imported: no libllvmlite.so" in done.stdout
@@ -325,7 +393,12 @@ def test_the_sources_of_all_folders_are_in_the_key(tmp_path: Path) -> None:
     folder = tmp_path / "kernels" / "gemm"
     folder.mkdir(parents=True)
     digests = {cpu.digest_of_sources(tmp_path)}
-    for path, text in (("kernels/a.py", "1"), ("kernels/gemm/a.py", "1"), ("kernels/gemm/a.py", "2"), ("kernels/a.py", "12")):
+    for path, text in (
+        ("kernels/a.py", "1"),
+        ("kernels/gemm/a.py", "1"),
+        ("kernels/gemm/a.py", "2"),
+        ("kernels/a.py", "12"),
+    ):
         (tmp_path / path).write_text(text)
         digests.add(cpu.digest_of_sources(tmp_path))
     assert len(digests) == 5
@@ -333,7 +406,9 @@ def test_the_sources_of_all_folders_are_in_the_key(tmp_path: Path) -> None:
     assert cpu.digest_of_sources(tmp_path) in digests
 
 
-def test_the_version_stands_for_sources_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_stands_for_sources_that_are_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cpu, "digest_of_sources", lambda folder: b"")
     before = cpu.versions.__wrapped__()
     monkeypatch.setattr("uncork._version.__version__", "0.0.0")
@@ -351,7 +426,9 @@ def test_many_are_compiled_side_by_side(tmp_path: Path) -> None:
         store.prepare([], [wanted(number) for number in range(40)], threads=4)
     assert told == [(done, 40) for done in range(1, 41)]
     for again in (store, ObjectStore(tmp_path)):
-        assert [call(again.address_of(wanted(number, never))) for number in range(40)] == list(range(40))
+        assert [call(again.address_of(wanted(number, never))) for number in range(40)] == list(
+            range(40)
+        )
 
 
 def test_what_is_there_is_not_compiled_again(tmp_path: Path) -> None:
@@ -368,13 +445,17 @@ def test_one_that_cannot_be_compiled_is_told_when_it_is_asked_for(tmp_path: Path
     store = ObjectStore(tmp_path)
     store.prepare([], [wanted(1, lambda: "no assembly"), wanted(2)], threads=2)
     assert call(store.address_of(wanted(2, never))) == 2
-    with pytest.raises(CannotCompile, match="kernel 'answer' cannot be compiled: LLVM IR parsing error"):
+    with pytest.raises(
+        CannotCompile, match="kernel 'answer' cannot be compiled: LLVM IR parsing error"
+    ):
         store.address_of(wanted(1, lambda: "no assembly"))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_interrupt_leaves_what_was_ready(tmp_path: Path, threads: int) -> None:
-    """The interrupt is raised when what was begun has ended, and the store goes on from what is done."""
+    """The interrupt is raised when what was begun has ended, and the store goes on from what is
+    done.
+    """
 
     me = threading.get_ident()
 
@@ -388,10 +469,14 @@ def test_an_interrupt_leaves_what_was_ready(tmp_path: Path, threads: int) -> Non
     assert threading.active_count() == before
     done = {int(name[1]) for name in store._functions}
     assert len(done) >= 1 and (threads > 1 or len(done) == 1)
-    assert [call(store.address_of(wanted(number, never))) for number in sorted(done)] == sorted(done)
+    assert [call(store.address_of(wanted(number, never))) for number in sorted(done)] == sorted(
+        done
+    )
     assert kernels(tmp_path), "on disk, too"
     store.prepare([], [wanted(number) for number in range(30)], threads=threads)
-    assert [call(store.address_of(wanted(number, never))) for number in range(30)] == list(range(30))
+    assert [call(store.address_of(wanted(number, never))) for number in range(30)] == list(
+        range(30)
+    )
 
 
 def test_an_interrupt_while_kernels_are_written(tmp_path: Path) -> None:
@@ -405,7 +490,9 @@ def test_an_interrupt_while_kernels_are_written(tmp_path: Path) -> None:
     assert [call(store.address_of(wanted(number))) for number in (1, 2, 3)] == [1, 2, 3]
 
 
-def test_without_further_threads_one_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_further_threads_one_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -426,7 +513,9 @@ def test_a_terminal_that_is_gone_does_not_stop_compiling(tmp_path: Path) -> None
 
 
 def test_two_threads_are_in_llvm_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """llvmlite lets one thread at a time in; the passes and the code of a module need no such lock."""
+    """llvmlite lets one thread at a time in; the passes and the code of a module need no such
+    lock.
+    """
     from llvmlite.binding import ffi
 
     from uncork.kernels.runtime import llvm
@@ -439,8 +528,14 @@ def test_two_threads_are_in_llvm_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         inside.wait(30)
         return function(*arguments)
 
-    monkeypatch.setattr(llvm, "_unlocked", lambda name, count: run if "Run" in name else getattr(ffi.lib, name)._cfn)
+    monkeypatch.setattr(
+        llvm, "_unlocked", lambda name, count: run if "Run" in name else getattr(ffi.lib, name)._cfn
+    )
     with ThreadPoolExecutor(2) as threads:
-        codes = list(threads.map(lambda n: llvm.compiled(answer(7), target.cpu, target.features), range(2)))
+        codes = list(
+            threads.map(lambda n: llvm.compiled(answer(7), target.cpu, target.features), range(2))
+        )
     monkeypatch.setattr(llvm, "_unlocked", lambda name, count: None)
-    assert codes == [llvm.compiled(answer(7), target.cpu, target.features)] * 2, "with llvmlite's lock the same comes out"
+    assert codes == [llvm.compiled(answer(7), target.cpu, target.features)] * 2, (
+        "with llvmlite's lock the same comes out"
+    )

@@ -1,4 +1,6 @@
-"""The target: a processor as a value, for which kernels are selected and written wherever one is."""
+"""The target: a processor as a value, for which kernels are selected and written wherever one
+is.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from uncork.types import ElementType, TensorSpec
 
 
 @pytest.mark.parametrize(
-    ("features", "lanes"), [("+avx512f,+avx", 16), ("+avx,+avx2", 8), ("+avx2", 4), ("-avx512f,-avx", 4), ("+neon", 4), ("", 4)]
+    ("features", "lanes"),
+    [
+        ("+avx512f,+avx", 16),
+        ("+avx,+avx2", 8),
+        ("+avx2", 4),
+        ("-avx512f,-avx", 4),
+        ("+neon", 4),
+        ("", 4),
+    ],
 )
 def test_lanes(features: str, lanes: int) -> None:
     assert Target.of("any", "generic", features).lanes == lanes
@@ -31,7 +41,9 @@ def test_features_are_whole_names() -> None:
 
 
 def test_tiles_are_asked_for_where_they_may_be() -> None:
-    """No system grants a processor without AMX, or one of another architecture, what it does not have."""
+    """No system grants a processor without AMX, or one of another architecture, what it does not
+    have.
+    """
     assert with_tiles(TARGETS["x86-64-v4"]) == TARGETS["x86-64-v4"]
     foreign = replace(TARGETS["amx"], arch="aarch64", tiles=False)
     assert with_tiles(foreign) == foreign
@@ -45,11 +57,16 @@ def test_targets_are_values() -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_kernels_of_other_processors(name: str) -> None:
-    """LLVM takes the text of a product with an activation for each of them; its vectors are as wide as theirs."""
+    """LLVM takes the text of a product with an activation for each of them; its vectors are as wide
+    as theirs.
+    """
     binding = pytest.importorskip("llvmlite.binding")
     target = TARGETS[name]
     f32 = ElementType.f32
-    specs = [spec_of(np.ones((3, 40), np.float32), f32), spec_of(np.ones((40, 50), np.float32), f32)]
+    specs = [
+        spec_of(np.ones((3, 40), np.float32), f32),
+        spec_of(np.ones((40, 50), np.float32), f32),
+    ]
     outputs = [TensorSpec(o.element_type, o.shape) for o in find("MatMul", 1)().describe(specs)]
     plan = select_kernel(find("MatMul", 1)(), specs, outputs, target)
     assert isinstance(plan, KernelPlan)

@@ -1,4 +1,6 @@
-"""Transpositions by blocks: every order of axes, sizes around the edges of blocks, and the types that are moved."""
+"""Transpositions by blocks: every order of axes, sizes around the edges of blocks, and the types
+that are moved.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def turned(data: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 def compare(shape: tuple[int, ...], order: tuple[int, ...], name: str = "f32") -> str:
     """The kernel that ran."""
     element_type = ElementType.parse(name)
-    bits = np.random.default_rng(len(shape)).integers(0, 1 << 32, shape, np.uint32)  # NaN of every kind among them
+    bits = np.random.default_rng(len(shape)).integers(
+        0, 1 << 32, shape, np.uint32
+    )  # NaN of every kind among them
     data = bits.view(element_type.dtype)
     specs = [spec_of(data, element_type), spec_of(np.array(order), ElementType.i64)]
     outputs = [TensorSpec(element_type, o.shape) for o in find("Transpose", 1)().describe(specs)]
@@ -56,6 +60,9 @@ def test_orders(order: tuple[int, ...]) -> None:
     compare((5, 1, 6, 4), order)
 
 
-@pytest.mark.parametrize("order", [(), (4, 3, 2, 1, 0), (0, 2, 4, 1, 3), (1, 0, 3, 4, 2), (4, 0, 1, 2, 3), (0, 4, 1, 2, 3)])
+@pytest.mark.parametrize(
+    "order",
+    [(), (4, 3, 2, 1, 0), (0, 2, 4, 1, 3), (1, 0, 3, 4, 2), (4, 0, 1, 2, 3), (0, 4, 1, 2, 3)],
+)
 def test_five_axes(order: tuple[int, ...]) -> None:
     compare((2, 4, 3, 5, 4), order)

@@ -53,7 +53,9 @@ def test_the_value_is_the_beginning_of_the_storage() -> None:
 
 def test_the_length_grows_by_what_is_new() -> None:
     assert run(LengthAfter(1), length(7), spec(np.zeros((4, 3, 2)))).tolist() == [10]
-    described = LengthAfter(0).describe([length(7), TensorSpec(ElementType.f32, PartialShape([3, None]))])
+    described = LengthAfter(0).describe(
+        [length(7), TensorSpec(ElementType.f32, PartialShape([3, None]))]
+    )
     assert described[0].value is not None
     assert described[0].value.tolist() == [10]
     assert str(StateLength().infer()) == "i64[1]"
@@ -67,7 +69,9 @@ def test_the_length_grows_by_what_is_new() -> None:
         (np.zeros((2, 1)), 2, [0, 1, 0], "expected 2 picked rows, got 3"),
     ],
 )
-def test_what_does_not_fit_is_refused(new: Array, before: int, picks: list[int] | None, message: str) -> None:
+def test_what_does_not_fit_is_refused(
+    new: Array, before: int, picks: list[int] | None, message: str
+) -> None:
     given = [spec(np.zeros((2, 4))), length(before), spec(new)]
     given += [] if picks is None else [spec(picks, np.int32)]
     with pytest.raises(InputError, match=message):
@@ -86,10 +90,19 @@ def test_a_product_with_matrices_of_a_storage() -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_attention_over_so_many_keys_and_values(masked: bool) -> None:
-    """Scores are 0 where the query is: the mean of the values that are there, or of those that the mask leaves."""
-    attention = FusedAttention(ScaledDotProductAttention(causal=False), ((), (Repeated(1, 2),), (Repeated(1, 2),)), counted=(2, 2))
+    """Scores are 0 where the query is: the mean of the values that are there, or of those that the
+    mask leaves.
+    """
+    attention = FusedAttention(
+        ScaledDotProductAttention(causal=False),
+        ((), (Repeated(1, 2),), (Repeated(1, 2),)),
+        counted=(2, 2),
+    )
     query = spec(np.zeros((1, 2, 1, 2)))
-    keys, values = spec(np.ones((1, 1, 4, 2))), spec([[[[1, 10], [3, 30], [np.nan, np.nan], [7, 7]]]])
+    keys, values = (
+        spec(np.ones((1, 1, 4, 2))),
+        spec([[[[1, 10], [3, 30], [np.nan, np.nan], [7, 7]]]]),
+    )
     mask = [spec([[0, -np.inf]])] if masked else []
     result = run(attention, query, keys, values, *mask, length(2), length(2))
     assert result.tolist() == [[[[1, 10]], [[1, 10]]] if masked else [[[2, 20]], [[2, 20]]]]

@@ -1,4 +1,6 @@
-"""The embedding operations in models: what is found at load, at run time, and what a call costs in memory."""
+"""The embedding operations in models: what is found at load, at run time, and what a call costs in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def segments_model(num_segments: Any = None) -> uncork.Model:
         builder.parameter("table", "f32", [None, None]),
         builder.parameter("ids", "i64", [None]),
         builder.parameter("segment_ids", "i64", [None]),
-        builder.parameter("count", "i64", []) if num_segments is None else builder.constant(np.int64(num_segments)),
+        builder.parameter("count", "i64", [])
+        if num_segments is None
+        else builder.constant(np.int64(num_segments)),
         builder.parameter("default", "i64", []),
         builder.parameter("weights", "f32", [None]),
     ]
@@ -45,8 +49,12 @@ def test_a_negative_number_of_segments_is_found_at_load(count: int, tmp_path: Pa
     uncork.write_model(segments_model(3), tmp_path / "model.xml")
     weights = (tmp_path / "model.bin").read_bytes()
     assert struct.pack("<q", 3) in weights
-    (tmp_path / "model.bin").write_bytes(weights.replace(struct.pack("<q", 3), struct.pack("<q", count)))
-    with pytest.raises(ValidationError, match=f"'sums'.*'num_segments': expected 0 or more, got {count}"):
+    (tmp_path / "model.bin").write_bytes(
+        weights.replace(struct.pack("<q", 3), struct.pack("<q", count))
+    )
+    with pytest.raises(
+        ValidationError, match=f"'sums'.*'num_segments': expected 0 or more, got {count}"
+    ):
         uncork.load(tmp_path / "model.xml")
 
 
@@ -56,22 +64,32 @@ def test_everything_dynamic_from_call_to_call() -> None:
     np.testing.assert_array_equal(result, [[21, 42], [300, 600]])
     (result,) = compiled(TABLE[:, :1], [2], [3], 4, 1, np.array([2], np.float32))
     np.testing.assert_array_equal(result, [[10], [10], [10], [200]])
-    (result,) = compiled(TABLE, np.zeros(0, np.int64), np.zeros(0, np.int64), 0, 9, np.zeros(0, np.float32))
+    (result,) = compiled(
+        TABLE, np.zeros(0, np.int64), np.zeros(0, np.int64), 0, 9, np.zeros(0, np.float32)
+    )
     assert result.shape == (0, 2)
 
 
 def test_errors_name_the_layer() -> None:
     compiled = uncork.compile_model(segments_model())
     one = np.ones(1, np.float32)
-    with pytest.raises(InputError, match=r"layer 'sums'.*segment_ids\[0\] is 4294967296, expected 0 to 1"):
+    with pytest.raises(
+        InputError, match=r"layer 'sums'.*segment_ids\[0\] is 4294967296, expected 0 to 1"
+    ):
         compiled(TABLE, [0], [2**32], 2, -1, one)
-    with pytest.raises(InputError, match=r"layer 'sums'.*'num_segments': expected 0 or more, got -2"):
+    with pytest.raises(
+        InputError, match=r"layer 'sums'.*'num_segments': expected 0 or more, got -2"
+    ):
         compiled(TABLE, [0], [0], -2, -1, one)
-    with pytest.raises(InputError, match=r"layer 'sums'.*'per_sample_weights': expected shape \[2\]"):
+    with pytest.raises(
+        InputError, match=r"layer 'sums'.*'per_sample_weights': expected shape \[2\]"
+    ):
         compiled(TABLE, [0, 1], [0, 0], 1, -1, one)
 
 
-def test_segments_that_no_memory_holds_are_refused_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_that_no_memory_holds_are_refused_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def computed(*arrays: Any) -> Any:
         raise AssertionError("the reference was called")
 
@@ -79,7 +97,9 @@ def test_segments_that_no_memory_holds_are_refused_before_anything_is_computed(m
     operation = EmbeddingSegmentsSum3()
     values = [TABLE, np.zeros(1, np.int64), np.zeros(1, np.int64), np.asarray(2**40)]
     with pytest.raises(InputError, match="needs 8,796,093,022,208 bytes"):
-        operation.evaluate([TensorSpec(ElementType.of_dtype(v.dtype), PartialShape(v.shape), v) for v in values])
+        operation.evaluate(
+            [TensorSpec(ElementType.of_dtype(v.dtype), PartialShape(v.shape), v) for v in values]
+        )
 
 
 @pytest.mark.parametrize("size", [1, 10, 100_000])

@@ -1,4 +1,6 @@
-"""Every registered operation against what its samples file knows of it. An operation without samples fails."""
+"""Every registered operation against what its samples file knows of it. An operation without
+samples fails.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ for module in pkgutil.iter_modules(tests.samples.__path__):
 
 
 def _each(kind: str) -> list[object]:
-    return [pytest.param(entry, item, id=f"{entry.operation.label()}: {item.name}") for entry in ALL.values() for item in getattr(entry, kind)]
+    return [
+        pytest.param(entry, item, id=f"{entry.operation.label()}: {item.name}")
+        for entry in ALL.values()
+        for item in getattr(entry, kind)
+    ]
 
 
 WITH_LOOP = [pytest.param(e, id=e.operation.label()) for e in ALL.values() if e.cases is not None]
@@ -37,25 +43,44 @@ WITH_LOOP = [pytest.param(e, id=e.operation.label()) for e in ALL.values() if e.
 WITHOUT_SAMPLES = ("Parameter", "Const", "If", "Loop", "TensorIterator", "ReadValue", "Assign")
 
 
-@pytest.mark.parametrize("operation", [o for o in ops.registered() if o.type_name not in WITHOUT_SAMPLES], ids=lambda o: o.label())
+@pytest.mark.parametrize(
+    "operation",
+    [o for o in ops.registered() if o.type_name not in WITHOUT_SAMPLES],
+    ids=lambda o: o.label(),
+)
 def test_has_samples(operation: type[ops.Operation]) -> None:
     assert operation in ALL, f"{operation.label()} has no entry in tests/samples"
     entry = ALL[operation]
     assert entry.samples, "at least one worked example"
-    assert (entry.cases is not None and entry.loop is not None) or entry.without_loop, "an independent loop with random cases, or a reason"
+    assert (entry.cases is not None and entry.loop is not None) or entry.without_loop, (
+        "an independent loop with random cases, or a reason"
+    )
 
 
-def agree(got: np.ndarray, expected: np.ndarray, element_type: object, rtol: float, atol: float, what: str = "") -> None:
-    """Exact for everything but floats; floats by value within the tolerance, widened to the resolution of their type."""
+def agree(
+    got: np.ndarray,
+    expected: np.ndarray,
+    element_type: object,
+    rtol: float,
+    atol: float,
+    what: str = "",
+) -> None:
+    """Exact for everything but floats; floats by value within the tolerance, widened to the
+    resolution of their type.
+    """
     assert got.shape == expected.shape, f"{what}: shape {got.shape}, expected {expected.shape}"
     assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, expected {expected.dtype}"
     if not element_type.is_float:
         np.testing.assert_array_equal(got, expected, what)
         return
-    resolution = {"f16": 1e-3, "bf16": 8e-3}.get(element_type.name, 0.0 if element_type.bits >= 32 else 0.25)
+    resolution = {"f16": 1e-3, "bf16": 8e-3}.get(
+        element_type.name, 0.0 if element_type.bits >= 32 else 0.25
+    )
     with np.errstate(invalid="ignore"):  # widening a signalling NaN is no fault
         a, b = (storage.decode(x, element_type).astype(np.float64) for x in (got, expected))
-    np.testing.assert_allclose(a, b, rtol=max(rtol, resolution), atol=max(atol, resolution * 0.1), err_msg=what)
+    np.testing.assert_allclose(
+        a, b, rtol=max(rtol, resolution), atol=max(atol, resolution * 0.1), err_msg=what
+    )
 
 
 @pytest.mark.parametrize(("entry", "sample"), _each("samples"))
@@ -91,8 +116,19 @@ def test_against_loop(entry: Samples, data: st.DataObject) -> None:
     expected = entry.loop(case)
     assert len(results) == len(expected)
     for position, (result, value) in enumerate(zip(results, expected)):
-        carrier = storage.encode(value, result.element_type) if result.element_type.is_float and value.dtype != result.value.dtype else value
-        agree(result.value, carrier, result.element_type, entry.rtol, entry.atol, f"output {position} of {case}")
+        carrier = (
+            storage.encode(value, result.element_type)
+            if result.element_type.is_float and value.dtype != result.value.dtype
+            else value
+        )
+        agree(
+            result.value,
+            carrier,
+            result.element_type,
+            entry.rtol,
+            entry.atol,
+            f"output {position} of {case}",
+        )
 
 
 def _check_inference(operation: ops.Operation, case: Case, limit: int) -> None:
@@ -113,19 +149,39 @@ def _check_inference(operation: ops.Operation, case: Case, limit: int) -> None:
                 if spec is None:
                     partial.append(None)
                     continue
-                open_dims = [None if hidden[dims.index((i, d))] else int(size) for d, size in enumerate(spec.shape)]
+                open_dims = [
+                    None if hidden[dims.index((i, d))] else int(size)
+                    for d, size in enumerate(spec.shape)
+                ]
                 keeps = with_values and None not in open_dims
-                partial.append(TensorSpec(spec.element_type, PartialShape(open_dims), spec.value if keeps else None))
+                partial.append(
+                    TensorSpec(
+                        spec.element_type, PartialShape(open_dims), spec.value if keeps else None
+                    )
+                )
             described.append(operation.describe(partial))
     for i, spec in enumerate(specs):
         if spec is not None:
-            described.append(operation.describe([TensorSpec(s.element_type, PartialShape()) if j == i else s for j, s in enumerate(specs)]))
-    described.append(operation.describe([None if s is None else TensorSpec(s.element_type, PartialShape()) for s in specs]))
+            described.append(
+                operation.describe(
+                    [
+                        TensorSpec(s.element_type, PartialShape()) if j == i else s
+                        for j, s in enumerate(specs)
+                    ]
+                )
+            )
+    described.append(
+        operation.describe(
+            [None if s is None else TensorSpec(s.element_type, PartialShape()) for s in specs]
+        )
+    )
     for outputs in described:
         assert len(outputs) == len(results)
         for output, result in zip(outputs, results):
             assert output.element_type is result.element_type
-            assert output.shape.contains(result.shape.static), f"inferred {output.shape}, got {result.shape}"
+            assert output.shape.contains(result.shape.static), (
+                f"inferred {output.shape}, got {result.shape}"
+            )
             if output.value is not None:
                 agree(output.value, result.value, result.element_type, 1e-6, 1e-6)
             if output.partial is not None:
@@ -161,4 +217,6 @@ def test_refuses_too_many_inputs(entry: Samples) -> None:
     sample = entry.samples[0]
     extra = TensorSpec(ElementType.f32, PartialShape([]))
     with pytest.raises(ValidationError, match="expected at most"):
-        entry.operation(**sample.attributes).describe([*sample.case.specs(), *[extra] * (len(entry.operation.inputs) + 1)])
+        entry.operation(**sample.attributes).describe(
+            [*sample.case.specs(), *[extra] * (len(entry.operation.inputs) + 1)]
+        )

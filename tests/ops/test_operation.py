@@ -1,4 +1,6 @@
-"""Operations do not change: `replace` makes another one, and a layer's type follows from its operation."""
+"""Operations do not change: `replace` makes another one, and a layer's type follows from its
+operation.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,22 @@ from uncork.ops.split import VariadicSplit1
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 
-def spec(*sizes: int | None, element_type: ElementType = ElementType.f32, value: object = None) -> TensorSpec:
-    return TensorSpec(element_type, PartialShape(sizes), None if value is None else np.asarray(value))
+def spec(
+    *sizes: int | None, element_type: ElementType = ElementType.f32, value: object = None
+) -> TensorSpec:
+    return TensorSpec(
+        element_type, PartialShape(sizes), None if value is None else np.asarray(value)
+    )
 
 
-@pytest.mark.parametrize("name", ["batch_dims", "strict", "counts_from_end", "reference", "anything"])
+@pytest.mark.parametrize(
+    "name", ["batch_dims", "strict", "counts_from_end", "reference", "anything"]
+)
 def test_setting_is_an_error(name: str) -> None:
     operation = Gather8(batch_dims=1)
-    with pytest.raises(AttributeError, match=rf"Gather8 does not change: use operation\.replace\({name}="):
+    with pytest.raises(
+        AttributeError, match=rf"Gather8 does not change: use operation\.replace\({name}="
+    ):
         setattr(operation, name, 0)
     with pytest.raises(AttributeError, match=f"Gather8 does not change: it keeps '{name}'"):
         delattr(operation, name)
@@ -53,9 +63,13 @@ def test_replace() -> None:
 
 
 def test_replace_refuses_what_the_operation_does_not_take() -> None:
-    with pytest.raises(ValidationError, match=r"Gather-8 has no attribute 'axis'; it has \['batch_dims'\]"):
+    with pytest.raises(
+        ValidationError, match=r"Gather-8 has no attribute 'axis'; it has \['batch_dims'\]"
+    ):
         Gather8().replace(axis=1)
-    with pytest.raises(ValidationError, match="attribute 'batch_dims': expected an integer, got 'one'"):
+    with pytest.raises(
+        ValidationError, match="attribute 'batch_dims': expected an integer, got 'one'"
+    ):
         Gather8().replace(batch_dims="one")
     pool = find("MaxPool", 1)
     assert pool is not None
@@ -76,7 +90,9 @@ def test_a_value_that_was_not_given_is_told() -> None:
         _ = Const(element_type=ElementType.f32, shape=PartialShape([2])).value
 
 
-@pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+@pytest.mark.parametrize(
+    "twin", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))]
+)
 def test_copies_are_the_same(twin: object) -> None:
     assert callable(twin)
     operation: Operation = twin(Convert1(destination_type=ElementType.i8, strict=True))
@@ -96,7 +112,9 @@ def test_inference_remembers_nothing() -> None:
     assert len(split.describe([spec(3), axis, lengths])) == 2
     assert split.parts is None
     unknown = spec(None, element_type=ElementType.i64)
-    with pytest.raises(ValidationError, match="its length is the number of outputs and must be known"):
+    with pytest.raises(
+        ValidationError, match="its length is the number of outputs and must be known"
+    ):
         split.describe([spec(3), axis, unknown])
     assert len(split.specialised([spec(3), axis, lengths]).describe([spec(3), axis, unknown])) == 2
 
@@ -110,7 +128,10 @@ def test_the_common_type_of_load_holds_for_calls() -> None:
     settled = operation.specialised([scalar, tensor])
     assert settled.describe([unknown, tensor])[0].element_type is ElementType.i32
     refused = ConvertPromoteTypes14()
-    assert refused.specialised([spec(element_type=ElementType.i8), spec(element_type=ElementType.u64)]) is refused
+    assert (
+        refused.specialised([spec(element_type=ElementType.i8), spec(element_type=ElementType.u64)])
+        is refused
+    )
 
 
 # ---- layers
@@ -131,7 +152,9 @@ def test_the_type_of_a_layer_is_that_of_its_operation() -> None:
 
 def test_hints_are_of_the_layer() -> None:
     b = Builder("add")
-    b.result(b.add("Add", 1, b.parameter("a", "f32", [2]), b.parameter("b", "f32", [2]), name="sum")[0])
+    b.result(
+        b.add("Add", 1, b.parameter("a", "f32", [2]), b.parameter("b", "f32", [2]), name="sum")[0]
+    )
     node = next(node for node in b.model().nodes if node.name == "sum")
     assert node.hints == Hints("f32", direct_sums=False, in_f32=False, note="")
     hinted = replace(node, hints=replace(node.hints, note="because"))

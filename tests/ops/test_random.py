@@ -1,4 +1,6 @@
-"""Random operations without seeds: what can be said of numbers that nobody knows beforehand; with seeds: PyTorch as the second opinion."""
+"""Random operations without seeds: what can be said of numbers that nobody knows beforehand; with
+seeds: PyTorch as the second opinion.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def spec(value: Any, element_type: ElementType) -> TensorSpec:
     return TensorSpec(element_type, PartialShape(array.shape), array)
 
 
-def uniform(count: int, low: float, high: float, element_type: ElementType = F32, **attributes: Any) -> np.ndarray:
+def uniform(
+    count: int, low: float, high: float, element_type: ElementType = F32, **attributes: Any
+) -> np.ndarray:
     operation = RandomUniform(output_type=element_type, **attributes)
     inputs = [spec([count], ElementType.i64), spec(low, element_type), spec(high, element_type)]
     value = operation.evaluate(inputs)[0].value
@@ -39,8 +43,12 @@ def test_without_seeds_calls_differ_and_stay_in_range(alignment: str) -> None:
 
 
 def test_with_seeds_calls_agree() -> None:
-    np.testing.assert_array_equal(uniform(100, 0, 1, global_seed=3), uniform(100, 0, 1, global_seed=3))
-    assert not np.array_equal(uniform(100, 0, 1, global_seed=3), uniform(100, 0, 1, global_seed=3, op_seed=1))
+    np.testing.assert_array_equal(
+        uniform(100, 0, 1, global_seed=3), uniform(100, 0, 1, global_seed=3)
+    )
+    assert not np.array_equal(
+        uniform(100, 0, 1, global_seed=3), uniform(100, 0, 1, global_seed=3, op_seed=1)
+    )
 
 
 def test_is_never_evaluated_at_load() -> None:
@@ -51,7 +59,9 @@ def test_is_never_evaluated_at_load() -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(("name", "element_type"), [("float32", F32), ("float64", F64)])  # for f16 PyTorch has changed its way since
+@pytest.mark.parametrize(
+    ("name", "element_type"), [("float32", F32), ("float64", F64)]
+)  # for f16 PyTorch has changed its way since
 def test_pytorch_alignment_is_pytorch(name: str, element_type: ElementType) -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(2**31 + 17)

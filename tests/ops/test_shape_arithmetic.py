@@ -1,4 +1,6 @@
-"""Shape arithmetic at load: what is known of a dynamic shape must come out static at the far end of a chain of layers."""
+"""Shape arithmetic at load: what is known of a dynamic shape must come out static at the far end of
+a chain of layers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def constant(value: object, element_type: ElementType = I64) -> TensorSpec:
     return TensorSpec(element_type, PartialShape(array.shape), array)
 
 
-def run(type_name: str, *inputs: TensorSpec | None, opset: int = 16, **attributes: object) -> TensorSpec:
+def run(
+    type_name: str, *inputs: TensorSpec | None, opset: int = 16, **attributes: object
+) -> TensorSpec:
     operation = ops.find(type_name, opset)
     assert operation is not None
     return operation(**attributes).describe(inputs)[0]
@@ -39,26 +43,59 @@ def test_gather_concat_reshape() -> None:
     target = run("Concat", batch, constant([-1, 3, 4]), width, axis=0)
     assert target.integers() == [None, -1, 3, 4, 64]
     assert run("Reshape", source, target, special_zero=False).shape == [None, None, 3, 4, 64]
-    assert run("Reshape", source, run("Concat", constant([0, 3, 4]), width, axis=0), special_zero=True).shape == [None, 3, 4, 64]
+    assert run(
+        "Reshape", source, run("Concat", constant([0, 3, 4]), width, axis=0), special_zero=True
+    ).shape == [None, 3, 4, 64]
 
 
 def test_minus_one_beside_a_copied_dynamic_dimension() -> None:
-    assert run("Reshape", tensor(None, 8, 4), constant([0, -1]), special_zero=True).shape == [None, 32]
-    assert run("Reshape", tensor(None, 8, 4), constant([-1, 32]), special_zero=True).shape == [None, 32]
-    assert run("Reshape", tensor(Dimension(1, 6), 8), constant([-1, 4]), special_zero=False).shape == [Dimension(2, 12), 4]
+    assert run("Reshape", tensor(None, 8, 4), constant([0, -1]), special_zero=True).shape == [
+        None,
+        32,
+    ]
+    assert run("Reshape", tensor(None, 8, 4), constant([-1, 32]), special_zero=True).shape == [
+        None,
+        32,
+    ]
+    assert run(
+        "Reshape", tensor(Dimension(1, 6), 8), constant([-1, 4]), special_zero=False
+    ).shape == [Dimension(2, 12), 4]
 
 
 def test_one_unknown_size_follows_from_the_others() -> None:
     unknown = run("Gather", shape_of(None, 3), constant([0]), constant(0))
-    assert run("Reshape", tensor(4, 6), run("Concat", unknown, constant([8]), axis=0), special_zero=False).shape == [3, 8]
-    assert run("Reshape", tensor(4, 0), run("Concat", unknown, constant([8]), axis=0), special_zero=False).shape == [None, 8]
+    assert run(
+        "Reshape", tensor(4, 6), run("Concat", unknown, constant([8]), axis=0), special_zero=False
+    ).shape == [3, 8]
+    assert run(
+        "Reshape", tensor(4, 0), run("Concat", unknown, constant([8]), axis=0), special_zero=False
+    ).shape == [None, 8]
 
 
 def test_slices_of_a_shape() -> None:
     shape = shape_of(None, 7, 5)
-    assert run("Slice", shape, constant([1]), constant([2**63 - 1]), constant([1])).integers() == [7, 5]
-    assert run("StridedSlice", shape, constant([-1]), constant([-4]), constant([-1]), begin_mask=(), end_mask=()).integers() == [5, 7, None]
-    single = run("StridedSlice", shape, constant([1]), constant([2]), begin_mask=(0,), end_mask=(0,), shrink_axis_mask=(1,))
+    assert run("Slice", shape, constant([1]), constant([2**63 - 1]), constant([1])).integers() == [
+        7,
+        5,
+    ]
+    assert run(
+        "StridedSlice",
+        shape,
+        constant([-1]),
+        constant([-4]),
+        constant([-1]),
+        begin_mask=(),
+        end_mask=(),
+    ).integers() == [5, 7, None]
+    single = run(
+        "StridedSlice",
+        shape,
+        constant([1]),
+        constant([2]),
+        begin_mask=(0,),
+        end_mask=(0,),
+        shrink_axis_mask=(1,),
+    )
     assert single.shape == []
     assert single.integers() == [7]
 
@@ -66,18 +103,30 @@ def test_slices_of_a_shape() -> None:
 def test_split_of_a_shape() -> None:
     parts = ops.find("Split", 1)
     assert parts is not None
-    assert [p.integers() for p in parts(num_splits=2).describe([shape_of(None, 7, 5, None), constant(0)])] == [[None, 7], [5, None]]
+    assert [
+        p.integers()
+        for p in parts(num_splits=2).describe([shape_of(None, 7, 5, None), constant(0)])
+    ] == [[None, 7], [5, None]]
     parts = ops.find("VariadicSplit", 1)
     assert parts is not None
-    assert [p.integers() for p in parts().describe([shape_of(None, 7, 5), constant(0), constant([1, -1])])] == [[None], [7, 5]]
+    assert [
+        p.integers()
+        for p in parts().describe([shape_of(None, 7, 5), constant(0), constant([1, -1])])
+    ] == [[None], [7, 5]]
 
 
 def test_moves_of_a_shape() -> None:
     shape = shape_of(None, 7)
     assert run("Unsqueeze", shape, constant(0)).integers() == [None, 7]
-    assert run("Squeeze", run("Unsqueeze", shape, constant(0)), constant([0])).integers() == [None, 7]
+    assert run("Squeeze", run("Unsqueeze", shape, constant(0)), constant([0])).integers() == [
+        None,
+        7,
+    ]
     assert run("Convert", shape, destination_type=ElementType.i32).integers() == [None, 7]
-    assert run("ConvertLike", shape, TensorSpec(ElementType.i32, PartialShape())).integers() == [None, 7]
+    assert run("ConvertLike", shape, TensorSpec(ElementType.i32, PartialShape())).integers() == [
+        None,
+        7,
+    ]
     assert run("Tile", shape, constant([2])).integers() == [None, 7, None, 7]
     assert run("Broadcast", shape, constant([2, 2])).integers() == [None, 7, None, 7]
     assert run("GatherElements", shape, constant([1, 1]), axis=0).integers() == [7, 7]
@@ -96,7 +145,12 @@ def test_broadcast_and_tile_to_partly_known_shapes() -> None:
 
 
 def test_transpose_by_a_partly_known_order() -> None:
-    order = run("Concat", run("Gather", shape_of(None, 7), constant([0]), constant(0)), constant([0, 2]), axis=0)
+    order = run(
+        "Concat",
+        run("Gather", shape_of(None, 7), constant([0]), constant(0)),
+        constant([0, 2]),
+        axis=0,
+    )
     assert run("Transpose", tensor(2, 3, 4), order).shape == [None, 2, 4]
     assert run("Transpose", TensorSpec(F32, PartialShape()), constant([1, 0])).shape == [None, None]
 
@@ -111,7 +165,9 @@ def test_transpose_by_a_partly_known_order() -> None:
         (Dimension(2, 9), (-1, -(2**63), -2), Dimension(1, 5)),
     ],
 )
-def test_slices_of_a_dynamic_dimension(dim: Dimension, bounds: tuple[int, int, int], expected: Dimension) -> None:
+def test_slices_of_a_dynamic_dimension(
+    dim: Dimension, bounds: tuple[int, int, int], expected: Dimension
+) -> None:
     assert run("Slice", tensor(dim, 4), *(constant([b]) for b in bounds)).shape == [expected, 4]
 
 
@@ -123,4 +179,6 @@ def test_unknown_ranks() -> None:
     assert run("Squeeze", tensor(None, 3), constant([0])).shape == [3]
     assert run("Squeeze", tensor(None, 3), constant([0]), allow_axis_skip=True).shape.rank is None
     assert run("Squeeze", tensor(None, 3)).shape.rank is None
-    assert run("Range", constant(0), TensorSpec(I64, PartialShape([])), constant(1), output_type=I64).shape == [None]
+    assert run(
+        "Range", constant(0), TensorSpec(I64, PartialShape([])), constant(1), output_type=I64
+    ).shape == [None]

@@ -1,4 +1,6 @@
-"""Which networks OpenVINO converts and saves for `test_saved_models`, and what they are called with."""
+"""Which networks OpenVINO converts and saves for `test_saved_models`, and what they are called
+with.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ Arrays = list[np.ndarray]
 
 @dataclass(frozen=True)
 class Network:
-    """`inputs(random, batch, size)` makes the inputs of a call. `contains` is what its file must have for the test to mean anything.
+    """`inputs(random, batch, size)` makes the inputs of a call. `contains` is what its file must
+    have for the test to mean anything.
 
-    `fixed` says why OpenVINO is asked with the shapes of the call although the file leaves them open.
+    `fixed` says why OpenVINO is asked with the shapes of the call although the file leaves them
+    open.
     """
 
     source: Callable[[], Any]
@@ -30,7 +34,10 @@ class Network:
     fixed: str = ""
 
     def call(self, batch: int, size: int) -> Arrays:
-        return [np.asarray(a) for a in self.inputs(np.random.default_rng(batch * 100 + size), batch, size)]
+        return [
+            np.asarray(a)
+            for a in self.inputs(np.random.default_rng(batch * 100 + size), batch, size)
+        ]
 
 
 def _torch(name: str, script: bool = False) -> Callable[[], Any]:
@@ -64,7 +71,9 @@ def _token_ids(random: np.random.Generator, batch: int, size: int) -> Arrays:
 
 
 def _bags(random: np.random.Generator, batch: int, size: int) -> Arrays:
-    starts = np.sort(random.integers(0, 9 * size, 2 * batch - 1))  # some bags are empty, the last one is not
+    starts = np.sort(
+        random.integers(0, 9 * size, 2 * batch - 1)
+    )  # some bags are empty, the last one is not
     return [
         random.integers(0, 40, 9 * size),
         np.concatenate([[0], starts]),
@@ -74,16 +83,24 @@ def _bags(random: np.random.Generator, batch: int, size: int) -> Arrays:
 
 
 NETWORKS = {
-    "residual network": Network(_torch("ResNet"), lambda r, n, s: [floats(r, n, 3, 32 * s, 40 * s)], "Convolution MaxPool ReduceMean MatMul"),
+    "residual network": Network(
+        _torch("ResNet"),
+        lambda r, n, s: [floats(r, n, 3, 32 * s, 40 * s)],
+        "Convolution MaxPool ReduceMean MatMul",
+    ),
     "depthwise convolution, squeeze and excitation": Network(
-        _torch("MobileBlock"), lambda r, n, s: [floats(r, n, 3, 16 * s, 24)], "GroupConvolution GroupNormalization HSwish HSigmoid AvgPool"
+        _torch("MobileBlock"),
+        lambda r, n, s: [floats(r, n, 3, 16 * s, 24)],
+        "GroupConvolution GroupNormalization HSwish HSigmoid AvgPool",
     ),
     "segmentation": Network(
         _torch("Segmentation"),
         lambda r, n, s: [floats(r, n, 3, 32 * s, 24)],
         "ConvolutionBackpropData GroupConvolutionBackpropData Interpolate MVN Mish TopK",
     ),
-    "transformer encoder": Network(_torch("Encoder"), _token_ids, "Gather MVN Gelu ScaledDotProductAttention"),
+    "transformer encoder": Network(
+        _torch("Encoder"), _token_ids, "Gather MVN Gelu ScaledDotProductAttention"
+    ),
     "attention": Network(
         _torch("Attention"),
         lambda r, n, s: [floats(r, n, 5 * s, 32), r.random((n, 1, 5 * s, 5 * s)) < 0.7],
@@ -94,17 +111,52 @@ NETWORKS = {
         lambda r, n, s: [floats(r, n, 1, 32), floats(r, n, 1, 3 * s, 8), floats(r, n, 1, 3 * s, 8)],
         "ScaledDotProductAttention Concat",
     ),
-    "LSTM in a loop": Network(_torch("LstmLoop", script=True), lambda r, n, s: [floats(r, 4 * s, n, 6)], "Loop If MatMul"),
-    "recurrent layers": Network(_torch("Recurrent"), lambda r, n, s: [floats(r, n, 5 * s, 6)], "GRUSequence LSTMSequence RNNSequence CumSum"),
-    "embedding bags": Network(_torch("Bags"), _bags, "EmbeddingBagOffsets PReLU", "OpenVINO refuses weights of an open length"),
-    "windows and routing": Network(_torch("WindowedVision"), lambda r, n, s: [floats(r, n, 3, 16 * s, 24)], "Roll TopK Einsum GatherElements"),
-    "spectrum": Network(_torch("Audio"), lambda r, n, s: [floats(r, n, 128 * s)], "STFT LogSoftmax MaxPool Pad"),
-    "detector": Network(_onnx("detector"), lambda r, n, s: [floats(r, n, 3, 32 * s, 48)], "NonMaxSuppression GatherND Range"),
-    "scan": Network(_onnx("scanned"), lambda r, n, s: [floats(r, n, 6), floats(r, 5 * s, n, 5)], "TensorIterator"),
-    "loop until": Network(_onnx("searching"), lambda r, n, s: [np.array(10 * s), floats(r, n, 4) * np.float32(0.01**s)], "Loop If"),
-    "quantised": Network(_onnx("quantised"), lambda r, n, s: [floats(r, n, 3, 8 * s, 12)], "FakeQuantize GroupConvolution Convert"),
+    "LSTM in a loop": Network(
+        _torch("LstmLoop", script=True), lambda r, n, s: [floats(r, 4 * s, n, 6)], "Loop If MatMul"
+    ),
+    "recurrent layers": Network(
+        _torch("Recurrent"),
+        lambda r, n, s: [floats(r, n, 5 * s, 6)],
+        "GRUSequence LSTMSequence RNNSequence CumSum",
+    ),
+    "embedding bags": Network(
+        _torch("Bags"),
+        _bags,
+        "EmbeddingBagOffsets PReLU",
+        "OpenVINO refuses weights of an open length",
+    ),
+    "windows and routing": Network(
+        _torch("WindowedVision"),
+        lambda r, n, s: [floats(r, n, 3, 16 * s, 24)],
+        "Roll TopK Einsum GatherElements",
+    ),
+    "spectrum": Network(
+        _torch("Audio"), lambda r, n, s: [floats(r, n, 128 * s)], "STFT LogSoftmax MaxPool Pad"
+    ),
+    "detector": Network(
+        _onnx("detector"),
+        lambda r, n, s: [floats(r, n, 3, 32 * s, 48)],
+        "NonMaxSuppression GatherND Range",
+    ),
+    "scan": Network(
+        _onnx("scanned"),
+        lambda r, n, s: [floats(r, n, 6), floats(r, 5 * s, n, 5)],
+        "TensorIterator",
+    ),
+    "loop until": Network(
+        _onnx("searching"),
+        lambda r, n, s: [np.array(10 * s), floats(r, n, 4) * np.float32(0.01**s)],
+        "Loop If",
+    ),
+    "quantised": Network(
+        _onnx("quantised"),
+        lambda r, n, s: [floats(r, n, 3, 8 * s, 12)],
+        "FakeQuantize GroupConvolution Convert",
+    ),
     "enlarging": Network(
-        _onnx("enlarging"), lambda r, n, s: [floats(r, n, 1, 8 * s, 10)], "DepthToSpace Interpolate Pad Slice TopK NormalizeL2"
+        _onnx("enlarging"),
+        lambda r, n, s: [floats(r, n, 1, 8 * s, 10)],
+        "DepthToSpace Interpolate Pad Slice TopK NormalizeL2",
     ),
     "sequences of own lengths": Network(
         _onnx("sequences"),
@@ -119,7 +171,9 @@ FIRST, SECOND = (2, 1), (3, 2)
 
 @functools.cache
 def converted(name: str) -> Any:
-    """OpenVINO's model of a network, with its shapes left open where the converter leaves them so. Do not change it: clone it."""
+    """OpenVINO's model of a network, with its shapes left open where the converter leaves them so.
+    Do not change it: clone it.
+    """
     import openvino
     import torch
 
@@ -129,7 +183,9 @@ def converted(name: str) -> Any:
         source = network.source()
         if not isinstance(source, torch.nn.Module):
             return _from_onnx(source)
-        torch.backends.mha.set_fastpath_enabled(False)  # its fused layer has no place in other formats
+        torch.backends.mha.set_fastpath_enabled(
+            False
+        )  # its fused layer has no place in other formats
         example = tuple(map(torch.from_numpy, network.call(*FIRST)))
         return openvino.convert_model(source, example_input=example)
 
@@ -166,11 +222,35 @@ numpy.savez(job["results"], **results)
 
 
 def calls_in_a_row(path: Path, calls: Sequence[Arrays]) -> list[Arrays]:
-    """What OpenVINO, in a process of its own, gives for calls between which it keeps the model's variables."""
+    """What OpenVINO, in a process of its own, gives for calls between which it keeps the model's
+    variables.
+    """
     given, made = path.with_name("calls.npz"), path.with_name("results.npz")
-    np.savez(given, **{f"{call}_{i}": array for call, arrays in enumerate(calls) for i, array in enumerate(arrays)})
-    job = {"model": str(path), "calls": str(given), "count": len(calls), "inputs": len(calls[0]), "results": str(made)}
-    subprocess.run([sys.executable, "-c", _CALLS_IN_A_ROW], input=json.dumps(job), text=True, check=True, timeout=120)
+    np.savez(
+        given,
+        **{
+            f"{call}_{i}": array
+            for call, arrays in enumerate(calls)
+            for i, array in enumerate(arrays)
+        },
+    )
+    job = {
+        "model": str(path),
+        "calls": str(given),
+        "count": len(calls),
+        "inputs": len(calls[0]),
+        "results": str(made),
+    }
+    subprocess.run(
+        [sys.executable, "-c", _CALLS_IN_A_ROW],
+        input=json.dumps(job),
+        text=True,
+        check=True,
+        timeout=120,
+    )
     with np.load(made) as results:
-        names = [[name for name in results.files if name.startswith(f"{call}_")] for call in range(len(calls))]
+        names = [
+            [name for name in results.files if name.startswith(f"{call}_")]
+            for call in range(len(calls))
+        ]
         return [[results[name] for name in group] for group in names]

@@ -43,7 +43,9 @@ class Graph:
         results = [helper.make_tensor_value_info(*output) for output in outputs]
         return helper.make_graph(self.nodes, "graph", list(inputs), results, self.initializers)
 
-    def model(self, inputs: Sequence[tuple[str, int, Any]], outputs: Sequence[tuple[str, int, Any]]) -> Any:
+    def model(
+        self, inputs: Sequence[tuple[str, int, Any]], outputs: Sequence[tuple[str, int, Any]]
+    ) -> Any:
         graph = self.graph([helper.make_tensor_value_info(*given) for given in inputs], outputs)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(model)
@@ -51,13 +53,21 @@ class Graph:
 
 
 def detector() -> Any:
-    """A head of one scale: scores and boxes for every cell, the best of each class that do not overlap, and their coordinates."""
+    """A head of one scale: scores and boxes for every cell, the best of each class that do not
+    overlap, and their coordinates.
+    """
     g = Graph()
-    x = g("Relu", g("Conv", "image", g.weights(8, 3, 3, 3), g.weights(8), strides=[4, 4], pads=[1, 1, 1, 1]))
+    x = g(
+        "Relu",
+        g("Conv", "image", g.weights(8, 3, 3, 3), g.weights(8), strides=[4, 4], pads=[1, 1, 1, 1]),
+    )
     scores = g("Sigmoid", g("Conv", x, g.weights(3, 8, 1, 1)))
     scores = g("Reshape", scores, g.constant([0, 3, -1]))
     sides = g("Exp", g("Conv", x, g.weights(2, 8, 1, 1)))
-    rows, columns = (g("Squeeze", g("Gather", g("Shape", x), g.constant([axis])), g.constant([0])) for axis in (2, 3))
+    rows, columns = (
+        g("Squeeze", g("Gather", g("Shape", x), g.constant([axis])), g.constant([0]))
+        for axis in (2, 3)
+    )
     zero, one = g.constant(np.int64(0)), g.constant(np.int64(1))
     down = g("Unsqueeze", g("Cast", g("Range", zero, rows, one), to=FLOAT), g.constant([1]))
     across = g("Unsqueeze", g("Cast", g("Range", zero, columns, one), to=FLOAT), g.constant([0]))
@@ -67,7 +77,9 @@ def detector() -> Any:
     low, high = g("Sub", grid, sides), g("Add", grid, sides)
     corners = g("Reshape", g("Concat", low, high, axis=1), g.constant([0, 4, -1]))
     boxes = g("Transpose", corners, perm=[0, 2, 1])
-    chosen = g("NonMaxSuppression", boxes, scores, g.constant([5]), g.constant([0.3]), g.constant([0.4]))
+    chosen = g(
+        "NonMaxSuppression", boxes, scores, g.constant([5]), g.constant([0.3]), g.constant([0.4])
+    )
     batch_class, box = g("Split", chosen, g.constant([2, 1]), outputs=2, axis=1)
     batch, _ = g("Split", batch_class, g.constant([1, 1]), outputs=2, axis=1)
     kept_boxes = g("GatherND", boxes, g("Concat", batch, box, axis=1))
@@ -81,21 +93,42 @@ def detector() -> Any:
 def scanned() -> Any:
     """A gated cell in a Scan, backwards, with all of its states kept."""
     body = Graph("body_")
-    gates = body("Add", body("MatMul", "step", body.weights(5, 12)), body("MatMul", "before", body.weights(6, 12)))
+    gates = body(
+        "Add",
+        body("MatMul", "step", body.weights(5, 12)),
+        body("MatMul", "before", body.weights(6, 12)),
+    )
     gate, new = body("Split", gates, body.constant([6, 6]), outputs=2, axis=1)
     gate = body("Sigmoid", gate)
     kept = body("Mul", gate, "before")
     after = body("Add", kept, body("Mul", body("Sub", body.constant(1.0), gate), body("Tanh", new)))
     each = body("Identity", after)
-    given = [helper.make_tensor_value_info(name, FLOAT, ["n", size]) for name, size in (("before", 6), ("step", 5))]
+    given = [
+        helper.make_tensor_value_info(name, FLOAT, ["n", size])
+        for name, size in (("before", 6), ("step", 5))
+    ]
     inner = body.graph(given, [(after, FLOAT, ["n", 6]), (each, FLOAT, ["n", 6])])
     g = Graph()
-    last, states = g("Scan", "start", "steps", outputs=2, body=inner, num_scan_inputs=1, scan_input_directions=[1], scan_output_directions=[1])
-    return g.model([("start", FLOAT, ["n", 6]), ("steps", FLOAT, ["t", "n", 5])], [(last, FLOAT, ["n", 6]), (states, FLOAT, ["t", "n", 6])])
+    last, states = g(
+        "Scan",
+        "start",
+        "steps",
+        outputs=2,
+        body=inner,
+        num_scan_inputs=1,
+        scan_input_directions=[1],
+        scan_output_directions=[1],
+    )
+    return g.model(
+        [("start", FLOAT, ["n", 6]), ("steps", FLOAT, ["t", "n", 5])],
+        [(last, FLOAT, ["n", 6]), (states, FLOAT, ["t", "n", 6])],
+    )
 
 
 def searching() -> Any:
-    """A Loop that ends by its condition, with a value from outside, states and concatenated outputs; an If after it."""
+    """A Loop that ends by its condition, with a value from outside, states and concatenated
+    outputs; an If after it.
+    """
     body = Graph("body_")
     grown = body("MatMul", "before", "matrix")
     total = body("ReduceSum", body("Abs", grown), keepdims=0)
@@ -129,7 +162,9 @@ def searching() -> Any:
 
 
 def quantised() -> Any:
-    """Convolutions between QuantizeLinear and DequantizeLinear, weights in i8 with a scale for each channel."""
+    """Convolutions between QuantizeLinear and DequantizeLinear, weights in i8 with a scale for each
+    channel.
+    """
     g = Graph()
 
     def stepped(value: str, scale: float, zero: int) -> str:
@@ -139,7 +174,9 @@ def quantised() -> Any:
     def weights(*shape: int) -> str:
         stored = g.constant(g.random.integers(-127, 128, shape).astype(np.int8))
         scales = g.constant(g.random.uniform(0.001, 0.004, shape[0]))
-        return str(g("DequantizeLinear", stored, scales, g.constant(np.zeros(shape[0], np.int8)), axis=0))
+        return str(
+            g("DequantizeLinear", stored, scales, g.constant(np.zeros(shape[0], np.int8)), axis=0)
+        )
 
     x = stepped("image", 0.05, 128)
     x = g("Relu", g("Conv", x, weights(8, 3, 3, 3), g.weights(8), pads=[1, 1, 1, 1]))
@@ -151,23 +188,50 @@ def quantised() -> Any:
 
 
 def enlarging() -> Any:
-    """Super resolution: pixels from depth beside a cubic enlargement, and what is written into a part of it."""
+    """Super resolution: pixels from depth beside a cubic enlargement, and what is written into a
+    part of it.
+    """
     g = Graph()
-    x = g("PRelu", g("Conv", "image", g.weights(16, 1, 5, 5), pads=[2, 2, 2, 2]), g.constant(np.full((16, 1, 1), 0.2)))
+    x = g(
+        "PRelu",
+        g("Conv", "image", g.weights(16, 1, 5, 5), pads=[2, 2, 2, 2]),
+        g.constant(np.full((16, 1, 1), 0.2)),
+    )
     x = g("Conv", x, g.weights(4, 16, 3, 3), pads=[1, 1, 1, 1])
     sharp = g("DepthToSpace", x, blocksize=2, mode="CRD")
-    smooth = g("Resize", "image", "", g.constant([1.0, 1.0, 2.0, 2.0]), mode="cubic", coordinate_transformation_mode="half_pixel")
+    smooth = g(
+        "Resize",
+        "image",
+        "",
+        g.constant([1.0, 1.0, 2.0, 2.0]),
+        mode="cubic",
+        coordinate_transformation_mode="half_pixel",
+    )
     padded = g("Pad", g("Add", sharp, smooth), g.constant([0, 0, 1, 2, 0, 0, 3, 0]), mode="reflect")
-    cut = g("Slice", padded, g.constant([-1, 1]), g.constant([-100, 100]), g.constant([2, 3]), g.constant([-2, 1]))
-    best, places = g("TopK", g("LpNormalization", cut, axis=-1), g.constant([3]), outputs=2, axis=-1)
-    return g.model([("image", FLOAT, ["n", 1, "h", "w"])], [(cut, FLOAT, [None] * 4), (best, FLOAT, [None] * 4), (places, INT64, [None] * 4)])
+    cut = g(
+        "Slice",
+        padded,
+        g.constant([-1, 1]),
+        g.constant([-100, 100]),
+        g.constant([2, 3]),
+        g.constant([-2, 1]),
+    )
+    best, places = g(
+        "TopK", g("LpNormalization", cut, axis=-1), g.constant([3]), outputs=2, axis=-1
+    )
+    return g.model(
+        [("image", FLOAT, ["n", 1, "h", "w"])],
+        [(cut, FLOAT, [None] * 4), (best, FLOAT, [None] * 4), (places, INT64, [None] * 4)],
+    )
 
 
 def sequences() -> Any:
     """LSTM both ways, GRU and RNN nodes over rows of their own lengths."""
     g = Graph()
     both_ways = g.weights(2, 16, 3), g.weights(2, 16, 4), g.weights(2, 32), "lengths"
-    y, last, cell = g("LSTM", "steps", *both_ways, outputs=3, hidden_size=4, direction="bidirectional")
+    y, last, cell = g(
+        "LSTM", "steps", *both_ways, outputs=3, hidden_size=4, direction="bidirectional"
+    )
     joined = g("Reshape", g("Transpose", y, perm=[0, 2, 1, 3]), g.constant([0, 0, -1]))
     gated = g.weights(1, 15, 8), g.weights(1, 15, 5), g.weights(1, 30), "lengths"
     gru, _ = g("GRU", joined, *gated, outputs=2, hidden_size=5, linear_before_reset=1)
@@ -175,5 +239,10 @@ def sequences() -> Any:
     rnn, end = g("RNN", g("Squeeze", gru, g.constant([1])), *plain, outputs=2, hidden_size=3)
     return g.model(
         [("steps", FLOAT, ["t", "n", 3]), ("lengths", TensorProto.INT32, ["n"])],
-        [(rnn, FLOAT, [None] * 4), (end, FLOAT, [None] * 3), (last, FLOAT, [None] * 3), (cell, FLOAT, [None] * 3)],
+        [
+            (rnn, FLOAT, [None] * 4),
+            (end, FLOAT, [None] * 3),
+            (last, FLOAT, [None] * 3),
+            (cell, FLOAT, [None] * 3),
+        ],
     )

@@ -1,4 +1,6 @@
-"""Networks of torch as people convert them: small, with fixed seeds, each with the shapes of one or more calls."""
+"""Networks of torch as people convert them: small, with fixed seeds, each with the shapes of one or
+more calls.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,20 @@ class Residual(nn.Module):
 
 class ResNet(nn.Sequential):
     def __init__(self) -> None:
-        stem = [nn.Conv2d(3, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-        super().__init__(*stem, Residual(16, 16, 1), Residual(16, 32, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
+        stem = [
+            nn.Conv2d(3, 16, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(16),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2, 1),
+        ]
+        super().__init__(
+            *stem,
+            Residual(16, 16, 1),
+            Residual(16, 32, 2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        )
 
 
 class MobileBlock(nn.Module):
@@ -50,11 +64,15 @@ class MobileBlock(nn.Module):
 
 
 class Segmentation(nn.Module):
-    """A U-Net of two levels: up by a transposed convolution, by bilinear and by bicubic interpolation."""
+    """A U-Net of two levels: up by a transposed convolution, by bilinear and by bicubic
+    interpolation.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.down = nn.ModuleList([nn.Conv2d(a, b, 3, 2, 1) for a, b in ((3, 8), (8, 16), (16, 32))])
+        self.down = nn.ModuleList(
+            [nn.Conv2d(a, b, 3, 2, 1) for a, b in ((3, 8), (8, 16), (16, 32))]
+        )
         self.up = nn.ConvTranspose2d(32, 16, 4, 2, 1)
         self.merge = nn.ModuleList([nn.Conv2d(a, b, 3, 1, 1) for a, b in ((32, 8), (16, 8))])
         self.norm = nn.InstanceNorm2d(8, affine=True)
@@ -77,7 +95,9 @@ class Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tokens, self.places = nn.Embedding(50, 32), nn.Embedding(64, 32)
-        layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, activation="gelu", norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            32, 4, 64, batch_first=True, activation="gelu", norm_first=True
+        )
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -88,16 +108,24 @@ class Encoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped-query attention with rotary positions, causal, through ScaledDotProductAttention; RMSNorm and SwiGLU."""
+    """Grouped-query attention with rotary positions, causal, through ScaledDotProductAttention;
+    RMSNorm and SwiGLU.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.q, self.kv, self.out = nn.Linear(32, 32, False), nn.Linear(32, 16, False), nn.Linear(32, 32, False)
+        self.q, self.kv, self.out = (
+            nn.Linear(32, 32, False),
+            nn.Linear(32, 16, False),
+            nn.Linear(32, 32, False),
+        )
         self.gate, self.up, self.down = nn.Linear(32, 48), nn.Linear(32, 48), nn.Linear(48, 32)
         self.norm = nn.RMSNorm(32)
 
     def turned(self, x: Tensor, start: int) -> Tensor:
-        angles = torch.outer(torch.arange(start, start + x.shape[2]).float(), 0.1 ** torch.arange(4).float())
+        angles = torch.outer(
+            torch.arange(start, start + x.shape[2]).float(), 0.1 ** torch.arange(4).float()
+        )
         cosine, sine = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
         half = torch.cat([-x[..., 4:], x[..., :4]], -1)
         return x * cosine + half * sine
@@ -127,12 +155,16 @@ class DecoderStep(Attention):
     def forward(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         q, k, v = self.heads(self.norm(x))
         keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-        mixed = F.scaled_dot_product_attention(q, keys.expand(-1, 4, -1, -1), values.expand(-1, 4, -1, -1))
+        mixed = F.scaled_dot_product_attention(
+            q, keys.expand(-1, 4, -1, -1), values.expand(-1, 4, -1, -1)
+        )
         return self.finished(x, mixed), keys, values
 
 
 class LstmLoop(nn.Module):
-    """An LSTM in a loop over the steps, which scripting keeps as a loop, with a condition inside."""
+    """An LSTM in a loop over the steps, which scripting keeps as a loop, with a condition
+    inside.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +203,10 @@ class Bags(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.summed, self.mean = nn.EmbeddingBag(40, 8, mode="sum"), nn.EmbeddingBag(40, 8, mode="mean")
+        self.summed, self.mean = (
+            nn.EmbeddingBag(40, 8, mode="sum"),
+            nn.EmbeddingBag(40, 8, mode="mean"),
+        )
         self.deep = nn.Sequential(nn.Linear(21, 16), nn.PReLU(), nn.LayerNorm(16), nn.Linear(16, 1))
 
     def forward(self, ids: Tensor, offsets: Tensor, weights: Tensor, dense: Tensor) -> Tensor:
@@ -180,7 +215,9 @@ class Bags(nn.Module):
 
 
 class WindowedVision(nn.Module):
-    """Patches, windows that are rolled, a top-k routing and an einsum: what vision transformers write."""
+    """Patches, windows that are rolled, a top-k routing and an einsum: what vision transformers
+    write.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,9 +228,13 @@ class WindowedVision(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         x = self.patches(x).permute(0, 2, 3, 1)
         rolled = torch.roll(x, (-1, -1), (1, 2))
-        windows = rolled.unfold(1, 2, 2).unfold(2, 2, 2).permute(0, 1, 2, 4, 5, 3).reshape(-1, 4, 16)
+        windows = (
+            rolled.unfold(1, 2, 2).unfold(2, 2, 2).permute(0, 1, 2, 4, 5, 3).reshape(-1, 4, 16)
+        )
         q, k, v = self.qkv(self.norm(windows)).chunk(3, -1)
-        windows = windows + torch.einsum("bqk,bkd->bqd", (torch.einsum("bqd,bkd->bqk", q, k) / 4).softmax(-1), v)
+        windows = windows + torch.einsum(
+            "bqk,bkd->bqd", (torch.einsum("bqd,bkd->bqk", q, k) / 4).softmax(-1), v
+        )
         weight, chosen = self.route(windows).softmax(-1).topk(2, -1)
         each = torch.einsum("btd,edf->btef", windows, self.experts)
         picked = each.gather(2, chosen.unsqueeze(-1).expand(-1, -1, -1, 16))
@@ -206,11 +247,18 @@ class Audio(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("window", torch.hann_window(32))
-        self.gates = nn.ModuleList([nn.Conv1d(17, 34, 3, padding=2**i, dilation=2**i) for i in range(3)])
+        self.gates = nn.ModuleList(
+            [nn.Conv1d(17, 34, 3, padding=2**i, dilation=2**i) for i in range(3)]
+        )
         self.pool, self.out = nn.MaxPool1d(2, 2, ceil_mode=True), nn.Conv1d(17, 4, 1)
 
     def forward(self, signal: Tensor) -> Tensor:
-        spectrum = torch.stft(signal, 32, 8, 32, self.window, center=True, return_complex=True).abs().clamp_min(1e-5).log()
+        spectrum = (
+            torch.stft(signal, 32, 8, 32, self.window, center=True, return_complex=True)
+            .abs()
+            .clamp_min(1e-5)
+            .log()
+        )
         x = spectrum
         for gate in self.gates:
             x = x + F.glu(gate(x), 1)

@@ -1,6 +1,7 @@
 """Every worked example as a one-layer model, in OpenVINO, where it follows the specification.
 
-A sample says so itself (`openvino="why"`) when OpenVINO is known to refuse it, to crash on it or to differ from the page.
+A sample says so itself (`openvino="why"`) when OpenVINO is known to refuse it, to crash on it or to
+differ from the page.
 """
 
 from __future__ import annotations
@@ -29,18 +30,24 @@ CASES = [
 
 
 def one_layer(entry: Samples, sample: Sample) -> uncork.Model:
-    """A model of one operation; integer scalars and vectors that give shapes or axes are constants, as converters write them."""
+    """A model of one operation; integer scalars and vectors that give shapes or axes are constants,
+    as converters write them.
+    """
     case = sample.case
     builder = uncork.Builder("sample")
     sources = []
     for position, (array, element_type) in enumerate(zip(case.inputs, case.types)):
         port = entry.operation.inputs[min(position, len(entry.operation.inputs) - 1)]
-        gives_a_shape = position > 0 and not port.moved and element_type.is_integer and array.ndim <= 1
+        gives_a_shape = (
+            position > 0 and not port.moved and element_type.is_integer and array.ndim <= 1
+        )
         if gives_a_shape or element_type in BEHIND_CONVERT:
             sources.append(builder.constant(array, element_type))
         else:
             sources.append(builder.parameter(f"in{position}", element_type, array.shape))
-    outputs = builder.add(entry.operation.type_name, entry.operation.opset, *sources, **case.attributes)
+    outputs = builder.add(
+        entry.operation.type_name, entry.operation.opset, *sources, **case.attributes
+    )
     for position, output in enumerate(outputs):
         element_type = sample.expected[1][position]
         if element_type in BEHIND_CONVERT:
@@ -51,7 +58,9 @@ def one_layer(entry: Samples, sample: Sample) -> uncork.Model:
 
 
 @pytest.mark.parametrize(("entry", "sample"), CASES)
-def test_sample_in_openvino(entry: Samples, sample: Sample, openvino: OpenVino, tmp_path: Path) -> None:
+def test_sample_in_openvino(
+    entry: Samples, sample: Sample, openvino: OpenVino, tmp_path: Path
+) -> None:
     model = one_layer(entry, sample)
     path = tmp_path / "model.xml"
     uncork.write_model(model, path)
@@ -61,12 +70,30 @@ def test_sample_in_openvino(entry: Samples, sample: Sample, openvino: OpenVino, 
     values, types = sample.expected
     for position, (result, value, element_type) in enumerate(zip(results, values, types)):
         if element_type in BEHIND_CONVERT:
-            value = storage.decode(value, element_type) if element_type.is_float else value.astype(np.int32)
+            value = (
+                storage.decode(value, element_type)
+                if element_type.is_float
+                else value.astype(np.int32)
+            )
             element_type = ElementType.f32 if element_type.is_float else ElementType.i32
         if element_type is ElementType.string:
             result, value = result.astype(str), value.astype(str)
-        agree(np.asarray(result), value, element_type, max(sample.rtol, 1e-4), max(sample.atol, 1e-5), f"OpenVINO's output {position}")
-        agree(again[position], value, element_type, sample.rtol, sample.atol, f"the file's output {position}")
+        agree(
+            np.asarray(result),
+            value,
+            element_type,
+            max(sample.rtol, 1e-4),
+            max(sample.atol, 1e-5),
+            f"OpenVINO's output {position}",
+        )
+        agree(
+            again[position],
+            value,
+            element_type,
+            sample.rtol,
+            sample.atol,
+            f"the file's output {position}",
+        )
 
 
 def _by_position(model: uncork.Model, sample: Sample) -> list[np.ndarray]:

@@ -1,6 +1,7 @@
 """Files that OpenVINO itself saves of networks of torch and ONNX, run here and there.
 
-Outputs agree within 2e-5 of each output's largest value (f32 sums in another order; 1e-6 is what is seen), integers exactly.
+Outputs agree within 2e-5 of each output's largest value (f32 sums in another order; 1e-6 is what is
+seen), integers exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ def agree(results: uncork.Results, expected: Arrays, what: str, tolerance: float
         assert (got.shape, got.dtype) == (value.shape, value.dtype), f"{what}, output {position}"
         if value.dtype.kind == "f":
             scale = float(np.abs(value).max(initial=0))
-            np.testing.assert_allclose(got, value, rtol=0, atol=tolerance * max(scale, 1e-30), err_msg=f"{what}, output {position}")
+            np.testing.assert_allclose(
+                got,
+                value,
+                rtol=0,
+                atol=tolerance * max(scale, 1e-30),
+                err_msg=f"{what}, output {position}",
+            )
         else:
             np.testing.assert_array_equal(got, value, f"{what}, output {position}")
 
@@ -44,7 +51,11 @@ def close(path: Path, calls: list[Arrays], openvino: OpenVino, fixed: bool = Fal
     for call in calls:
         expected = openvino.run(path, call, reshape=fixed)
         for backend in BACKENDS:
-            agree(uncork.load(path, backend=backend)(*call), expected, f"{backend}, shapes {[a.shape for a in call]}")
+            agree(
+                uncork.load(path, backend=backend)(*call),
+                expected,
+                f"{backend}, shapes {[a.shape for a in call]}",
+            )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -67,7 +78,15 @@ def test_fixed_shapes(name: str, openvino: OpenVino, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["residual network", "transformer encoder", "recurrent layers", "embedding bags", "LSTM in a loop", "detector"]
+    "name",
+    [
+        "residual network",
+        "transformer encoder",
+        "recurrent layers",
+        "embedding bags",
+        "LSTM in a loop",
+        "detector",
+    ],
 )
 def test_weights_in_f16(name: str, openvino: OpenVino, tmp_path: Path) -> None:
     """What `save_model` does when it is told nothing: constants in f16 behind a Convert."""
@@ -78,16 +97,22 @@ def test_weights_in_f16(name: str, openvino: OpenVino, tmp_path: Path) -> None:
 
 
 def test_a_decoder_keeps_keys_and_values(tmp_path: Path) -> None:
-    """OpenVINO's own transformation makes variables of the keys and values that come in and go out."""
+    """OpenVINO's own transformation makes variables of the keys and values that come in and go
+    out.
+    """
     from openvino._offline_transformations import apply_make_stateful_transformation
 
     model = _saved_models.converted("decoder step").clone()
-    model.reshape({0: [1, -1, 32], 1: [1, 1, -1, 8], 2: [1, 1, -1, 8]})  # so that the variables begin with no step
+    model.reshape(
+        {0: [1, -1, 32], 1: [1, 1, -1, 8], 2: [1, 1, -1, 8]}
+    )  # so that the variables begin with no step
     pairs = {model.input(i): model.output(i) for i in (1, 2)}
     for i, name in ((1, "keys"), (2, "values")):
         model.input(i).get_tensor().set_names({f"{name}_before"})
         model.output(i).get_tensor().set_names({f"{name}_after"})
-    apply_make_stateful_transformation(model, {i.get_any_name(): o.get_any_name() for i, o in pairs.items()})
+    apply_make_stateful_transformation(
+        model, {i.get_any_name(): o.get_any_name() for i, o in pairs.items()}
+    )
     path = _saved_models.saved(model, tmp_path, compress_to_fp16=False)
     assert {"ReadValue", "Assign"} <= types_in(path)
     random = np.random.default_rng(1)
@@ -102,8 +127,12 @@ def test_a_decoder_keeps_keys_and_values(tmp_path: Path) -> None:
         agree(compiled.new_request()(*calls[0]), expected[0], f"{backend}, another request")
 
 
-def decompressed(stored: np.ndarray, element_type: str, zero: np.ndarray | None, scale: np.ndarray) -> Any:
-    """The chain that weight compression writes: Convert, Subtract (when there is a zero point) and Multiply, in f32."""
+def decompressed(
+    stored: np.ndarray, element_type: str, zero: np.ndarray | None, scale: np.ndarray
+) -> Any:
+    """The chain that weight compression writes: Convert, Subtract (when there is a zero point) and
+    Multiply, in f32.
+    """
     from openvino import Shape, Tensor, Type, op, opset13
 
     def constant(values: np.ndarray) -> Any:
@@ -132,8 +161,18 @@ def decompressed(stored: np.ndarray, element_type: str, zero: np.ndarray | None,
         ("nf4", 0, 16, False, True),
     ],
 )
-def test_compressed_weights(element_type: str, low: int, high: int, with_zero: bool, grouped: bool, openvino: OpenVino, tmp_path: Path) -> None:
-    """A product with a compressed matrix, and an embedding from a compressed table, by output channel or in groups of 8."""
+def test_compressed_weights(
+    element_type: str,
+    low: int,
+    high: int,
+    with_zero: bool,
+    grouped: bool,
+    openvino: OpenVino,
+    tmp_path: Path,
+) -> None:
+    """A product with a compressed matrix, and an embedding from a compressed table, by output
+    channel or in groups of 8.
+    """
     from openvino import Model, opset13
 
     random = np.random.default_rng(high)

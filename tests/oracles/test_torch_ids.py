@@ -1,6 +1,8 @@
-"""Models of torch as OpenVINO converts and saves them: their ids reach the tables uncut, or as OpenVINO cuts them when asked to.
+"""Models of torch as OpenVINO converts and saves them: their ids reach the tables uncut, or as
+OpenVINO cuts them when asked to.
 
-Rows are those that torch looks up; what OpenVINO answers for an id beyond 32 bits is asked of OpenVINO.
+Rows are those that torch looks up; what OpenVINO answers for an id beyond 32 bits is asked of
+OpenVINO.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ BAGS = ("sum", "mean", "bags of one size", "columns")
 
 
 @pytest.fixture(scope="module", params=MODULES)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Any, Any, Path]:
+def case(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Any, Any, Path]:
     """The name, the module, its calls, and the file that OpenVINO saved."""
     make, call = MODULES[request.param]
     torch.manual_seed(0)
@@ -90,7 +94,9 @@ def test_the_converter_cuts_ids(case: Any) -> None:
     assert 'destination_type="i32"' in case[3].read_text()
 
 
-@pytest.mark.parametrize("options", [{}, {"strict": True}, {"ids": "as-written"}, {"ids": "as-written", "strict": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"strict": True}, {"ids": "as-written"}, {"ids": "as-written", "strict": True}]
+)
 def test_ids_that_there_are(case: Any, backend: Any, options: dict[str, Any]) -> None:
     _, module, call, path = case
     expected = module(*(torch.tensor(a) for a in call(5))).detach().numpy()
@@ -105,7 +111,8 @@ def test_ids_that_there_are_not(case: Any, backend: Any, far: int) -> None:
     if name in BAGS:
         with pytest.raises(
             InputError,
-            match=rf"layer '.*' \(EmbeddingBag.*\): input 'indices': indices\[.*\] is {far}, expected 0 to 9",
+            match=rf"layer '.*' \(EmbeddingBag.*\): input 'indices': indices\[.*\] is {far}, "
+            r"expected 0 to 9",
         ):
             compiled(*call(far))
         return
@@ -125,13 +132,16 @@ def test_ids_that_there_are_not(case: Any, backend: Any, far: int) -> None:
 def test_strict_names_the_id_that_was_given(case: Any, backend: Any, far: int, ids: Any) -> None:
     with pytest.raises(
         InputError,
-        match=rf"layer '.*' \(.*, id \d+\): input '.*': \w+\[[\d, ]+\] is {far}, expected -?\d+ to \d+",
+        match=rf"layer '.*' \(.*, id \d+\): input '.*': \w+\[[\d, ]+\] is {far}, expected -?\d+ "
+        r"to \d+",
     ):
         uncork.load(case[3], backend=backend, strict=True, ids=ids)(*case[2](far))
 
 
 @pytest.mark.parametrize("far", [2**32 + 1, -(2**33) + 1])
-def test_as_written_is_what_openvino_answers(case: Any, backend: Any, far: int, openvino: OpenVino) -> None:
+def test_as_written_is_what_openvino_answers(
+    case: Any, backend: Any, far: int, openvino: OpenVino
+) -> None:
     _, _, call, path = case
     (expected,) = openvino.run(path, [np.array(a) for a in call(far)])
     found = uncork.load(path, backend=backend, ids="as-written")(*call(far))[0]

@@ -1,4 +1,5 @@
-"""The recurrent sequences against torch.nn, over packed sequences: another code base with other gate orders.
+"""The recurrent sequences against torch.nn, over packed sequences: another code base with other
+gate orders.
 
 torch cannot pack a sequence of length 0, so lengths start at 1 here.
 """
@@ -32,8 +33,12 @@ def weights_of(family: str, module: Any, directions: int) -> list[Array]:
     for suffix in ["", "_reverse"][:directions]:
         w.append(reordered(family, getattr(module, f"weight_ih_l0{suffix}")))
         r.append(reordered(family, getattr(module, f"weight_hh_l0{suffix}")))
-        input_bias, recurrent_bias = (reordered(family, getattr(module, f"bias_{k}_l0{suffix}")) for k in ("ih", "hh"))
-        if family == "GRU":  # torch resets after the product, so the biases of the last gate stay apart
+        input_bias, recurrent_bias = (
+            reordered(family, getattr(module, f"bias_{k}_l0{suffix}")) for k in ("ih", "hh")
+        )
+        if (
+            family == "GRU"
+        ):  # torch resets after the product, so the biases of the last gate stay apart
             hidden = len(input_bias) // 3
             both = input_bias[: 2 * hidden] + recurrent_bias[: 2 * hidden]
             b.append(np.concatenate([both, input_bias[2 * hidden :], recurrent_bias[2 * hidden :]]))
@@ -53,33 +58,58 @@ def specs(*arrays: Array) -> list[TensorSpec]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize(("family", "more"), [("GRU", {}), ("LSTM", {}), ("RNN", {}), ("RNN", {"nonlinearity": "relu"})])
-def test_sequences_agree_with_torch(family: str, more: dict[str, str], bidirectional: bool, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "more"), [("GRU", {}), ("LSTM", {}), ("RNN", {}), ("RNN", {"nonlinearity": "relu"})]
+)
+def test_sequences_agree_with_torch(
+    family: str, more: dict[str, str], bidirectional: bool, dtype: str
+) -> None:
     generator = np.random.default_rng(7)
     batch, steps, size, hidden = 5, 7, 3, 4
     directions = 2 if bidirectional else 1
     lengths = np.array([7, 1, 4, 6, 2])
     torch.manual_seed(7)
-    module = getattr(torch.nn, family)(size, hidden, batch_first=True, bidirectional=bidirectional, dtype=getattr(torch, dtype), **more)
+    module = getattr(torch.nn, family)(
+        size,
+        hidden,
+        batch_first=True,
+        bidirectional=bidirectional,
+        dtype=getattr(torch, dtype),
+        **more,
+    )
     x = generator.standard_normal((batch, steps, size)).astype(dtype)
-    states = [generator.standard_normal((batch, directions, hidden)).astype(dtype) for _ in range(2 if family == "LSTM" else 1)]
-    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.from_numpy(x), torch.from_numpy(lengths), batch_first=True, enforce_sorted=False)
+    states = [
+        generator.standard_normal((batch, directions, hidden)).astype(dtype)
+        for _ in range(2 if family == "LSTM" else 1)
+    ]
+    packed = torch.nn.utils.rnn.pack_padded_sequence(
+        torch.from_numpy(x), torch.from_numpy(lengths), batch_first=True, enforce_sorted=False
+    )
     initial = [torch.from_numpy(s.swapaxes(0, 1).copy()) for s in states]
     with torch.no_grad():
         output, last = module(packed, tuple(initial) if family == "LSTM" else initial[0])
     padded, _ = torch.nn.utils.rnn.pad_packed_sequence(output, batch_first=True, total_length=steps)
     y = padded.numpy().reshape(batch, steps, directions, hidden).swapaxes(1, 2)
 
-    attributes: dict[str, Any] = {"hidden_size": hidden, "direction": "bidirectional" if bidirectional else "forward"}
+    attributes: dict[str, Any] = {
+        "hidden_size": hidden,
+        "direction": "bidirectional" if bidirectional else "forward",
+    }
     if family == "GRU":
         attributes["linear_before_reset"] = True
     if more:
         attributes["activations"] = ("relu",)
     operation = find(f"{family}Sequence", 5)
     assert operation is not None
-    results = operation(**attributes).evaluate(specs(x, *states, lengths, *weights_of(family, module, directions)))
+    results = operation(**attributes).evaluate(
+        specs(x, *states, lengths, *weights_of(family, module, directions))
+    )
     tolerance = 2e-6 if dtype == "float32" else 1e-13
-    for result, expected in zip(results, [y, *[s.numpy().swapaxes(0, 1) for s in (last if family == "LSTM" else [last])]], strict=True):
+    for result, expected in zip(
+        results,
+        [y, *[s.numpy().swapaxes(0, 1) for s in (last if family == "LSTM" else [last])]],
+        strict=True,
+    ):
         np.testing.assert_allclose(result.value, expected, rtol=tolerance, atol=tolerance)
 
 
@@ -93,7 +123,10 @@ def test_cells_agree_with_torch(family: str, since: int) -> None:
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         getattr(cell, name).data = getattr(module, f"{name}_l0").data
     x = generator.standard_normal((batch, size)).astype("f4")
-    states = [generator.standard_normal((batch, hidden)).astype("f4") for _ in range(2 if family == "LSTM" else 1)]
+    states = [
+        generator.standard_normal((batch, hidden)).astype("f4")
+        for _ in range(2 if family == "LSTM" else 1)
+    ]
     given = [torch.from_numpy(s) for s in states]
     with torch.no_grad():
         after = cell(torch.from_numpy(x), tuple(given) if family == "LSTM" else given[0])

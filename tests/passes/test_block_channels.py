@@ -1,4 +1,6 @@
-"""Convolutions over blocks of channels in models: where layouts change, which way is taken, and that the results are the layers'."""
+"""Convolutions over blocks of channels in models: where layouts change, which way is taken, and
+that the results are the layers'.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,36 @@ def numbers(*shape: int) -> np.ndarray:
     return (GENERATOR.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
 
-def convolution(b: uncork.Builder, x: Source, channels: int, outputs: int, taps: int = 3, stride: int = 1, **more: object) -> Source:
-    around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [taps // 2] * 2, "pads_end": [taps // 2] * 2, **more}
-    return b.add("Convolution", 1, x, b.constant(numbers(outputs, channels, taps, taps)), **around)[0]
+def convolution(
+    b: uncork.Builder,
+    x: Source,
+    channels: int,
+    outputs: int,
+    taps: int = 3,
+    stride: int = 1,
+    **more: object,
+) -> Source:
+    around = {
+        "strides": [stride] * 2,
+        "dilations": [1, 1],
+        "pads_begin": [taps // 2] * 2,
+        "pads_end": [taps // 2] * 2,
+        **more,
+    }
+    return b.add("Convolution", 1, x, b.constant(numbers(outputs, channels, taps, taps)), **around)[
+        0
+    ]
 
 
 def block(b: uncork.Builder, x: Source, channels: int) -> Source:
     """Two convolutions and a residual sum."""
-    (y,) = b.add("ReLU", 1, b.add("Add", 1, convolution(b, x, channels, channels), b.constant(numbers(1, channels, 1, 1)))[0])
+    (y,) = b.add(
+        "ReLU",
+        1,
+        b.add(
+            "Add", 1, convolution(b, x, channels, channels), b.constant(numbers(1, channels, 1, 1))
+        )[0],
+    )
     (y,) = b.add("Add", 1, convolution(b, y, channels, channels), x)
     return b.add("ReLU", 1, y)[0]
 
@@ -68,7 +92,9 @@ def test_layouts_change_at_the_borders_only() -> None:
 @pytest.mark.parametrize(("size", "way"), [(14, "winograd_2"), (7, "blocks"), (28, "winograd_4")])
 def test_the_way_follows_the_size(size: int, way: str) -> None:
     channels = 4 * WIDE
-    kernels = agree(residual_net([2, channels, size, size], channels), numbers(2, channels, size, size))
+    kernels = agree(
+        residual_net([2, channels, size, size], channels), numbers(2, channels, size, size)
+    )
     assert {kernel for kernel in kernels if not re.match(f"{way}|transpose", kernel)} == set()
 
 
@@ -86,7 +112,9 @@ def test_exact_convolutions_reach_into_bodies() -> None:
 
     model = residual_net([1, WIDE, 28, 28], WIDE)
     marked = [
-        n.hints.direct_sums for n in configure(model, False, None, Hints(direct_sums=True)).nodes if isinstance(n.operation, Convolution1)
+        n.hints.direct_sums
+        for n in configure(model, False, None, Hints(direct_sums=True)).nodes
+        if isinstance(n.operation, Convolution1)
     ]
     assert marked == [True] * 6
     assert not any(n.hints.direct_sums for n in model.nodes)
@@ -109,19 +137,30 @@ def test_open_sizes() -> None:
     slow = compile_model(model, backend="reference")
     for shape in ((1, 28, 28), (2, 9, 33), (1, 1, 1), (3, 5, 2), (1, 60, 47)):
         x = numbers(shape[0], channels, *shape[1:])
-        np.testing.assert_allclose(fast(x)["y"], slow(x)["y"], rtol=0, atol=2e-5 * max(1.0, float(np.abs(x).max()) * 10))
-    assert all(step.operation.endswith(("Blocks-0", "BlockedConvolution-0")) for step in fast.plan.steps)
+        np.testing.assert_allclose(
+            fast(x)["y"], slow(x)["y"], rtol=0, atol=2e-5 * max(1.0, float(np.abs(x).max()) * 10)
+        )
+    assert all(
+        step.operation.endswith(("Blocks-0", "BlockedConvolution-0")) for step in fast.plan.steps
+    )
 
 
 @pytest.mark.parametrize("shape", [[2, None, None], [1, 20, 20]])
 def test_mobile_blocks(shape: list[int | None]) -> None:
-    """1x1, each channel for itself, 1x1, and a sum; blocks of half a vector where only these divide the channels."""
+    """1x1, each channel for itself, 1x1, and a sum; blocks of half a vector where only these divide
+    the channels.
+    """
     wide, narrow = 6 * WIDE, WIDE + max(4, WIDE // 2) if WIDE > 8 else 3 * WIDE
     b = uncork.Builder("mobile")
     y = x = b.parameter("x", "f32", [shape[0], narrow, *shape[1:]])
     for stride in (1, 1, 2):
         (h,) = b.add("Clamp", 1, convolution(b, y, narrow, wide, 1), min=0.0, max=6.0)
-        around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+        around = {
+            "strides": [stride] * 2,
+            "dilations": [1, 1],
+            "pads_begin": [1, 1],
+            "pads_end": [1, 1],
+        }
         (h,) = b.add("GroupConvolution", 1, h, b.constant(numbers(wide, 1, 1, 3, 3)), **around)
         h = convolution(b, b.add("HSwish", 4, h)[0], wide, narrow, 1)
         y = b.add("Add", 1, h, y)[0] if stride == 1 else h
@@ -143,7 +182,10 @@ def test_transformed_filters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     one = 36 * channels * channels * 4
     monkeypatch.setattr(the_pass, "_MOST_FILTERS", 3 * one + one // 2)
     kernels = agree(residual_net([1, channels, 28, 28], channels), numbers(1, channels, 28, 28))
-    assert [sum(kernel.startswith(way) for kernel in kernels) for way in ("winograd_4", "winograd_2", "blocks")] == [3, 1, 2]
+    assert [
+        sum(kernel.startswith(way) for kernel in kernels)
+        for way in ("winograd_4", "winograd_2", "blocks")
+    ] == [3, 1, 2]
 
 
 def test_infinite_filters_are_multiplied_with_the_padding() -> None:
@@ -155,7 +197,9 @@ def test_infinite_filters_are_multiplied_with_the_padding() -> None:
     (y,) = b.add("Convolution", 1, x, b.constant(filters), **around)
     b.result(y, "y")
     data = np.ones((1, WIDE, 28, 28), np.float32)
-    fast, slow = (compile_model(b.model(), backend=backend)(data)["y"] for backend in ("cpu", "reference"))
+    fast, slow = (
+        compile_model(b.model(), backend=backend)(data)["y"] for backend in ("cpu", "reference")
+    )
     np.testing.assert_array_equal(np.isnan(fast), np.isnan(slow))
 
 
@@ -166,7 +210,9 @@ def test_results_and_other_readers_see_plain_tensors() -> None:
     first = block(b, x, channels)
     second = block(b, first, channels)
     b.result(first, "first")
-    b.result(b.add("ReduceMean", 1, second, b.constant(np.array([2, 3])), keep_dims=False)[0], "mean")
+    b.result(
+        b.add("ReduceMean", 1, second, b.constant(np.array([2, 3])), keep_dims=False)[0], "mean"
+    )
     b.result(second, "second")
     agree(b.model(), numbers(1, channels, 28, 28))
 
@@ -201,8 +247,24 @@ def test_random(data: st.DataObject) -> None:
             outputs = data.draw(st.sampled_from([WIDE // 2, WIDE, 2 * WIDE, 5]))
             values.append((convolution(b, value, channels, outputs, int(kind[0])), outputs))
         elif kind == "apart":
-            around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
-            values.append((b.add("GroupConvolution", 1, value, b.constant(numbers(channels, 1, 1, 3, 3)), **around)[0], channels))
+            around = {
+                "strides": [1, 1],
+                "dilations": [1, 1],
+                "pads_begin": [1, 1],
+                "pads_end": [1, 1],
+            }
+            values.append(
+                (
+                    b.add(
+                        "GroupConvolution",
+                        1,
+                        value,
+                        b.constant(numbers(channels, 1, 1, 3, 3)),
+                        **around,
+                    )[0],
+                    channels,
+                )
+            )
         elif kind == "sum":
             other = data.draw(st.sampled_from([v for v, c in values if c == channels]))
             values.append((b.add("Add", 1, value, other)[0], channels))
@@ -218,13 +280,19 @@ def test_random(data: st.DataObject) -> None:
 
 
 def between(b: uncork.Builder, y: Source, channels: int) -> Source:
-    """What stands between convolutions of many networks: pooling, a gate of each channel, a mean, a concatenation."""
+    """What stands between convolutions of many networks: pooling, a gate of each channel, a mean, a
+    concatenation.
+    """
     around = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "kernel": [3, 3]}
     (largest,) = b.add("MaxPool", 1, y, **around)
     (mean,) = b.add("AvgPool", 1, y, exclude_pad=True, **around)
-    (gate,) = b.add("Sigmoid", 1, b.add("ReduceMean", 1, y, b.constant(np.array([-1, -2])), keep_dims=True)[0])
+    (gate,) = b.add(
+        "Sigmoid", 1, b.add("ReduceMean", 1, y, b.constant(np.array([-1, -2])), keep_dims=True)[0]
+    )
     (gated,) = b.add("Multiply", 1, y, gate)
-    (shifted,) = b.add("HSwish", 4, b.add("Add", 1, gated, b.constant(numbers(1, channels, 1, 1)))[0])
+    (shifted,) = b.add(
+        "HSwish", 4, b.add("Add", 1, gated, b.constant(numbers(1, channels, 1, 1)))[0]
+    )
     (halved,) = b.add("Multiply", 1, mean, b.constant(np.array([[[[0.5]]]], np.float32)))
     return b.add("Concat", 1, largest, shifted, halved, axis=-3)[0]
 
@@ -242,7 +310,9 @@ def test_layers_between_convolutions_stay_in_blocks(shape: Sequence[int | None])
     compiled = compile_model(model)
     compiled(x)
     operations = [step.operation for step in compiled.plan.steps]
-    assert [operations.count(name) for name in ("ToBlocks-0", "FromBlocks-0", "BlockedPooling-0")] == [1, 1, 2]
+    assert [
+        operations.count(name) for name in ("ToBlocks-0", "FromBlocks-0", "BlockedPooling-0")
+    ] == [1, 1, 2]
 
 
 def test_what_blocks_cannot_hold_stays_outside() -> None:

@@ -1,4 +1,6 @@
-"""Products whose matrix layers make of small numbers: what the layers say, by weights that stay as they are stored."""
+"""Products whose matrix layers make of small numbers: what the layers say, by weights that stay as
+they are stored.
+"""
 
 from __future__ import annotations
 
@@ -31,27 +33,50 @@ def weights(
     generator = np.random.default_rng(1)
     if stored in RANGES:
         low, high = RANGES[stored]
-        codes = generator.integers(low, high, (COLUMNS, INNER)).astype("i1" if stored in ("i8", "i4") else "u1")
+        codes = generator.integers(low, high, (COLUMNS, INNER)).astype(
+            "i1" if stored in ("i8", "i4") else "u1"
+        )
     else:
         codes = generator.standard_normal((COLUMNS, INNER)).astype(np.float16)
         if stored == "bf16":
             codes = (codes.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    shape, one = ((COLUMNS, INNER // group, group), (COLUMNS, INNER // group, 1)) if group else ((COLUMNS, INNER), (COLUMNS, 1))
+    shape, one = (
+        ((COLUMNS, INNER // group, group), (COLUMNS, INNER // group, 1))
+        if group
+        else ((COLUMNS, INNER), (COLUMNS, 1))
+    )
     order = tuple(range(len(shape))) if transposed else (*range(1, len(shape)), 0)
 
     def constant(array: np.ndarray, name: str = "") -> Source:
-        return builder.constant(np.ascontiguousarray(array.transpose(order)), *([name] if name else []))
+        return builder.constant(
+            np.ascontiguousarray(array.transpose(order)), *([name] if name else [])
+        )
 
-    (matrix,) = builder.add("Convert", 1, constant(codes.reshape(shape), stored), destination_type=computed)
+    (matrix,) = builder.add(
+        "Convert", 1, constant(codes.reshape(shape), stored), destination_type=computed
+    )
     if zeros:
-        (zero,) = builder.add("Convert", 1, constant(generator.integers(0, 9, one).astype("u1"), zeros), destination_type=computed)
+        (zero,) = builder.add(
+            "Convert",
+            1,
+            constant(generator.integers(0, 9, one).astype("u1"), zeros),
+            destination_type=computed,
+        )
         (matrix,) = builder.add("Subtract", 1, matrix, zero)
     if scale:
-        number = constant(generator.uniform(0.001, 0.01, one).astype(np.float16 if computed == "f16" else np.float32))
-        (matrix,) = builder.add("Multiply", 1, *((number, matrix) if scale_first else (matrix, number)))
+        number = constant(
+            generator.uniform(0.001, 0.01, one).astype(
+                np.float16 if computed == "f16" else np.float32
+            )
+        )
+        (matrix,) = builder.add(
+            "Multiply", 1, *((number, matrix) if scale_first else (matrix, number))
+        )
     if group:
         final = (COLUMNS, INNER) if transposed else (INNER, COLUMNS)
-        (matrix,) = builder.add("Reshape", 1, matrix, builder.constant(np.array(final)), special_zero=False)
+        (matrix,) = builder.add(
+            "Reshape", 1, matrix, builder.constant(np.array(final)), special_zero=False
+        )
     if computed != "f32":
         (matrix,) = builder.add("Convert", 1, matrix, destination_type="f32")
     return matrix
@@ -61,7 +86,9 @@ def model(matrix: Source, builder: uncork.Builder, transposed: bool = True, end:
     data = builder.parameter("data", "f32", [None, None, INNER])
     (result,) = builder.add("MatMul", 1, data, matrix, transpose_b=transposed)
     if end:
-        (result,) = builder.add("Add", 1, result, builder.constant(np.linspace(-1, 1, COLUMNS).astype(np.float32)))
+        (result,) = builder.add(
+            "Add", 1, result, builder.constant(np.linspace(-1, 1, COLUMNS).astype(np.float32))
+        )
         (result,) = builder.add(end, 1, result)
     builder.result(result, "y")
     return builder.model()
@@ -75,7 +102,10 @@ def compressed(made: Model) -> list[CompressedLinear]:
 
 def calls() -> list[list[np.ndarray]]:
     generator = np.random.default_rng(2)
-    return [[generator.standard_normal((*rows, INNER)).astype(np.float32)] for rows in ((1, 1), (2, 9), (1, 16), (3, 1), (1, 2))]
+    return [
+        [generator.standard_normal((*rows, INNER)).astype(np.float32)]
+        for rows in ((1, 1), (2, 9), (1, 16), (3, 1), (1, 2))
+    ]
 
 
 CASES = {
@@ -144,20 +174,34 @@ def test_what_is_something_else(why: str) -> None:
     """It is computed as it is written."""
     builder = uncork.Builder()
     if why == "rows that differ":
-        codes = builder.constant(np.random.default_rng(3).integers(-9, 9, (COLUMNS, INNER)).astype("i1"))
+        codes = builder.constant(
+            np.random.default_rng(3).integers(-9, 9, (COLUMNS, INNER)).astype("i1")
+        )
         (matrix,) = builder.add("Convert", 1, codes, destination_type="f32")
-        (matrix,) = builder.add("Multiply", 1, matrix, builder.constant(np.random.default_rng(4).uniform(1, 2, (COLUMNS, INNER)).astype("f4")))
+        (matrix,) = builder.add(
+            "Multiply",
+            1,
+            matrix,
+            builder.constant(np.random.default_rng(4).uniform(1, 2, (COLUMNS, INNER)).astype("f4")),
+        )
     else:
         matrix = weights(builder, "i8")
     shape = {"vectors": [INNER], "transposed data": [INNER, 3]}.get(why, [3, INNER])
     data = builder.parameter("data", "f32", shape)
-    (result,) = builder.add("MatMul", 1, data, matrix, transpose_a=why == "transposed data", transpose_b=True)
+    (result,) = builder.add(
+        "MatMul", 1, data, matrix, transpose_a=why == "transposed data", transpose_b=True
+    )
     builder.result(result, "y")
-    if why == "a result":  # both: the product reads what is stored, the result what the layers make of it
+    if (
+        why == "a result"
+    ):  # both: the product reads what is stored, the result what the layers make of it
         builder.result(matrix, "weights")
     made = builder.model()
     assert len(compressed(made)) == (why == "a result")
     x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
-    got, expected = uncork.compile_model(made)(x), uncork.compile_model(made, backend="reference")(x)
+    got, expected = (
+        uncork.compile_model(made)(x),
+        uncork.compile_model(made, backend="reference")(x),
+    )
     for position in range(len(expected)):
         np.testing.assert_allclose(got[position], expected[position], rtol=1e-4, atol=1e-4)

@@ -72,9 +72,13 @@ def test_products(equation: str, is_open: bool) -> None:
         assert all(step.kernel != "reference" for step in compiled.plan.steps)
 
 
-@pytest.mark.parametrize("equation", ["qq,qk->qk", "qd,kd->q", "qd,dk,kb->qb"], ids=["twice", "alone", "three"])
+@pytest.mark.parametrize(
+    "equation", ["qq,qk->qk", "qd,kd->q", "qd,dk,kb->qb"], ids=["twice", "alone", "three"]
+)
 def test_what_stays(equation: str) -> None:
-    given = [np.ones([SIZES[c] for c in p], np.float32) for p in equation.partition("->")[0].split(",")]
+    given = [
+        np.ones([SIZES[c] for c in p], np.float32) for p in equation.partition("->")[0].split(",")
+    ]
     compiled = model(equation, [list(a.shape) for a in given])
     np.testing.assert_allclose(compiled(*given)[0], np.einsum(equation, *given), rtol=1e-6)
     assert "Einsum" in kernels(compiled)

@@ -1,4 +1,6 @@
-"""Moves that leave every element in its place are views where a model's sizes show it, and others are not taken for one."""
+"""Moves that leave every element in its place are views where a model's sizes show it, and others
+are not taken for one.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,31 @@ I64 = np.int64
 Inputs = list[Any]
 
 
-def run(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, around: bool = True, known: bool = True, **attributes: Any) -> str:
-    """The kernel that runs the layer between two others, for an input of this shape, which the model may know; its result is compared."""
+def run(
+    kind: str,
+    opset: int,
+    shape: tuple[int, ...],
+    others: Inputs,
+    around: bool = True,
+    known: bool = True,
+    **attributes: Any,
+) -> str:
+    """The kernel that runs the layer between two others, for an input of this shape, which the
+    model may know; its result is compared.
+    """
     builder = uncork.Builder("moves")
     x = builder.parameter("x", "f32", shape if known else [None] * len(shape))
     inside = builder.add("Add", 1, x, builder.constant(np.float32(1)))[0] if around else x
-    given = [builder.constant(np.array(other, I64)) if not isinstance(other, np.ndarray) else builder.constant(other) for other in others]
+    given = [
+        builder.constant(np.array(other, I64))
+        if not isinstance(other, np.ndarray)
+        else builder.constant(other)
+        for other in others
+    ]
     (moved,) = builder.add(kind, opset, inside, *given, name="moved", **attributes)
-    builder.result(builder.add("MatMul", 1, moved, moved, transpose_b=True)[0] if around else moved, "y")
+    builder.result(
+        builder.add("MatMul", 1, moved, moved, transpose_b=True)[0] if around else moved, "y"
+    )
     model = builder.model()
     compiled = compile_model(model)
     data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -37,7 +56,13 @@ def run(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, around: b
     return next(step.kernel for step in compiled.plan.steps if step.layer.startswith("moved"))
 
 
-STRIDES = {"begin_mask": [1, 1], "end_mask": [1, 1], "new_axis_mask": [], "shrink_axis_mask": [], "ellipsis_mask": []}
+STRIDES = {
+    "begin_mask": [1, 1],
+    "end_mask": [1, 1],
+    "new_axis_mask": [],
+    "shrink_axis_mask": [],
+    "ellipsis_mask": [],
+}
 SAME: list[tuple[str, int, tuple[int, ...], Inputs, dict[str, Any]]] = [
     ("Transpose", 1, (1, 3, 4), [[1, 0, 2]], {}),
     ("Transpose", 1, (3, 1, 4, 1), [[1, 0, 3, 2]], {}),
@@ -56,19 +81,39 @@ OTHER: list[tuple[str, int, tuple[int, ...], Inputs, dict[str, Any]]] = [
     ("StridedSlice", 1, (3, 4), [[0, 0], [0, 0], [-1, 1]], STRIDES),
     ("Concat", 1, (3, 4), [np.zeros((1, 4), np.float32)], {"axis": 0}),
     ("Tile", 1, (3, 4), [[1, 2]], {}),
-    ("Pad", 12, (3, 4), [[-1, 0], [1, 0]], {"pad_mode": "constant"}),  # as many elements, one row on
+    (
+        "Pad",
+        12,
+        (3, 4),
+        [[-1, 0], [1, 0]],
+        {"pad_mode": "constant"},
+    ),  # as many elements, one row on
 ]
 
 
-@pytest.mark.parametrize(("kind", "opset", "shape", "others", "attributes"), SAME, ids=lambda v: v if isinstance(v, str) else None)
-def test_nothing_moves(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, attributes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "opset", "shape", "others", "attributes"),
+    SAME,
+    ids=lambda v: v if isinstance(v, str) else None,
+)
+def test_nothing_moves(
+    kind: str, opset: int, shape: tuple[int, ...], others: Inputs, attributes: dict[str, Any]
+) -> None:
     assert run(kind, opset, shape, others, **attributes) == "view"
-    run(kind, opset, shape, others, around=False, **attributes)  # the result is a copy of the input, and the caller's own
+    run(
+        kind, opset, shape, others, around=False, **attributes
+    )  # the result is a copy of the input, and the caller's own
     run(kind, opset, shape, others, known=False, **attributes)
 
 
-@pytest.mark.parametrize(("kind", "opset", "shape", "others", "attributes"), OTHER, ids=lambda v: v if isinstance(v, str) else None)
-def test_something_moves(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, attributes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "opset", "shape", "others", "attributes"),
+    OTHER,
+    ids=lambda v: v if isinstance(v, str) else None,
+)
+def test_something_moves(
+    kind: str, opset: int, shape: tuple[int, ...], others: Inputs, attributes: dict[str, Any]
+) -> None:
     assert run(kind, opset, shape, others, **attributes) != "view"
     assert run(kind, opset, shape, others, known=False, **attributes) != "view"
 
@@ -80,7 +125,9 @@ def test_the_shapes_of_the_call_decide() -> None:
     compiled = compile_model(builder.model())
     for shape in ((1, 5), (3, 5), (5, 1), (3, 5)):
         data = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
-        np.testing.assert_array_equal(compiled(data)["y"], [[data[i, j] for i in range(shape[0])] for j in range(shape[1])])
+        np.testing.assert_array_equal(
+            compiled(data)["y"], [[data[i, j] for i in range(shape[0])] for j in range(shape[1])]
+        )
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
@@ -89,11 +136,15 @@ def test_an_index_of_the_call_is_looked_at_where_the_axis_has_one_element(backen
     builder = uncork.Builder("shrink")
     x, begin = builder.parameter("x", "f32", [1, 3]), builder.parameter("begin", "i64", [1])
     ends = [builder.constant(np.array([number])) for number in (9, 1)]
-    (y,) = builder.add("StridedSlice", 1, x, begin, *ends, begin_mask=[0], end_mask=[0], shrink_axis_mask=[1])
+    (y,) = builder.add(
+        "StridedSlice", 1, x, begin, *ends, begin_mask=[0], end_mask=[0], shrink_axis_mask=[1]
+    )
     builder.result(y, "y")
     compiled = compile_model(builder.model(), backend=backend)
     for _ in range(2):
         for number in (0, -1):
-            assert compiled(np.array([[1, 2, 3]], np.float32), np.array([number]))["y"].tolist() == [1, 2, 3]
+            assert compiled(np.array([[1, 2, 3]], np.float32), np.array([number]))[
+                "y"
+            ].tolist() == [1, 2, 3]
         with pytest.raises(InputError, match=r"begin\[0\] is 7, which lies outside axis 0"):
             compiled(np.ones((1, 3), np.float32), np.array([7]))

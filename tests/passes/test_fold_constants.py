@@ -18,12 +18,19 @@ WHOLE = np.random.default_rng(2).standard_normal((100, 64)).astype(np.float32)
 
 
 def dequantised(product: bool = False) -> uncork.Model:
-    """x times weights of 8 bits with a zero point and a scale for each column: element by element, or as matrices."""
+    """x times weights of 8 bits with a zero point and a scale for each column: element by element,
+    or as matrices.
+    """
     b = uncork.Builder("dequantised")
     x = b.parameter("x", "f32", [3, 100] if product else [100, 64])
     (wide,) = b.add("Convert", 1, b.constant(CODES), destination_type="f32")
     (centred,) = b.add("Subtract", 1, wide, b.constant(np.full((1, 64), 128, np.float32)))
-    (weights,) = b.add("Multiply", 1, centred, b.constant(np.linspace(0.01, 0.02, 64, dtype=np.float32).reshape(1, 64)))
+    (weights,) = b.add(
+        "Multiply",
+        1,
+        centred,
+        b.constant(np.linspace(0.01, 0.02, 64, dtype=np.float32).reshape(1, 64)),
+    )
     (y,) = b.add("MatMul" if product else "Multiply", 1, x, weights)
     b.result(b.add("ReLU", 1, y)[0], "y")
     return b.model()
@@ -38,7 +45,9 @@ def test_weights_are_made_once() -> None:
     compiled = compile_model(dequantised())
     assert not converts(compiled)
     weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
-    np.testing.assert_allclose(compiled(WHOLE)["y"], np.maximum(WHOLE * weights, 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        compiled(WHOLE)["y"], np.maximum(WHOLE * weights, 0), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_weights_of_products_are_not_made() -> None:
@@ -54,17 +63,26 @@ def test_large_constants_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(fold_constants, name, limit)
             compiled = compile_model(dequantised())
             assert converts(compiled)
-            np.testing.assert_allclose(compiled(WHOLE)["y"], compile_model(dequantised())(WHOLE)["y"], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                compiled(WHOLE)["y"], compile_model(dequantised())(WHOLE)["y"], rtol=1e-5, atol=1e-6
+            )
 
 
 def test_what_only_repeats_is_left() -> None:
     b = uncork.Builder("repeated")
     x = b.parameter("x", "f32", [100, 100])
-    (mask,) = b.add("Broadcast", 3, b.constant(np.float32(2)), b.constant(np.array([100, 100])), mode="numpy")
+    (mask,) = b.add(
+        "Broadcast", 3, b.constant(np.float32(2)), b.constant(np.array([100, 100])), mode="numpy"
+    )
     b.result(b.add("Multiply", 1, x, mask)[0], "y")
     compiled = compile_model(b.model())
-    assert not any(node.type_name == "Const" and node.outputs[0].spec.shape.size == 10_000 for node in compiled._executor._prepared.nodes)
-    np.testing.assert_array_equal(compiled(np.ones((100, 100), np.float32))["y"], np.full((100, 100), 2))
+    assert not any(
+        node.type_name == "Const" and node.outputs[0].spec.shape.size == 10_000
+        for node in compiled._executor._prepared.nodes
+    )
+    np.testing.assert_array_equal(
+        compiled(np.ones((100, 100), np.float32))["y"], np.full((100, 100), 2)
+    )
 
 
 def test_what_cannot_be_computed_is_refused_by_the_call() -> None:
@@ -81,7 +99,15 @@ def test_what_is_drawn_is_not_a_constant() -> None:
     b = uncork.Builder("random")
     x = b.parameter("x", "f32", [8000])
     limits = [b.constant(np.float32(v)) for v in (0, 1)]
-    (drawn,) = b.add("RandomUniform", 8, b.constant(np.array([8000])), *limits, output_type="f32", global_seed=0, op_seed=0)
+    (drawn,) = b.add(
+        "RandomUniform",
+        8,
+        b.constant(np.array([8000])),
+        *limits,
+        output_type="f32",
+        global_seed=0,
+        op_seed=0,
+    )
     b.result(b.add("Add", 1, x, drawn)[0], "y")
     compiled = compile_model(b.model())
     zeros = np.zeros(8000, np.float32)

@@ -1,4 +1,6 @@
-"""Attention that models spell with products and a softmax, and what moves its tensors: one step, which gives what the layers give."""
+"""Attention that models spell with products and a softmax, and what moves its tensors: one step,
+which gives what the layers give.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def constant(builder: uncork.Builder, *values: int) -> Source:
 
 def kernels(model: Model, *inputs: Array) -> list[str]:
     """The kernels of the plan after a call, whose results are those of the references."""
-    compiled, reference = uncork.compile_model(model, threads=1), uncork.compile_model(model, backend="reference")
+    compiled, reference = (
+        uncork.compile_model(model, threads=1),
+        uncork.compile_model(model, backend="reference"),
+    )
     expected, results = reference(*inputs), compiled(*inputs)
     for position in range(len(expected)):
         np.testing.assert_allclose(results[position], expected[position], rtol=2e-4, atol=2e-5)
@@ -36,7 +41,9 @@ def kernels(model: Model, *inputs: Array) -> list[str]:
 
 def attends(found: list[str]) -> bool:
     """It is a kernel of attention, and none that makes scores, or weights of them."""
-    return any("attention" in name for name in found) and not any(word in name for name in found for word in ("softmax", "linear"))
+    return any("attention" in name for name in found) and not any(
+        word in name for name in found for word in ("softmax", "linear")
+    )
 
 
 def spelled(
@@ -92,7 +99,9 @@ def test_products_and_a_softmax(scale: str, mask: list[int] | None, mask_first: 
 @pytest.mark.parametrize("by", ["transpose_b", "transpose", "as it lies"])
 def test_keys_that_are_transposed(by: str) -> None:
     builder = uncork.Builder()
-    query, key, value = parameters(builder, QUERY, [2, 3, 16, 20] if by == "as it lies" else KEYS, KEYS)
+    query, key, value = parameters(
+        builder, QUERY, [2, 3, 16, 20] if by == "as it lies" else KEYS, KEYS
+    )
     arrays = [*INPUTS]
     if by == "as it lies":
         arrays[1] = np.ascontiguousarray(arrays[1].swapaxes(-1, -2))
@@ -111,15 +120,21 @@ def test_heads_beside_each_other(operation: bool) -> None:
     flat = parameters(builder, [2, None, 48], [2, None, 48], [2, None, 48])
     heads = []
     for source in flat:
-        (split,) = builder.add("Reshape", 1, source, constant(builder, 0, 0, 3, 16), special_zero=True)
+        (split,) = builder.add(
+            "Reshape", 1, source, constant(builder, 0, 0, 3, 16), special_zero=True
+        )
         heads += builder.add("Transpose", 1, split, constant(builder, 0, 2, 1, 3))
     if operation:
         (sums,) = builder.add("ScaledDotProductAttention", 13, *heads, causal=False)
     else:
         sums, _ = spelled(builder, *heads)
     (together,) = builder.add("Transpose", 1, sums, constant(builder, 0, 2, 1, 3))
-    builder.result(builder.add("Reshape", 1, together, constant(builder, 0, 0, 48), special_zero=True)[0], "y")
-    found = kernels(builder.model(), numbers(2, 9, 48), numbers(2, 30, 48), numbers(2, 30, 48, seed=1))
+    builder.result(
+        builder.add("Reshape", 1, together, constant(builder, 0, 0, 48), special_zero=True)[0], "y"
+    )
+    found = kernels(
+        builder.model(), numbers(2, 9, 48), numbers(2, 30, 48), numbers(2, 30, 48, seed=1)
+    )
     assert attends(found)
     assert len(found) == 1
 
@@ -135,9 +150,13 @@ def test_repeated_keys_and_values(how: str, put_in: str, targets: int) -> None:
         if put_in == "Unsqueeze":
             (one,) = builder.add("Unsqueeze", 1, source, constant(builder, 2))
         else:
-            (one,) = builder.add("Reshape", 1, source, constant(builder, 2, 3, 1, 20, 16), special_zero=False)
+            (one,) = builder.add(
+                "Reshape", 1, source, constant(builder, 2, 3, 1, 20, 16), special_zero=False
+            )
         if how == "Broadcast":
-            (many,) = builder.add("Broadcast", 3, one, constant(builder, 2, 3, 2, 20, 16), mode="bidirectional")
+            (many,) = builder.add(
+                "Broadcast", 3, one, constant(builder, 2, 3, 2, 20, 16), mode="bidirectional"
+            )
         else:
             (many,) = builder.add("Tile", 1, one, constant(builder, 1, 1, 2, 1, 1))
         wide += builder.add("Reshape", 1, many, constant(builder, 2, 6, 20, 16), special_zero=False)
@@ -153,14 +172,18 @@ def test_parts_of_one_tensor() -> None:
     (whole,) = parameters(builder, [2, 11, 3, 4, 16])
     (turned,) = builder.add("Transpose", 1, whole, constant(builder, 2, 0, 3, 1, 4))
     zero = builder.constant(np.int64(0))
-    parts = [builder.add("Gather", 8, turned, builder.constant(np.int64(i)), zero)[0] for i in (0, 1, -1)]
+    parts = [
+        builder.add("Gather", 8, turned, builder.constant(np.int64(i)), zero)[0] for i in (0, 1, -1)
+    ]
     builder.result(spelled(builder, *parts)[0], "y")
     found = kernels(builder.model(), numbers(2, 11, 3, 4, 16))
     assert attends(found)
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("why", ["weights", "axis", "mask", "divisor", "axis of the mask", "scores"])
+@pytest.mark.parametrize(
+    "why", ["weights", "axis", "mask", "divisor", "axis of the mask", "scores"]
+)
 def test_what_is_something_else(why: str) -> None:
     """It stays as it was written, and right."""
     builder = uncork.Builder()
@@ -172,9 +195,17 @@ def test_what_is_something_else(why: str) -> None:
         "weights": {},
         "axis": {"axis": 2},
         "mask": {"masked": lambda scores: builder.add("Add", 1, scores, wide)[0]},
-        "divisor": {"scaled": lambda scores: builder.add("Divide", 1, builder.constant(np.float32(9)), scores)[0]},
+        "divisor": {
+            "scaled": lambda scores: builder.add(
+                "Divide", 1, builder.constant(np.float32(9)), scores
+            )[0]
+        },
         "axis of the mask": {"masked": lambda scores: builder.add("Add", 1, scores, scores)[0]},
-        "scores": {"scaled": lambda scores: builder.add("Multiply", 1, scores, builder.constant(numbers(20)))[0]},
+        "scores": {
+            "scaled": lambda scores: builder.add(
+                "Multiply", 1, scores, builder.constant(numbers(20))
+            )[0]
+        },
     }
     result, weights = spelled(builder, query, key, double, **changes[why])
     builder.result(result, "y")
@@ -186,13 +217,27 @@ def test_what_is_something_else(why: str) -> None:
 @st.composite
 def spellings(draw: st.DrawFn) -> tuple[Model, list[Array]]:
     """A model whose heads are moved in some way, with sizes that are open or not."""
-    sizes = {"batch": draw(st.integers(1, 3)), "rows": draw(st.sampled_from([1, 3, 5, 50])), "keys": draw(st.sampled_from([1, 4, 17, 70]))}
-    heads, size, depth = draw(st.integers(1, 3)), draw(st.sampled_from([1, 4, 16, 21])), draw(st.sampled_from([1, 8, 19]))
+    sizes = {
+        "batch": draw(st.integers(1, 3)),
+        "rows": draw(st.sampled_from([1, 3, 5, 50])),
+        "keys": draw(st.sampled_from([1, 4, 17, 70])),
+    }
+    heads, size, depth = (
+        draw(st.integers(1, 3)),
+        draw(st.sampled_from([1, 4, 16, 21])),
+        draw(st.sampled_from([1, 8, 19])),
+    )
     builder = uncork.Builder()
     seen: list[Source] = []
     arrays: list[Array] = []
-    for name, rows, width in (("query", "rows", size), ("key", "keys", size), ("value", "keys", depth)):
-        order = draw(st.sampled_from([(0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1), (1, 0, 2, 3), (2, 0, 1, 3)]))
+    for name, rows, width in (
+        ("query", "rows", size),
+        ("key", "keys", size),
+        ("value", "keys", depth),
+    ):
+        order = draw(
+            st.sampled_from([(0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1), (1, 0, 2, 3), (2, 0, 1, 3)])
+        )
         made = [sizes["batch"], heads, sizes[rows], width]
         open_too = [draw(st.booleans()), False, draw(st.booleans()), False]
         back = np.argsort(order)
@@ -205,7 +250,9 @@ def spellings(draw: st.DrawFn) -> tuple[Model, list[Array]]:
         arrays.append(numbers(*shape, seed=int(back[0]) + len(arrays)))
     result, _ = spelled(builder, *seen)
     if draw(st.booleans()):
-        (result,) = builder.add("Transpose", 1, result, constant(builder, *draw(st.permutations(range(4)))))
+        (result,) = builder.add(
+            "Transpose", 1, result, constant(builder, *draw(st.permutations(range(4))))
+        )
     builder.result(result, "y")
     return builder.model(), arrays
 

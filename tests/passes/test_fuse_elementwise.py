@@ -1,4 +1,6 @@
-"""Element-wise operations fused: what becomes one step, what stays apart, and that nothing else changes."""
+"""Element-wise operations fused: what becomes one step, what stays apart, and that nothing else
+changes.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,10 @@ def test_what_is_stretched_is_not_computed_again() -> None:
     (row,) = b.add("Sqrt", 1, b.add("Abs", 1, x)[0])
     (last,) = b.add("Add", 1, row, y)
     b.result(last, "last")
-    assert [s.kernel.split("_")[0] for s in steps(b.model(), ramp(40), ramp(50, 40))] == ["abs", "add"]
+    assert [s.kernel.split("_")[0] for s in steps(b.model(), ramp(40), ramp(50, 40))] == [
+        "abs",
+        "add",
+    ]
 
 
 def test_a_value_for_a_whole_row_is_computed_beside_it() -> None:
@@ -133,7 +138,16 @@ def test_shapes_known_at_the_call_only() -> None:
         np.testing.assert_array_equal(compiled(a)["last"], (a + a) * a)
 
 
-OPERATIONS = [("Add", 2), ("Subtract", 2), ("Multiply", 2), ("Maximum", 2), ("Negative", 1), ("ReLU", 1), ("Abs", 1), ("Floor", 1)]
+OPERATIONS = [
+    ("Add", 2),
+    ("Subtract", 2),
+    ("Multiply", 2),
+    ("Maximum", 2),
+    ("Negative", 1),
+    ("ReLU", 1),
+    ("Abs", 1),
+    ("Floor", 1),
+]
 
 
 @st.composite
@@ -144,13 +158,23 @@ def graphs(draw: st.DrawFn) -> tuple[uncork.Model, list[np.ndarray]]:
     arrays: list[np.ndarray] = []
     values = []
     for i in range(draw(st.integers(1, 3))):
-        shape = whole if i == 0 else tuple(1 if draw(st.booleans()) else n for n in whole)[draw(st.integers(0, 1)) :]
+        shape = (
+            whole
+            if i == 0
+            else tuple(1 if draw(st.booleans()) else n for n in whole)[draw(st.integers(0, 1)) :]
+        )
         arrays.append(ramp(*shape) * (i + 1))
         values.append(b.parameter(f"x{i}", "f32", shape))
     for _ in range(draw(st.integers(1, 12))):
         name, count = draw(st.sampled_from(OPERATIONS))
-        values.append(b.add(name, 1, *(draw(st.sampled_from(values[-5:])) for _ in range(count)))[0])
-    for i, value in enumerate({id(v): v for v in [values[-1], *draw(st.lists(st.sampled_from(values), max_size=2))]}.values()):
+        values.append(
+            b.add(name, 1, *(draw(st.sampled_from(values[-5:])) for _ in range(count)))[0]
+        )
+    for i, value in enumerate(
+        {
+            id(v): v for v in [values[-1], *draw(st.lists(st.sampled_from(values), max_size=2))]
+        }.values()
+    ):
         b.result(value, f"y{i}")
     return b.model(), arrays
 
@@ -163,12 +187,16 @@ def test_random_graphs(case: tuple[uncork.Model, list[np.ndarray]]) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_bias_lies_along_the_axis_that_the_addition_says(axis: int) -> None:
-    """A bias of three numbers beside a product [3, 3]: with `pdpd` the axis tells whether rows or columns have one each."""
+    """A bias of three numbers beside a product [3, 3]: with `pdpd` the axis tells whether rows or
+    columns have one each.
+    """
     b = uncork.Builder("bias of rows")
     x = b.parameter("x", "f32", [3, 2])
     (product,) = b.add("MatMul", 1, x, b.constant(np.zeros((2, 3), np.float32)))
     bias = b.constant(np.array([1, 10, 100], np.float32))
-    b.result(b.add("Add", 1, product, bias, auto_broadcast="pdpd", auto_broadcast_axis=axis)[0], "y")
+    b.result(
+        b.add("Add", 1, product, bias, auto_broadcast="pdpd", auto_broadcast_axis=axis)[0], "y"
+    )
     steps(b.model(), ramp(3, 2))
     row = [1, 10, 100]
     expected = [row] * 3 if axis else [[n] * 3 for n in row]
@@ -178,7 +206,14 @@ def test_a_bias_lies_along_the_axis_that_the_addition_says(axis: int) -> None:
 def test_a_number_for_each_image_is_none_for_each_channel() -> None:
     b = uncork.Builder("bias of images")
     x = b.parameter("x", "f32", [2, 1, 1, 1])
-    (product,) = b.add("Convolution", 1, x, b.constant(np.zeros((2, 1, 1, 1), np.float32)), strides=[1, 1], dilations=[1, 1])
+    (product,) = b.add(
+        "Convolution",
+        1,
+        x,
+        b.constant(np.zeros((2, 1, 1, 1), np.float32)),
+        strides=[1, 1],
+        dilations=[1, 1],
+    )
     bias = b.constant(np.array([1, 10], np.float32).reshape(2, 1, 1))
     b.result(b.add("Add", 1, product, bias, auto_broadcast="pdpd", auto_broadcast_axis=0)[0], "y")
     got = compile_model(b.model())(ramp(2, 1, 1, 1))["y"]

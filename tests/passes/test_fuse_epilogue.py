@@ -1,4 +1,6 @@
-"""What ends a product becomes part of its step: what does, what stays apart, and that the results are the layers'."""
+"""What ends a product becomes part of its step: what does, what stays apart, and that the results
+are the layers'.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def numbers(*shape: int) -> np.ndarray:
 
 def product(b: uncork.Builder, kind: str, x: Source) -> Source:
     name = "Convolution" if kind == "few pixels" else kind
-    (y,) = b.add(name, 1, x, b.constant(numbers(*SHAPES[kind][1])), **({} if kind == "MatMul" else WINDOW))
+    (y,) = b.add(
+        name, 1, x, b.constant(numbers(*SHAPES[kind][1])), **({} if kind == "MatMul" else WINDOW)
+    )
     return y
 
 
@@ -56,14 +60,24 @@ def agree(model: uncork.Model, *arrays: np.ndarray) -> list[str]:
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize(
     ("name", "attributes"),
-    [("Clamp", {"min": 0.0, "max": 6.0}), ("Swish", {}), ("Gelu", {}), ("HSwish", {}), ("Elu", {"alpha": 0.5}), ("Mish", {}), ("Exp", {})],
+    [
+        ("Clamp", {"min": 0.0, "max": 6.0}),
+        ("Swish", {}),
+        ("Gelu", {}),
+        ("HSwish", {}),
+        ("Elu", {"alpha": 0.5}),
+        ("Mish", {}),
+        ("Exp", {}),
+    ],
 )
 def test_activations(kind: str, name: str, attributes: dict[str, float]) -> None:
     b = uncork.Builder("activation")
     data, _, _ = SHAPES[kind]
     y = product(b, kind, b.parameter("x", "f32", data))
     (y,) = b.add("Add", 1, y, b.constant(channels(kind)))
-    (y,) = b.add(name, {"Swish": 4, "HSwish": 4, "Gelu": 7, "Mish": 4}.get(name, 1), y, **attributes)
+    (y,) = b.add(
+        name, {"Swish": 4, "HSwish": 4, "Gelu": 7, "Mish": 4}.get(name, 1), y, **attributes
+    )
     b.result(y, "y")
     assert len(agree(b.model(), numbers(*data))) == 1
 
@@ -118,7 +132,10 @@ def test_operands_that_lie_otherwise_stay_apart(shape: list[int]) -> None:
     b = uncork.Builder("apart")
     x, other = b.parameter("x", "f32", [2, 6, 5, 19]), b.parameter("other", "f32", shape)
     b.result(b.add("Multiply", 1, product(b, "Convolution", x), other)[0], "y")
-    assert agree(b.model(), numbers(2, 6, 5, 19), numbers(*shape)) == ["Convolution-1", "Multiply-1"]
+    assert agree(b.model(), numbers(2, 6, 5, 19), numbers(*shape)) == [
+        "Convolution-1",
+        "Multiply-1",
+    ]
 
 
 def test_a_result_that_grows_stays_apart() -> None:
@@ -132,7 +149,10 @@ def test_a_result_that_grows_stays_apart() -> None:
 
 def test_residuals_of_three_axes_stay_apart() -> None:
     b = uncork.Builder("volumes")
-    x, other = b.parameter("x", "f32", [1, 4, 3, 5, 6]), b.parameter("other", "f32", [1, 4, 3, 5, 6])
+    x, other = (
+        b.parameter("x", "f32", [1, 4, 3, 5, 6]),
+        b.parameter("other", "f32", [1, 4, 3, 5, 6]),
+    )
     around = {"strides": [1] * 3, "dilations": [1] * 3, "pads_begin": [1] * 3, "pads_end": [1] * 3}
     (y,) = b.add("Convolution", 1, x, b.constant(numbers(4, 4, 3, 3, 3)), **around)
     (y,) = b.add("Add", 1, y, b.constant(numbers(1, 4, 1, 1, 1)))
@@ -147,7 +167,12 @@ def test_what_no_kernel_multiplies_is_ended_by_one() -> None:
     b.result(b.add("ReLU", 1, b.add("Add", 1, y, b.constant(numbers(8)))[0])[0], "y")
     compiled = compile_model(b.model())
     data = numbers(2, 5000)
-    np.testing.assert_allclose(compiled(data)["y"], compile_model(b.model(), backend="reference")(data)["y"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        compiled(data)["y"],
+        compile_model(b.model(), backend="reference")(data)["y"],
+        rtol=1e-5,
+        atol=1e-5,
+    )
     kernels = [(step.operation, step.kernel == "reference") for step in compiled.plan.steps]
     assert ("MatMul-1", True) not in kernels or kernels == [("MatMul-1", True), ("Fused-0", False)]
 
@@ -167,7 +192,15 @@ def test_open_sizes() -> None:
     assert [step.operation for step in fast.plan.steps] == ["FusedConvolution-0"]
 
 
-WORDS: Sequence[tuple[str, int]] = (("Add", 2), ("Multiply", 2), ("Maximum", 2), ("ReLU", 1), ("Negative", 1), ("Tanh", 1), ("Abs", 1))
+WORDS: Sequence[tuple[str, int]] = (
+    ("Add", 2),
+    ("Multiply", 2),
+    ("Maximum", 2),
+    ("ReLU", 1),
+    ("Negative", 1),
+    ("Tanh", 1),
+    ("Abs", 1),
+)
 
 
 @settings(max_examples=20, deadline=None)
@@ -179,7 +212,12 @@ def test_random(data: st.DataObject) -> None:
     given_shape, _, result = SHAPES[kind]
     x, other = b.parameter("x", "f32", given_shape), b.parameter("other", "f32", result)
     values = [product(b, kind, x)]
-    outside = [other, b.constant(channels(kind)), b.constant(numbers(1)), b.constant(numbers(*result))]
+    outside = [
+        other,
+        b.constant(channels(kind)),
+        b.constant(numbers(1)),
+        b.constant(numbers(*result)),
+    ]
     for _ in range(data.draw(st.integers(1, 9))):
         name, count = data.draw(st.sampled_from(WORDS))
         inputs = [data.draw(st.sampled_from(values))]
@@ -188,14 +226,18 @@ def test_random(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             inputs.reverse()
         values.append(b.add(name, 1, *inputs)[0])
-    for number, value in enumerate(data.draw(st.lists(st.sampled_from(values), max_size=2, unique_by=id))):
+    for number, value in enumerate(
+        data.draw(st.lists(st.sampled_from(values), max_size=2, unique_by=id))
+    ):
         b.result(value, f"r{number}")
     b.result(values[-1], "last")
     agree(b.model(), numbers(*given_shape), numbers(*result))
 
 
 @pytest.mark.parametrize("word", ["Add", "Multiply"])
-def test_a_residual_on_either_side_is_one_kernel(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_residual_on_either_side_is_one_kernel(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """a + b is b + a, to the bit: nothing is compiled twice for it."""
     asked: list[set[KernelSpec]] = []
     prepare = ObjectStore.prepare
@@ -207,9 +249,14 @@ def test_a_residual_on_either_side_is_one_kernel(word: str, monkeypatch: pytest.
     monkeypatch.setattr(ObjectStore, "prepare", recorded)
     for first in (True, False):
         b = uncork.Builder("residual")
-        x, r = b.parameter("x", "f32", SHAPES["Convolution"][0]), b.parameter("r", "f32", SHAPES["Convolution"][2])
+        x, r = (
+            b.parameter("x", "f32", SHAPES["Convolution"][0]),
+            b.parameter("r", "f32", SHAPES["Convolution"][2]),
+        )
         (y,) = b.add("Add", 1, product(b, "Convolution", x), b.constant(channels("Convolution")))
         b.result(b.add("ReLU", 1, b.add(word, 1, *((r, y) if first else (y, r)))[0])[0], "y")
-        operations = agree(b.model(), numbers(*SHAPES["Convolution"][0]), numbers(*SHAPES["Convolution"][2]))
+        operations = agree(
+            b.model(), numbers(*SHAPES["Convolution"][0]), numbers(*SHAPES["Convolution"][2])
+        )
         assert len(operations) == 1, "all is one step"
     assert len(asked) == 2 and asked[0] == asked[1]

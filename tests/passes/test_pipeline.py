@@ -1,4 +1,6 @@
-"""The list of passes: it has every pass, each entry can be called, and the record says what they did."""
+"""The list of passes: it has every pass, each entry can be called, and the record says what they
+did.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ FOLDER = Path(pipeline.__file__).parent
 #: Modules that are not rewrites of the list: what rewrites share, and variables, which only a
 #: stateful call makes inputs and outputs of.
 OTHERS = {"__init__", "pipeline", "rewrite", "match_selection", "straight_ids", "quantized_values"}
-OTHERS |= {"between_blocks", "held_codes", "match_moves", "functionalize_variables", "match_appends"}
+OTHERS |= {
+    "between_blocks",
+    "held_codes",
+    "match_moves",
+    "functionalize_variables",
+    "match_appends",
+}
 
 
 def test_every_module_with_a_rewrite_is_in_the_list() -> None:
@@ -45,7 +53,12 @@ def test_nobody_else_calls_a_pass() -> None:
     names = {entry.name for entry in ALL}
     root = FOLDER.parent
     for path in (*root.glob("compiler/*.py"), *root.glob("passes/*.py"), *root.glob("cli/*.py")):
-        imported = {alias.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom) for alias in node.names}
+        imported = {
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         found = imported & names
         assert not found or (path.stem, found) == ("quantized_tables", {"absorb_index_converts"})
 
@@ -67,8 +80,12 @@ def test_the_record_names_what_was_made() -> None:
     options = pipeline.Options(TARGET, ids="as-written")
     model = bags(narrowed=True)
     after = pipeline.run(pipeline.ON_LOAD, model, options, record)
-    assert [(applied.name, applied.made) for applied in record] == [("absorb_index_converts", ("bag",))]
-    assert record[0].before == len(model.nodes) and record[0].after == len(after.nodes) < len(model.nodes)
+    assert [(applied.name, applied.made) for applied in record] == [
+        ("absorb_index_converts", ("bag",))
+    ]
+    assert record[0].before == len(model.nodes) and record[0].after == len(after.nodes) < len(
+        model.nodes
+    )
 
 
 def test_a_model_that_no_pass_changes_is_the_same_object() -> None:
@@ -83,7 +100,9 @@ def test_a_pass_that_the_model_has_no_layer_for_is_not_imported(
 ) -> None:
     asked: list[str] = []
     real = importlib.import_module
-    monkeypatch.setattr(pipeline.importlib, "import_module", lambda name: asked.append(name) or real(name))
+    monkeypatch.setattr(
+        pipeline.importlib, "import_module", lambda name: asked.append(name) or real(name)
+    )
     pipeline.run(pipeline.ON_LOAD, bags(narrowed=False), pipeline.Options(TARGET))
     assert asked == ["uncork.passes.absorb_index_converts", "uncork.passes.fold_constants"]
 

@@ -1,4 +1,6 @@
-"""Sequences whose X is looked up in a constant table: the same results as the two layers, whatever the ids are."""
+"""Sequences whose X is looked up in a constant table: the same results as the two layers, whatever
+the ids are.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ F32 = np.float32
 ROWS, COLUMNS, BATCH, STEPS = 23, 9, 6, 7
 
 
-def model(type_name: str, direction: str, hidden: int, gather: int, ids: str, **attributes: Any) -> uncork.Model:
+def model(
+    type_name: str, direction: str, hidden: int, gather: int, ids: str, **attributes: Any
+) -> uncork.Model:
     generator = np.random.default_rng(hidden)
 
     def some(*shape: int) -> Any:
@@ -26,22 +30,57 @@ def model(type_name: str, direction: str, hidden: int, gather: int, ids: str, **
     builder = uncork.Builder("looked up")
     items = builder.parameter("items", ids, [None, STEPS])
     lengths = builder.parameter("lengths", "i64", [None])
-    states = [builder.parameter(f"s{n}", "f32", [None, d, hidden]) for n in range(2 if type_name == "LSTMSequence" else 1)]
-    x = builder.add("Gather", gather, builder.constant(some(ROWS, COLUMNS)), items, builder.constant(np.int64(0)))[0]
+    states = [
+        builder.parameter(f"s{n}", "f32", [None, d, hidden])
+        for n in range(2 if type_name == "LSTMSequence" else 1)
+    ]
+    x = builder.add(
+        "Gather",
+        gather,
+        builder.constant(some(ROWS, COLUMNS)),
+        items,
+        builder.constant(np.int64(0)),
+    )[0]
     biases = gates + bool(attributes.get("linear_before_reset"))
-    weights = [builder.constant(some(d, n, k)) for n, k in ((gates * hidden, COLUMNS), (gates * hidden, hidden))]
+    weights = [
+        builder.constant(some(d, n, k))
+        for n, k in ((gates * hidden, COLUMNS), (gates * hidden, hidden))
+    ]
     weights.append(builder.constant(some(d, biases * hidden)))
     for number, output in enumerate(
-        builder.add(type_name, 5, x, *states, lengths, *weights, hidden_size=hidden, direction=direction, **attributes)
+        builder.add(
+            type_name,
+            5,
+            x,
+            *states,
+            lengths,
+            *weights,
+            hidden_size=hidden,
+            direction=direction,
+            **attributes,
+        )
     ):
         builder.result(output, f"out{number}")
     return builder.model()
 
 
-CELLS = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {}), ("LSTMSequence", {}), ("RNNSequence", {})]
+CELLS = [
+    ("GRUSequence", {"linear_before_reset": True}),
+    ("GRUSequence", {}),
+    ("LSTMSequence", {}),
+    ("RNNSequence", {}),
+]
 
 
-def check(made: uncork.Model, items: Any, d: int, hidden: int, states: int, threads: int = 1, **options: Any) -> str:
+def check(
+    made: uncork.Model,
+    items: Any,
+    d: int,
+    hidden: int,
+    states: int,
+    threads: int = 1,
+    **options: Any,
+) -> str:
     """A call by kernels against the references; the plan."""
     state = np.random.default_rng(5).standard_normal((BATCH, d, hidden)).astype(F32)
     given = [items, np.array([7, 0, 3, 7, 1, 5]), *[state] * states]
@@ -55,22 +94,32 @@ def check(made: uncork.Model, items: Any, d: int, hidden: int, states: int, thre
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize(("type_name", "attributes"), CELLS)
-def test_the_same_as_two_layers(type_name: str, attributes: dict[str, Any], direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_as_two_layers(
+    type_name: str, attributes: dict[str, Any], direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     states, d = 2 if type_name == "LSTMSequence" else 1, 2 if direction == "bidirectional" else 1
     for hidden, ids in ((5, "i64"), (33, "i32"), (16, "u8")):
-        items = np.random.default_rng(1).integers(0, ROWS, (BATCH, STEPS)).astype({"i64": np.int64, "i32": np.int32, "u8": np.uint8}[ids])
+        items = (
+            np.random.default_rng(1)
+            .integers(0, ROWS, (BATCH, STEPS))
+            .astype({"i64": np.int64, "i32": np.int32, "u8": np.uint8}[ids])
+        )
         made = model(type_name, direction, hidden, 8, ids, **attributes)
         plan = check(made, items, d, hidden, states)
         assert "LookedUp" in plan and "Gather" not in plan
         monkeypatch.setattr("uncork.compiler.shared_work.SPLIT_COST", 0)
         for team in (False, True):
-            monkeypatch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_, team=team: team)
+            monkeypatch.setattr(
+                "uncork.kernels.recurrent.select._suits_team", lambda *_, team=team: team
+            )
             check(made, items, d, hidden, states, threads=4)
 
 
 @pytest.mark.parametrize("gather", [7, 8])
 def test_ids_outside_and_negative_ones(gather: int) -> None:
-    """Zeros for rows that are not there; from Gather-8 on negative ids count from the end. Steps that do not run have ids, too."""
+    """Zeros for rows that are not there; from Gather-8 on negative ids count from the end. Steps
+    that do not run have ids, too.
+    """
     made = model("GRUSequence", "forward", 20, gather, "i64")
     items = np.random.default_rng(2).integers(-ROWS - 3, ROWS + 3, (BATCH, STEPS))
     items[0, :4] = [2**40, -(2**40), 2**63 - 1, -(2**63)]
@@ -100,8 +149,12 @@ def test_a_table_that_others_read_is_looked_up_for_them() -> None:
     items, lengths = builder.parameter("items", "i64", [2, 3]), builder.constant(np.array([3, 2]))
     x = builder.add("Gather", 8, builder.constant(table), items, builder.constant(np.int64(0)))[0]
     state = builder.constant(np.zeros((2, 1, 4), F32))
-    weights = [builder.constant(np.full(shape, 0.1, F32)) for shape in ((1, 4, COLUMNS), (1, 4, 4), (1, 4))]
-    y = builder.add("RNNSequence", 5, x, state, lengths, *weights, hidden_size=4, direction="forward")[0]
+    weights = [
+        builder.constant(np.full(shape, 0.1, F32)) for shape in ((1, 4, COLUMNS), (1, 4, 4), (1, 4))
+    ]
+    y = builder.add(
+        "RNNSequence", 5, x, state, lengths, *weights, hidden_size=4, direction="forward"
+    )[0]
     builder.result(x, "rows")
     builder.result(y, "states")
     made = builder.model()

@@ -21,21 +21,33 @@ _START = GENERATOR.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def same_numbers() -> None:
-    """Whatever ran before: a number that lies at the border of two levels by chance changes results."""
+    """Whatever ran before: a number that lies at the border of two levels by chance changes
+    results.
+    """
     GENERATOR.bit_generator.state = _START
 
 
-def rounded(b: uncork.Builder, x: Source, low: float, high: float, levels: int = 256, **more: object) -> Source:
+def rounded(
+    b: uncork.Builder, x: Source, low: float, high: float, levels: int = 256, **more: object
+) -> Source:
     limits = [b.constant(np.float32(limit).reshape(1, 1, 1, 1)) for limit in (low, high)]
     return b.add("FakeQuantize", 1, x, *limits, *limits, levels=levels, **more)[0]
 
 
 def weights(b: uncork.Builder, *shape: int, how: str = "i8") -> Source:
-    """Weights as NNCF (small numbers that are scaled) and POT (FakeQuantize) write them, and as neither does."""
+    """Weights as NNCF (small numbers that are scaled) and POT (FakeQuantize) write them, and as
+    neither does.
+    """
     codes = GENERATOR.integers(-127, 128, shape)
-    scales = (GENERATOR.uniform(0.5, 1, (shape[0], *[1] * (len(shape) - 1))) / 73 / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+    scales = (
+        GENERATOR.uniform(0.5, 1, (shape[0], *[1] * (len(shape) - 1)))
+        / 73
+        / np.sqrt(np.prod(shape[1:]))
+    ).astype(np.float32)
     if how == "rows of inner channels":
-        scales = np.broadcast_to(scales[:1], (1, shape[1], *[1] * (len(shape) - 2))) * GENERATOR.uniform(0.5, 1, (1, shape[1], 1, 1))
+        scales = np.broadcast_to(
+            scales[:1], (1, shape[1], *[1] * (len(shape) - 2))
+        ) * GENERATOR.uniform(0.5, 1, (1, shape[1], 1, 1))
         how, scales = "i8", scales.astype(np.float32)
     if how == "FakeQuantize":
         limits = [b.constant(scales * np.float32(side)) for side in (-127, 127)]
@@ -50,7 +62,11 @@ def weights(b: uncork.Builder, *shape: int, how: str = "i8") -> Source:
     if how == "f32":
         return b.constant(GENERATOR.standard_normal(shape).astype(np.float32) / 20)
     points = np.full([1] * len(shape), 128, np.uint8)
-    stored = b.constant(codes.astype(np.int8)) if how == "i8" else b.constant((codes + 128).astype(np.uint8))
+    stored = (
+        b.constant(codes.astype(np.int8))
+        if how == "i8"
+        else b.constant((codes + 128).astype(np.uint8))
+    )
     (whole,) = b.add("Convert", 1, stored, destination_type="f32")
     if how == "u8":
         (zero,) = b.add("Convert", 1, b.constant(points), destination_type="f32")
@@ -83,7 +99,9 @@ def convolved(
     return b.add("ReLU", 1, y)[0] if relu else y
 
 
-def residual(sizes: Sequence[int | None] = (1, 16, 12, 13), how: str = "i8", apart: bool = False) -> Model:
+def residual(
+    sizes: Sequence[int | None] = (1, 16, 12, 13), how: str = "i8", apart: bool = False
+) -> Model:
     """Blocks of two convolutions and a sum; `apart`: a FakeQuantize for each reader."""
     b = uncork.Builder("residual")
     x = b.parameter("x", "f32", sizes)
@@ -103,7 +121,9 @@ def operations(model: Model, **options: object) -> list[str]:
 
 
 def agree(model: Model, *arrays: np.ndarray, level: float, **options: object) -> None:
-    """Results are those of the reference, but for a level of few numbers and what layers after it make of that."""
+    """Results are those of the reference, but for a level of few numbers and what layers after it
+    make of that.
+    """
     fast, slow = (
         compile_model(model, threads=1, **options),
         compile_model(model, backend="reference"),
@@ -166,7 +186,9 @@ def linear(how: str = "i8", transposed: bool = True, rows: int | None = None) ->
                 b.constant((GENERATOR.uniform(0.5, 1, (1, 48)) / 500).astype(np.float32)),
             )
         (y,) = b.add("MatMul", 1, codes, matrix, transpose_b=transposed)
-        (y,) = b.add("Add", 1, y, b.constant(GENERATOR.standard_normal((1, 1, 48)).astype(np.float32) / 4))
+        (y,) = b.add(
+            "Add", 1, y, b.constant(GENERATOR.standard_normal((1, 1, 48)).astype(np.float32) / 4)
+        )
         (x,) = b.add("Gelu", 7, y)
     b.result(x, "y")
     return b.model()
@@ -187,7 +209,9 @@ def test_products(how: str) -> None:
 
 
 def apart(b: uncork.Builder, x: Source, channels: int, stride: int = 1) -> Source:
-    """A convolution of each channel for itself, as converters write it: its filters are reshaped."""
+    """A convolution of each channel for itself, as converters write it: its filters are
+    reshaped.
+    """
     around = {
         "strides": [stride] * 2,
         "dilations": [1, 1],
@@ -257,13 +281,20 @@ def test_codes_of_one_grid_are_brought_together(same: bool) -> None:
     """Of two grids numbers are."""
     b = uncork.Builder("together")
     x = rounded(b, b.parameter("x", "f32", [1, 16, 9, 9]), 0, 4)
-    parts = [rounded(b, convolved(b, x, 16, outputs), 0, high) for outputs, high in ((8, 2), (12, 2 if same else 2.8284))]
+    parts = [
+        rounded(b, convolved(b, x, 16, outputs), 0, high)
+        for outputs, high in ((8, 2), (12, 2 if same else 2.8284))
+    ]
     (y,) = b.add("Concat", 1, *parts, axis=1)
     (z,) = b.add("Concat", 1, rounded(b, y, 0, 2), x, axis=1) if not same else (y,)
     b.result(convolved(b, rounded(b, z, 0, 2) if not same else z, 20 if same else 36, 8), "y")
     model = b.model()
     found = operations(model)
-    assert found == (["Reheld", "QuantizedProduct", "QuantizedProduct", "Concat", "QuantizedProduct", "Reheld"] if same else found)
+    assert found == (
+        ["Reheld", "QuantizedProduct", "QuantizedProduct", "Concat", "QuantizedProduct", "Reheld"]
+        if same
+        else found
+    )
     assert found.count("QuantizedProduct") == 3
     agree(model, image(1, 16, 9, 9), level=3 / 255)
 
@@ -292,12 +323,17 @@ def near(b: uncork.Builder, x: Source, why: str) -> Source:
     if why == "too many levels":
         return convolved(b, rounded(b, x, 0, 4, levels=257), 16, 16)
     if why == "limits of each channel":
-        limits = [b.constant(np.linspace(side, side + 1, 16, dtype=np.float32).reshape(1, 16, 1, 1)) for side in (-2, 2)]
+        limits = [
+            b.constant(np.linspace(side, side + 1, 16, dtype=np.float32).reshape(1, 16, 1, 1))
+            for side in (-2, 2)
+        ]
         return convolved(b, b.add("FakeQuantize", 1, x, *limits, *limits, levels=256)[0], 16, 16)
     if why == "limits of the call":
         high = b.add("ReduceMax", 1, x, b.constant(np.array([0, 1, 2, 3])), keep_dims=True)[0]
         low = b.constant(np.zeros((1, 1, 1, 1), np.float32))
-        return convolved(b, b.add("FakeQuantize", 1, x, low, high, low, high, levels=256)[0], 16, 16)
+        return convolved(
+            b, b.add("FakeQuantize", 1, x, low, high, low, high, levels=256)[0], 16, 16
+        )
     if why == "limits the other way round":
         return convolved(b, rounded(b, x, 4, 0), 16, 16)
     if why == "no code for zero":
@@ -374,7 +410,9 @@ def test_layers_mean_what_they_meant() -> None:
 
     model = residual(how="FakeQuantize")
     options = pipeline.Options(compile_model(model)._executor.target)
-    changed = pipeline.run(pipeline.WITH_SIZES, pipeline.run(pipeline.ON_LOAD, model, options), options)
+    changed = pipeline.run(
+        pipeline.WITH_SIZES, pipeline.run(pipeline.ON_LOAD, model, options), options
+    )
     assert sum(node.type_name == "QuantizedProduct" for node in changed.nodes) == 4
     x = image(1, 16, 12, 13)
     got, wanted = interpret(changed, [x])[0], interpret(model, [x])[0]
@@ -403,4 +441,6 @@ def test_openvino_gives_the_same(tmp_path: Path) -> None:
 def test_two_threads_give_the_same() -> None:
     model = residual([1, 16, 40, 40])
     x = image(1, 16, 40, 40)
-    np.testing.assert_array_equal(compile_model(model, threads=1)(x)[0], compile_model(model, threads=2)(x)[0])
+    np.testing.assert_array_equal(
+        compile_model(model, threads=1)(x)[0], compile_model(model, threads=2)(x)[0]
+    )

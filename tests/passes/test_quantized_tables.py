@@ -41,8 +41,13 @@ class Chain:
         self.builder = Builder("chain")
         self.arithmetic = ElementType.parse(arithmetic)
         values = codes.astype(np.float32)
-        carried = {"f16": values.astype(np.float16), "bf16": (values.view(np.uint32) >> 16).astype(np.uint16)}.get(stored, codes)
-        self.out = self.builder.constant(carried.astype(ElementType.parse(stored).dtype), stored, name="users")
+        carried = {
+            "f16": values.astype(np.float16),
+            "bf16": (values.view(np.uint32) >> 16).astype(np.uint16),
+        }.get(stored, codes)
+        self.out = self.builder.constant(
+            carried.astype(ElementType.parse(stored).dtype), stored, name="users"
+        )
         self.convert(self.arithmetic)
 
     def convert(self, to: ElementType = ElementType.f32) -> Chain:
@@ -53,20 +58,32 @@ class Chain:
         return self.builder.constant(np.asarray(value, self.arithmetic.dtype))
 
     def minus(self, value: object) -> Chain:
-        (self.out,) = self.builder.add("Subtract", 1, self.out, value if isinstance(value, Source) else self.constant(value))
+        (self.out,) = self.builder.add(
+            "Subtract", 1, self.out, value if isinstance(value, Source) else self.constant(value)
+        )
         return self
 
     def times(self, value: object, first: bool = False) -> Chain:
         factor = self.constant(value)
-        (self.out,) = self.builder.add("Multiply", 1, *((factor, self.out) if first else (self.out, factor)))
+        (self.out,) = self.builder.add(
+            "Multiply", 1, *((factor, self.out) if first else (self.out, factor))
+        )
         return self
 
     def looked_up(self) -> Model:
         """Bags and Gather on the table."""
         builder = self.builder
-        ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [3])
-        builder.result(builder.add("EmbeddingBagOffsetsSum", 3, self.out, ids, offsets, name="bags")[0], "sums")
-        builder.result(builder.add("Gather", 8, self.out, ids, builder.constant(np.int64(0)), name="pick")[0], "rows")
+        ids, offsets = (
+            builder.parameter("ids", "i64", [None]),
+            builder.parameter("offsets", "i64", [3]),
+        )
+        builder.result(
+            builder.add("EmbeddingBagOffsetsSum", 3, self.out, ids, offsets, name="bags")[0], "sums"
+        )
+        builder.result(
+            builder.add("Gather", 8, self.out, ids, builder.constant(np.int64(0)), name="pick")[0],
+            "rows",
+        )
         return builder.model()
 
 
@@ -78,22 +95,41 @@ def converted(chain: Chain, zero: np.ndarray, stored: str) -> Source:
 
 CHAINS: dict[str, Callable[[dict[str, np.ndarray]], tuple[Chain, bool, bool]]] = {
     # name: (the chain, it has zero points, it has scales), each one for each row
-    "u8, zero points, scales": lambda n: (Chain(n["codes"], "u8").minus(n["zero"]).times(n["scale"]), True, True),
-    "u8, scales first": lambda n: (Chain(n["codes"], "u8").minus(n["zero"]).times(n["scale"], first=True), True, True),
+    "u8, zero points, scales": lambda n: (
+        Chain(n["codes"], "u8").minus(n["zero"]).times(n["scale"]),
+        True,
+        True,
+    ),
+    "u8, scales first": lambda n: (
+        Chain(n["codes"], "u8").minus(n["zero"]).times(n["scale"], first=True),
+        True,
+        True,
+    ),
     "i8, scales": lambda n: (Chain(n["codes"], "i8").times(n["scale"]), False, True),
-    "u4, zero points, scales": lambda n: (Chain(n["codes"], "u4").minus(n["zero"]).times(n["scale"]), True, True),
+    "u4, zero points, scales": lambda n: (
+        Chain(n["codes"], "u4").minus(n["zero"]).times(n["scale"]),
+        True,
+        True,
+    ),
     "i4, zero points": lambda n: (Chain(n["codes"], "i4").minus(n["zero"]), True, False),
     "f16": lambda n: (Chain(n["codes"], "f16"), False, False),
     "bf16": lambda n: (Chain(n["codes"], "bf16"), False, False),
     "f16, scales": lambda n: (Chain(n["codes"], "f16").times(n["scale"]), False, True),
-    "u8 in f16": lambda n: (Chain(n["codes"], "u8", "f16").minus(n["zero"]).times(n["scale"]).convert(), True, True),
+    "u8 in f16": lambda n: (
+        Chain(n["codes"], "u8", "f16").minus(n["zero"]).times(n["scale"]).convert(),
+        True,
+        True,
+    ),
     "u8, zero points converted": lambda n: (
         (c := Chain(n["codes"], "u8")).minus(converted(c, n["zero"], "u8")).times(n["scale"]),
         True,
         True,
     ),
     "u4 in f16, zero points converted": lambda n: (
-        (c := Chain(n["codes"], "u4", "f16")).minus(converted(c, n["zero"], "u4")).times(n["scale"]).convert(),
+        (c := Chain(n["codes"], "u4", "f16"))
+        .minus(converted(c, n["zero"], "u4"))
+        .times(n["scale"])
+        .convert(),
         True,
         True,
     ),
@@ -105,26 +141,47 @@ def test_recognised_and_exact(name: str, numbers: dict[str, np.ndarray]) -> None
     chain, has_zero, has_scale = CHAINS[name](numbers)
     model = chain.looked_up()
     table = numbers["codes"].astype(np.float64) - (numbers["zero"] if has_zero else 0)
-    table = table * (numbers["scale"] if has_scale else 1)  # all exact: multiples of 1/16 far below 2**11
+    table = table * (
+        numbers["scale"] if has_scale else 1
+    )  # all exact: multiples of 1/16 far below 2**11
     compiled = uncork.compile_model(model)
     sums, rows = compiled(IDS, OFFSETS)
     np.testing.assert_array_equal(rows, table[IDS])
-    np.testing.assert_array_equal(sums, [table[IDS[:3]].sum(0), np.zeros(COLUMNS), table[IDS[3:]].sum(0)])
+    np.testing.assert_array_equal(
+        sums, [table[IDS[:3]].sum(0), np.zeros(COLUMNS), table[IDS[3:]].sum(0)]
+    )
     lean = compressed_tables(model)
-    assert {n.name for n in lean.nodes if isinstance(n.operation, CompressedLookup)} == {"bags", "pick"}
-    assert not [n for n in lean.nodes if n.type_name in ("Convert", "Subtract", "Multiply")], "layers that only made the table are gone"
+    assert {n.name for n in lean.nodes if isinstance(n.operation, CompressedLookup)} == {
+        "bags",
+        "pick",
+    }
+    assert not [n for n in lean.nodes if n.type_name in ("Convert", "Subtract", "Multiply")], (
+        "layers that only made the table are gone"
+    )
     assert [s.layer for s in compiled.plan.steps] == ["bags", "pick"]
-    np.testing.assert_array_equal(uncork.compile_model(model, backend="reference")(IDS, OFFSETS)[0], sums)
+    np.testing.assert_array_equal(
+        uncork.compile_model(model, backend="reference")(IDS, OFFSETS)[0], sums
+    )
 
 
 def test_a_scalar_serves_all_rows(numbers: dict[str, np.ndarray]) -> None:
     for scale in (np.float32(0.5), np.full(1, 0.5), np.full((1, 1), 0.5)):
         model = Chain(numbers["codes"], "u8").minus(3).times(scale).looked_up()
         assert compressed_tables(model) is not model
-        np.testing.assert_array_equal(uncork.compile_model(model)(IDS, OFFSETS)["rows"], (numbers["codes"][IDS] - 3.0) / 2)
+        np.testing.assert_array_equal(
+            uncork.compile_model(model)(IDS, OFFSETS)["rows"], (numbers["codes"][IDS] - 3.0) / 2
+        )
 
 
-@pytest.mark.parametrize("name", ["a scale for each column", "a zero point given at the call", "integers of 32 bits", "twice scaled"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a scale for each column",
+        "a zero point given at the call",
+        "integers of 32 bits",
+        "twice scaled",
+    ],
+)
 def test_other_chains_are_left_as_they_are(name: str, numbers: dict[str, np.ndarray]) -> None:
     chain = Chain(numbers["codes"], "i32" if name == "integers of 32 bits" else "u8")
     columns = np.arange(COLUMNS, dtype=np.float32)
@@ -132,24 +189,36 @@ def test_other_chains_are_left_as_they_are(name: str, numbers: dict[str, np.ndar
     if name == "a scale for each column":
         chain, table = chain.times(columns), table * columns
     elif name == "a zero point given at the call":
-        chain, table, given = chain.minus(chain.builder.parameter("zero", "f32", [ROWS, 1])), table - 2, [np.full((ROWS, 1), 2, np.float32)]
+        chain, table, given = (
+            chain.minus(chain.builder.parameter("zero", "f32", [ROWS, 1])),
+            table - 2,
+            [np.full((ROWS, 1), 2, np.float32)],
+        )
     elif name == "twice scaled":
         chain, table = chain.times(2).times(numbers["scale"]), table * 2 * numbers["scale"]
     model = chain.looked_up()
     assert compressed_tables(model) is model
-    np.testing.assert_array_equal(uncork.compile_model(model)(*given, IDS, OFFSETS)["rows"], table[IDS])
+    np.testing.assert_array_equal(
+        uncork.compile_model(model)(*given, IDS, OFFSETS)["rows"], table[IDS]
+    )
 
 
 @pytest.mark.parametrize(("axis", "batch"), [(1, 0), (1, 1)])
-def test_gather_along_another_axis_is_left_as_it_is(axis: int, batch: int, numbers: dict[str, np.ndarray]) -> None:
+def test_gather_along_another_axis_is_left_as_it_is(
+    axis: int, batch: int, numbers: dict[str, np.ndarray]
+) -> None:
     chain = Chain(numbers["codes"], "u8").times(0.25)
     places = np.zeros((ROWS, 1), np.int64) + 3 if batch else np.array([3])
     ids = chain.builder.parameter("ids", "i64", places.shape)
-    (out,) = chain.builder.add("Gather", 8, chain.out, ids, chain.builder.constant(np.int64(axis)), batch_dims=batch)
+    (out,) = chain.builder.add(
+        "Gather", 8, chain.out, ids, chain.builder.constant(np.int64(axis)), batch_dims=batch
+    )
     chain.builder.result(out, "rows")
     model = chain.builder.model()
     assert compressed_tables(model) is model
-    np.testing.assert_array_equal(uncork.compile_model(model)(places)[0], numbers["codes"][:, 3:4] / 4)
+    np.testing.assert_array_equal(
+        uncork.compile_model(model)(places)[0], numbers["codes"][:, 3:4] / 4
+    )
 
 
 def test_a_table_that_others_read_too(numbers: dict[str, np.ndarray]) -> None:
@@ -161,44 +230,69 @@ def test_a_table_that_others_read_too(numbers: dict[str, np.ndarray]) -> None:
     model = chain.looked_up()
     table = numbers["codes"] * numbers["scale"]
     for _ in range(2):
-        scores, _, rows = uncork.compile_model(model)(np.ones((1, COLUMNS), np.float32), IDS, OFFSETS)
+        scores, _, rows = uncork.compile_model(model)(
+            np.ones((1, COLUMNS), np.float32), IDS, OFFSETS
+        )
         np.testing.assert_array_equal(rows, table[IDS])
         np.testing.assert_allclose(scores[0], table.sum(1), rtol=1e-6)
-    assert "users" not in [step.layer for step in uncork.compile_model(model).plan.steps], "a constant is no step"
+    assert "users" not in [step.layer for step in uncork.compile_model(model).plan.steps], (
+        "a constant is no step"
+    )
 
 
 def test_ids_converted_first_are_taken_as_they_come(numbers: dict[str, np.ndarray]) -> None:
     chain = Chain(numbers["codes"], "u8").minus(numbers["zero"]).times(numbers["scale"])
     builder = chain.builder
-    narrow = [builder.add("Convert", 1, builder.parameter(n, "i64", [None]), destination_type=ElementType.i32)[0] for n in ("ids", "offsets")]
-    builder.result(builder.add("EmbeddingBagOffsetsSum", 3, chain.out, *narrow, name="bags")[0], "sums")
+    narrow = [
+        builder.add(
+            "Convert", 1, builder.parameter(n, "i64", [None]), destination_type=ElementType.i32
+        )[0]
+        for n in ("ids", "offsets")
+    ]
+    builder.result(
+        builder.add("EmbeddingBagOffsetsSum", 3, chain.out, *narrow, name="bags")[0], "sums"
+    )
     compiled = uncork.compile_model(builder.model(), ids="as-written")
     expected = ((numbers["codes"] - numbers["zero"]) * numbers["scale"])[IDS[:3]].sum(0)
-    np.testing.assert_array_equal(compiled(IDS + 2**32, [0, 3])[0][0], expected)  # the Convert wraps
+    np.testing.assert_array_equal(
+        compiled(IDS + 2**32, [0, 3])[0][0], expected
+    )  # the Convert wraps
     assert [s.layer for s in compiled.plan.steps] == ["bags"]
 
 
 def test_errors_are_those_of_the_layer(numbers: dict[str, np.ndarray]) -> None:
     model = Chain(numbers["codes"], "u8").times(numbers["scale"]).looked_up()
     for backend in ("cpu", "reference"):
-        with pytest.raises(InputError, match=r"layer 'bags' \(EmbeddingBagOffsetsSum-3, id \d+\): .*indices\[1\] is 5000, expected 0 to 4999"):
+        with pytest.raises(
+            InputError,
+            match=r"layer 'bags' \(EmbeddingBagOffsetsSum-3, id \d+\): .*indices\[1\] is 5000, "
+            r"expected 0 to 4999",
+        ):
             uncork.compile_model(model, backend=backend)([1, ROWS], [0, 0, 1])
 
 
-def test_the_model_stays_one_that_can_be_written(tmp_path: Path, numbers: dict[str, np.ndarray]) -> None:
+def test_the_model_stays_one_that_can_be_written(
+    tmp_path: Path, numbers: dict[str, np.ndarray]
+) -> None:
     model = Chain(numbers["codes"], "u4").minus(numbers["zero"]).times(numbers["scale"]).looked_up()
     compiled = uncork.compile_model(model)
     uncork.write_model(compiled.model, tmp_path / "again.xml")
     again = uncork.read_model(tmp_path / "again.xml")
     (constant,) = [n for n in again.nodes if n.name == "users"]
     np.testing.assert_array_equal(constant.operation.value, numbers["codes"])
-    np.testing.assert_array_equal(uncork.compile_model(again)(IDS, OFFSETS)[1], compiled(IDS, OFFSETS)[1])
+    np.testing.assert_array_equal(
+        uncork.compile_model(again)(IDS, OFFSETS)[1], compiled(IDS, OFFSETS)[1]
+    )
 
 
 @pytest.mark.parametrize("element_type", ["u4", "i4"])
 def test_packed_constant(element_type: str) -> None:
     values = np.array([[1, 7, 3], [0, 5, 2]]) - (4 if element_type == "i4" else 0)
-    packed = np.array([0x71, 0x03, 0x25], np.uint8) if element_type == "u4" else np.array([0x3D, 0xCF, 0xE1], np.uint8)
+    packed = (
+        np.array([0x71, 0x03, 0x25], np.uint8)
+        if element_type == "u4"
+        else np.array([0x3D, 0xCF, 0xE1], np.uint8)
+    )
     constant = PackedConst.of(ElementType.parse(element_type), (2, 3), packed)
     np.testing.assert_array_equal(constant.value, values)
     assert constant.infer().value is None and constant.count == 6
@@ -231,17 +325,30 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param != "f16":
         chain.minus(np.ones((MANY, 1))).times(np.full((MANY, 1), 0.5))
     builder = chain.builder
-    ids, offsets, segments = (builder.parameter(n, "i64", [None]) for n in ("ids", "offsets", "segments"))
-    builder.result(builder.add("EmbeddingBagOffsetsSum", 3, chain.out, ids, offsets, name="bags")[0], "bags")
-    builder.result(builder.add("EmbeddingSegmentsSum", 3, chain.out, ids, segments, builder.constant(np.int64(4)))[0], "segments")
-    builder.result(builder.add("Gather", 8, chain.out, ids, builder.constant(np.int64(0)))[0], "rows")
+    ids, offsets, segments = (
+        builder.parameter(n, "i64", [None]) for n in ("ids", "offsets", "segments")
+    )
+    builder.result(
+        builder.add("EmbeddingBagOffsetsSum", 3, chain.out, ids, offsets, name="bags")[0], "bags"
+    )
+    builder.result(
+        builder.add(
+            "EmbeddingSegmentsSum", 3, chain.out, ids, segments, builder.constant(np.int64(4))
+        )[0],
+        "segments",
+    )
+    builder.result(
+        builder.add("Gather", 8, chain.out, ids, builder.constant(np.int64(0)))[0], "rows"
+    )
     path = tmp_path_factory.mktemp("large") / f"{request.param}.xml"
     uncork.write_model(builder.model(), path)
     return path
 
 
 @pytest.mark.parametrize("kernels", [True, False])
-def test_the_table_is_never_made(large: Path, kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_never_made(
+    large: Path, kernels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if kernels:
         pytest.importorskip("llvmlite")
     else:
@@ -276,7 +383,9 @@ def test_tables_of_4_bits_stay_packed(large: Path) -> None:
     assert packed_tables(read) is read, "they are read so"
     codes = next(n.operation.value for n in uncork.read_model(large).nodes if n.name == "users")
     builder = Builder("built")  # where they are an array
-    (wide,) = builder.add("Convert", 1, builder.constant(codes, "u4", name="users"), destination_type=ElementType.f32)
+    (wide,) = builder.add(
+        "Convert", 1, builder.constant(codes, "u4", name="users"), destination_type=ElementType.f32
+    )
     ids = builder.parameter("ids", "i64", [None])
     builder.result(builder.add("Gather", 8, wide, ids, builder.constant(np.int64(0)))[0])
     lean = packed_tables(builder.model())

@@ -1,4 +1,6 @@
-"""Sequences of which one step is used: what is rewritten, what is not and why, and that no number changes."""
+"""Sequences of which one step is used: what is rewritten, what is not and why, and that no number
+changes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,13 @@ CELLS = {"GRUSequence": 3, "LSTMSequence": 4, "RNNSequence": 1}
 Taking = Callable[[uncork.Builder, Source, Source], Source]
 
 
-def model_of(take: Taking, cell: str = "GRUSequence", batch: int | None = None, full: bool = True, **options: Any) -> uncork.Model:
+def model_of(
+    take: Taking,
+    cell: str = "GRUSequence",
+    batch: int | None = None,
+    full: bool = True,
+    **options: Any,
+) -> uncork.Model:
     """x [B, T, I], step [B] (and lengths [B] unless they are `full`) -> what `take` makes of Y."""
     generator = np.random.default_rng(len(cell))
     gates = CELLS[cell]
@@ -43,9 +51,22 @@ def model_of(take: Taking, cell: str = "GRUSequence", batch: int | None = None, 
     (shape,) = b.add("Concat", 1, rows, b.constant(np.array([1, HIDDEN])), axis=0)
     (state,) = b.add("Broadcast", 3, b.constant(np.float32(0.25)), shape)
     states = [state, state] if cell == "LSTMSequence" else [state]
-    weights = [generator.standard_normal((1, gates * HIDDEN, *last)).astype(np.float32) / 3 for last in ((INNER,), (HIDDEN,), ())]
+    weights = [
+        generator.standard_normal((1, gates * HIDDEN, *last)).astype(np.float32) / 3
+        for last in ((INNER,), (HIDDEN,), ())
+    ]
     given = [b.constant(w) for w in weights]
-    y, *last = b.add(cell, 5, x, *states, lengths, *given, hidden_size=HIDDEN, direction="forward", name="sequence")
+    y, *last = b.add(
+        cell,
+        5,
+        x,
+        *states,
+        lengths,
+        *given,
+        hidden_size=HIDDEN,
+        direction="forward",
+        name="sequence",
+    )
     b.result(take(b, y, step), "taken")
     if options.get("states"):
         b.result(last[0], "last")
@@ -89,8 +110,15 @@ def by_elements(b: uncork.Builder, y: Source, step: Source) -> Source:
 
 def turned(b: uncork.Builder, y: Source, step: Source) -> Source:
     """Steps first, as PyTorch has them without batch_first; an activation and a scale between."""
-    steps_first = b.add("Transpose", 1, squeezed(b, y), b.constant(np.array([1, 0, 2])), name="turned")[0]
-    ended = b.add("Tanh", 1, b.add("Multiply", 1, steps_first, weights(HIDDEN)(b), name="scaled")[0], name="ended")[0]
+    steps_first = b.add(
+        "Transpose", 1, squeezed(b, y), b.constant(np.array([1, 0, 2])), name="turned"
+    )[0]
+    ended = b.add(
+        "Tanh",
+        1,
+        b.add("Multiply", 1, steps_first, weights(HIDDEN)(b), name="scaled")[0],
+        name="ended",
+    )[0]
     one_each = b.add("Reshape", 1, step, b.constant(np.array([1, -1, 1])), special_zero=False)[0]
     wide = b.add("Tile", 1, one_each, b.constant(np.array([1, 1, HIDDEN])))[0]
     return b.add("GatherElements", 6, ended, wide, axis=0, name="taken")[0]
@@ -112,9 +140,15 @@ TAKINGS = [by_gather, by_gather_7, by_gather_nd, by_elements, turned, the_last]
 REFUSING = {by_gather_nd, by_elements, turned}
 
 
-def inputs(generator: np.random.Generator, steps: Sequence[int], lengths: Sequence[int] | None = None) -> list[np.ndarray]:
+def inputs(
+    generator: np.random.Generator, steps: Sequence[int], lengths: Sequence[int] | None = None
+) -> list[np.ndarray]:
     x = generator.standard_normal((len(steps), STEPS, INNER)).astype(np.float32)
-    return [x, np.array(steps, np.int64), *([] if lengths is None else [np.array(lengths, np.int32)])]
+    return [
+        x,
+        np.array(steps, np.int64),
+        *([] if lengths is None else [np.array(lengths, np.int32)]),
+    ]
 
 
 def steps_for(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> tuple[Step, ...]:
@@ -132,11 +166,16 @@ def reason(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> str:
 
 
 def check(
-    model: uncork.Model, arrays: Sequence[np.ndarray], monkeypatch: pytest.MonkeyPatch, rewritten: bool = True, exactly: bool = False
+    model: uncork.Model,
+    arrays: Sequence[np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
+    rewritten: bool = True,
+    exactly: bool = False,
 ) -> None:
     """As without the pass and as the references; and every step of the program is native.
 
-    `exactly`: to the bit, where rows end eight by eight. How many rows run together decides in which order a product is summed up.
+    `exactly`: to the bit, where rows end eight by eight. How many rows run together decides in
+    which order a product is summed up.
     """
     compiled = compile_model(model, threads=1)
     got = list(compiled(*arrays))
@@ -147,7 +186,9 @@ def check(
         patch.setattr(execute, "_fused", lambda target, model: model)
         plain = compile_model(model, threads=1)
         for one, other in zip(got, plain(*arrays), strict=True):
-            np.testing.assert_allclose(one, other, rtol=0 if exactly else 1e-5, atol=0 if exactly else 2e-6)
+            np.testing.assert_allclose(
+                one, other, rtol=0 if exactly else 1e-5, atol=0 if exactly else 2e-6
+            )
         assert not any(kernel.startswith("step_lengths") for kernel in kernels(plain, arrays))
     for one, other in zip(got, compile_model(model, backend="reference")(*arrays), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
@@ -160,7 +201,12 @@ def test_every_position(take: Taking, cell: str, monkeypatch: pytest.MonkeyPatch
     if take is by_gather_7:
         steps = [step % STEPS for step in steps]
     model = model_of(take, cell)
-    check(model, inputs(np.random.default_rng(0), [step for step in steps for _ in range(8)]), monkeypatch, exactly=True)
+    check(
+        model,
+        inputs(np.random.default_rng(0), [step for step in steps for _ in range(8)]),
+        monkeypatch,
+        exactly=True,
+    )
     arrays = inputs(np.random.default_rng(0), steps)
     check(model, arrays, monkeypatch)
     for row in (0, 5):  # one row alone has no axis of rows
@@ -180,7 +226,10 @@ def test_no_rows(take: Taking) -> None:
     arrays = inputs(np.random.default_rng(2), [])
     for batch in (None, 0):
         model = model_of(take, batch=batch)
-        fast, slow = compile_model(model)(*arrays), compile_model(model, backend="reference")(*arrays)
+        fast, slow = (
+            compile_model(model)(*arrays),
+            compile_model(model, backend="reference")(*arrays),
+        )
         assert fast[0].shape == slow[0].shape
         assert fast[0].size == 0
 
@@ -190,7 +239,9 @@ def test_no_rows(take: Taking) -> None:
 def test_steps_outside(take: Taking, outside: int) -> None:
     """What they give stays as it is: zeros, or an error with the layer that takes the step."""
     arrays = inputs(np.random.default_rng(3), [2, outside, 4])
-    fast, slow = (compile_model(model_of(take), backend=backend) for backend in ("cpu", "reference"))
+    fast, slow = (
+        compile_model(model_of(take), backend=backend) for backend in ("cpu", "reference")
+    )
     if take not in REFUSING:
         np.testing.assert_array_equal(fast(*arrays)[0][1], np.zeros(HIDDEN))
         np.testing.assert_allclose(fast(*arrays)[0], slow(*arrays)[0], rtol=2e-5, atol=2e-5)
@@ -225,7 +276,12 @@ def test_a_step_outside_behind_a_layer() -> None:
     compiled = compile_model(model_of(take))
     assert any(kernel.startswith("step_lengths") for kernel in kernels(compiled, arrays))
     np.testing.assert_array_equal(compiled(*arrays)[0][1], np.zeros(HIDDEN))
-    np.testing.assert_allclose(compiled(*arrays)[0], compile_model(model_of(take), backend="reference")(*arrays)[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(
+        compiled(*arrays)[0],
+        compile_model(model_of(take), backend="reference")(*arrays)[0],
+        rtol=2e-5,
+        atol=2e-5,
+    )
 
 
 @pytest.mark.parametrize("take", [by_gather, by_gather_7])
@@ -246,7 +302,9 @@ def test_lengths_that_are_refused(bad: int) -> None:
 
 
 def test_zeros_are_not_put_through_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gather-7 gives zeros for a negative step, of which a layer before it would have made its bias: nothing is rewritten."""
+    """Gather-7 gives zeros for a negative step, of which a layer before it would have made its
+    bias: nothing is rewritten.
+    """
 
     def take(b: uncork.Builder, y: Source, step: Source) -> Source:
         biased = b.add("Add", 1, squeezed(b, y), weights(HIDDEN)(b), name="biased")[0]
@@ -259,8 +317,13 @@ def test_zeros_are_not_put_through_a_layer(monkeypatch: pytest.MonkeyPatch) -> N
     assert "may give zeros" in reason(compiled, arrays)
 
 
-@pytest.mark.parametrize(("options", "said"), [({"states": True}, "the last states are read, too"), ({"all_steps": True}, "has 2 readers")])
-def test_other_readers(options: dict[str, bool], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"states": True}, "the last states are read, too"), ({"all_steps": True}, "has 2 readers")],
+)
+def test_other_readers(
+    options: dict[str, bool], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, arrays = model_of(by_gather, **options), inputs(np.random.default_rng(7), [2, 8, 0])
     check(model, arrays, monkeypatch, rewritten=False)
     assert said in reason(compile_model(model), arrays)
@@ -268,12 +331,19 @@ def test_other_readers(options: dict[str, bool], said: str, monkeypatch: pytest.
 
 def different_steps(b: uncork.Builder, y: Source, step: Source) -> Source:
     """Every unit is taken from a step of its own."""
-    places = b.add("Add", 1, b.add("Unsqueeze", 1, step, number(b, 1, 2))[0], b.constant(np.arange(HIDDEN).reshape(1, 1, -1) % 3))[0]
+    places = b.add(
+        "Add",
+        1,
+        b.add("Unsqueeze", 1, step, number(b, 1, 2))[0],
+        b.constant(np.arange(HIDDEN).reshape(1, 1, -1) % 3),
+    )[0]
     return b.add("GatherElements", 6, squeezed(b, y), places, axis=1, name="taken")[0]
 
 
 def two_steps(b: uncork.Builder, y: Source, step: Source) -> Source:
-    return b.add("Gather", 8, squeezed(b, y), b.constant(np.array([1, 4])), number(b, 1), name="taken")[0]
+    return b.add(
+        "Gather", 8, squeezed(b, y), b.constant(np.array([1, 4])), number(b, 1), name="taken"
+    )[0]
 
 
 def other_rows(b: uncork.Builder, y: Source, step: Source) -> Source:
@@ -292,14 +362,28 @@ def weights_of_steps(b: uncork.Builder, y: Source, step: Source) -> Source:
 
 
 def a_product_over_steps(b: uncork.Builder, y: Source, step: Source) -> Source:
-    product = b.add("MatMul", 1, squeezed(b, y), weights(STEPS, STEPS)(b), transpose_a=True, name="product")[0]
+    product = b.add(
+        "MatMul", 1, squeezed(b, y), weights(STEPS, STEPS)(b), transpose_a=True, name="product"
+    )[0]
     return b.add("Gather", 8, product, step, number(b, 2), batch_dims=1, name="taken")[0]
 
 
-@pytest.mark.parametrize("take", [different_steps, two_steps, other_rows, a_sum_over_steps, weights_of_steps, a_product_over_steps])
+@pytest.mark.parametrize(
+    "take",
+    [
+        different_steps,
+        two_steps,
+        other_rows,
+        a_sum_over_steps,
+        weights_of_steps,
+        a_product_over_steps,
+    ],
+)
 def test_what_is_not_one_step_of_each_row(take: Taking) -> None:
     arrays = inputs(np.random.default_rng(8), [2, 1, 0, 3])
-    compiled, reference = (compile_model(model_of(take), backend=backend) for backend in ("cpu", "reference"))
+    compiled, reference = (
+        compile_model(model_of(take), backend=backend) for backend in ("cpu", "reference")
+    )
     np.testing.assert_allclose(compiled(*arrays)[0], reference(*arrays)[0], rtol=2e-5, atol=2e-5)
     assert not any(kernel.startswith("step_lengths") for kernel in kernels(compiled, arrays))
     assert reason(compiled, arrays) == ""
@@ -310,10 +394,27 @@ def test_other_directions(direction: str) -> None:
     directions = 2 if direction == "bidirectional" else 1
     b = uncork.Builder(direction)
     x, step = b.parameter("x", "f32", [3, STEPS, INNER]), b.parameter("step", "i64", [3])
-    sizes = ((directions, 3 * HIDDEN, INNER), (directions, 3 * HIDDEN, HIDDEN), (directions, 3 * HIDDEN))
+    sizes = (
+        (directions, 3 * HIDDEN, INNER),
+        (directions, 3 * HIDDEN, HIDDEN),
+        (directions, 3 * HIDDEN),
+    )
     given = [weights(*size)(b) for size in sizes]
-    state, lengths = b.constant(np.zeros((3, directions, HIDDEN), np.float32)), b.constant(np.full(3, STEPS))
-    y, _ = b.add("GRUSequence", 5, x, state, lengths, *given, hidden_size=HIDDEN, direction=direction, name="sequence")
+    state, lengths = (
+        b.constant(np.zeros((3, directions, HIDDEN), np.float32)),
+        b.constant(np.full(3, STEPS)),
+    )
+    y, _ = b.add(
+        "GRUSequence",
+        5,
+        x,
+        state,
+        lengths,
+        *given,
+        hidden_size=HIDDEN,
+        direction=direction,
+        name="sequence",
+    )
     b.result(b.add("Gather", 8, y, step, number(b, 2), name="taken")[0], "taken")
     arrays = inputs(np.random.default_rng(9), [2, 1, 0])
     fast, slow = (compile_model(b.model(), backend=backend) for backend in ("cpu", "reference"))
@@ -325,29 +426,51 @@ def test_other_directions(direction: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_states_alone(cell: str, direction: str, threads: int) -> None:
-    """Where only last states are used, Y takes no room, and two layers hand states from one to the other."""
+    """Where only last states are used, Y takes no room, and two layers hand states from one to the
+    other.
+    """
     directions, rows, hidden = 2 if direction == "bidirectional" else 1, 37, 64
     generator = np.random.default_rng(10)
 
     def layers(b: uncork.Builder, with_y: bool) -> None:
-        x, lengths = b.parameter("x", "f32", [rows, STEPS, INNER]), b.parameter("lengths", "i64", [rows])
-        states = [b.constant(np.zeros((rows, directions, hidden), np.float32))] * (2 if cell == "LSTMSequence" else 1)
+        x, lengths = (
+            b.parameter("x", "f32", [rows, STEPS, INNER]),
+            b.parameter("lengths", "i64", [rows]),
+        )
+        states = [b.constant(np.zeros((rows, directions, hidden), np.float32))] * (
+            2 if cell == "LSTMSequence" else 1
+        )
         for layer in range(2):
             gates = CELLS[cell] * hidden
             given = [weights(directions, gates, *last)(b) for last in ((INNER,), (hidden,), ())]
-            y, *states = b.add(cell, 5, x, *states, lengths, *given, hidden_size=hidden, direction=direction, name=f"layer {layer}")
+            y, *states = b.add(
+                cell,
+                5,
+                x,
+                *states,
+                lengths,
+                *given,
+                hidden_size=hidden,
+                direction=direction,
+                name=f"layer {layer}",
+            )
             if with_y:
                 b.result(y, f"y_{layer}")
         for position, state in enumerate(states):
             b.result(state, f"state_{position}")
 
     made = []
-    arrays = [generator.standard_normal((rows, STEPS, INNER)).astype(np.float32), generator.integers(0, STEPS + 1, rows)]
+    arrays = [
+        generator.standard_normal((rows, STEPS, INNER)).astype(np.float32),
+        generator.integers(0, STEPS + 1, rows),
+    ]
     for with_y in (False, True):
         b = uncork.Builder("states")
         layers(b, with_y)
         compiled = compile_model(b.model(), threads=threads)
-        made.append([compiled(*arrays)[f"state_{n}"] for n in range(len(compiled.outputs) - 2 * with_y)])
+        made.append(
+            [compiled(*arrays)[f"state_{n}"] for n in range(len(compiled.outputs) - 2 * with_y)]
+        )
         operations = {step.operation for step in compiled.plan.steps}
         assert operations == ({f"{cell}-5"} if with_y else {"LastStates-0"})
     for without, with_them in zip(*made, strict=True):
@@ -358,15 +481,26 @@ def test_states_alone(cell: str, direction: str, threads: int) -> None:
 @given(data=st.data())
 def test_kernel_of_lengths(data: st.DataObject) -> None:
     """Against a plain loop over Python's numbers."""
-    index, length = (data.draw(st.sampled_from(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])) for _ in range(2))
-    steps, rows, stride = data.draw(st.integers(1, 100)), data.draw(st.integers(0, 12)), data.draw(st.integers(0, 3))
+    index, length = (
+        data.draw(st.sampled_from(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]))
+        for _ in range(2)
+    )
+    steps, rows, stride = (
+        data.draw(st.integers(1, 100)),
+        data.draw(st.integers(0, 12)),
+        data.draw(st.integers(0, 3)),
+    )
     wraps, zeros = data.draw(st.booleans()), data.draw(st.booleans())
     types = [ElementType.parse(index), ElementType.parse(length)]
     limits = np.iinfo(types[0].dtype)
-    near = st.integers(max(limits.min, -steps - 2), min(limits.max, steps + 2)) | st.sampled_from([int(limits.min), int(limits.max)])
+    near = st.integers(max(limits.min, -steps - 2), min(limits.max, steps + 2)) | st.sampled_from(
+        [int(limits.min), int(limits.max)]
+    )
     size = rows * stride + 1
     places = np.array(data.draw(st.lists(near, min_size=size, max_size=size)), types[0].dtype)
-    lengths = np.array(data.draw(st.lists(st.integers(0, steps), min_size=rows, max_size=rows)), types[1].dtype)
+    lengths = np.array(
+        data.draw(st.lists(st.integers(0, steps), min_size=rows, max_size=rows)), types[1].dtype
+    )
     expected: list[int] | None = []
     for row in range(rows):
         place = int(places[row * stride])

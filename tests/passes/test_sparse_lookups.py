@@ -1,4 +1,6 @@
-"""The lookup of feature columns, as converters write it, becomes one step: the same results and refusals, and nothing else is taken for one."""
+"""The lookup of feature columns, as converters write it, becomes one step: the same results and
+refusals, and nothing else is taken for one.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,26 @@ def layers(b: uncork.Builder, name: str, table: np.ndarray, **other: Any) -> Sou
         return b.add(kind, opset, *inputs, **attributes)[0]
 
     lengths = detail["lengths"]
-    values, indices = b.parameter(f"{name}_values", detail["ids"], lengths[:1]), b.parameter(f"{name}_indices", "i64", [lengths[1], 2])
+    values, indices = (
+        b.parameter(f"{name}_values", detail["ids"], lengths[:1]),
+        b.parameter(f"{name}_indices", "i64", [lengths[1], 2]),
+    )
     shape = b.parameter(f"{name}_shape", "i64", [2])
     axis, columns = constant(detail["axis"]), table.shape[1]
     if detail["filtered"]:
         bound = constant([detail["bound"]], "i8" if detail["ids"] == "i64" else "i4")
         condition = add("GreaterEqual", 1, values, bound)
-        kept = add("Reshape", 1, add("NonZero", 3, condition, output_type="i64"), constant([-1]), special_zero=False)
-        values, indices = add("Gather", 8, values, kept, axis), add("Gather", 8, indices, kept, axis)
+        kept = add(
+            "Reshape",
+            1,
+            add("NonZero", 3, condition, output_type="i64"),
+            constant([-1]),
+            special_zero=False,
+        )
+        values, indices = (
+            add("Gather", 8, values, kept, axis),
+            add("Gather", 8, indices, kept, axis),
+        )
     default = constant(detail["default"], "i8" if detail["ids"] == "i64" else "i4")
     places, filled, empty = b.add("SparseFillEmptyRows", 16, values, shape, indices, default)
     unique = b.add("Unique", 10, filled, sorted=False, index_element_type="i32")
@@ -56,20 +70,44 @@ def layers(b: uncork.Builder, name: str, table: np.ndarray, **other: Any) -> Sou
     length = add("ShapeOf", 3, rows, output_type="i64")
     last = add("Gather", 8, rows, add("Add", 1, length, constant([detail["last"]])), axis)
     behind = add("Add", 1, last, constant([detail["behind"]]))
-    result = sums = add("EmbeddingSegmentsSum", 3, looked_up, inverse, rows, add("Squeeze", 1, behind, constant([0])))
+    result = sums = add(
+        "EmbeddingSegmentsSum",
+        3,
+        looked_up,
+        inverse,
+        rows,
+        add("Squeeze", 1, behind, constant([0])),
+    )
     if detail["mean"]:
         rows_there = b.add("Unique", 10, rows, sorted=False)
         ones = add("Broadcast", 3, constant([detail["one"]]), behind)
         counts = add("ScatterUpdate", 3, ones, rows_there[0], rows_there[detail["counts"]], axis)
         column = add("ScatterUpdate", 3, constant([1, 1]), constant([0]), behind, constant(0))
-        result = add("Divide", 1, sums, add("Reshape", 1, add("ConvertLike", 1, counts, looked_up), column, special_zero=False))
-    shape_of = add("ShapeOf", 3, {"mean": result, "sums": sums, "table": looked_up}[detail["like"]], output_type="i32")
+        result = add(
+            "Divide",
+            1,
+            sums,
+            add("Reshape", 1, add("ConvertLike", 1, counts, looked_up), column, special_zero=False),
+        )
+    shape_of = add(
+        "ShapeOf",
+        3,
+        {"mean": result, "sums": sums, "table": looked_up}[detail["like"]],
+        output_type="i32",
+    )
     repeats = add("Concat", 1, constant([1], "i4"), constant([detail["repeats"]], "i4"), axis=0)
     tiled = add("Tile", 1, add("Reshape", 1, empty, constant([-1, 1]), special_zero=False), repeats)
-    flags = add("Squeeze", 1, add("Reshape", 1, tiled, constant([1, -1, columns]), special_zero=False), constant([0]))
+    flags = add(
+        "Squeeze",
+        1,
+        add("Reshape", 1, tiled, constant([1, -1, columns]), special_zero=False),
+        constant([0]),
+    )
     flags = add("NotEqual", 1, add("Convert", 1, flags, destination_type="i32"), constant(0, "i4"))
     target = add("Concat", 1, constant([1], "i4"), shape_of, axis=0)
-    zeros = add("Squeeze", 1, add("Broadcast", 3, constant(detail["zero"], "f4"), target), constant([0]))
+    zeros = add(
+        "Squeeze", 1, add("Broadcast", 3, constant(detail["zero"], "f4"), target), constant([0])
+    )
     return add("Select", 1, flags, zeros, result)
 
 
@@ -83,7 +121,9 @@ def lookups(compiled: CompiledModel) -> int:
     return sum(step.operation == "SparseLookup-0" for step in compiled.plan.steps)
 
 
-def by_hand(values: np.ndarray, indices: np.ndarray, rows: int, mean: bool, table: np.ndarray = TABLE) -> np.ndarray:
+def by_hand(
+    values: np.ndarray, indices: np.ndarray, rows: int, mean: bool, table: np.ndarray = TABLE
+) -> np.ndarray:
     result = np.zeros((rows, table.shape[1]))
     for row in range(rows):
         ids = [int(v) for v, (r, _) in zip(values, indices) if r == row and v >= 0]
@@ -101,7 +141,9 @@ Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
 def entries(rows: list[list[int]], width: int = 9) -> Entries:
     """Ids of each row, as values, indices and shape."""
     values = np.array([id_ for row in rows for id_ in row], np.int64)
-    indices = np.array([(r, c) for r, row in enumerate(rows) for c in range(len(row))], np.int64).reshape(-1, 2)
+    indices = np.array(
+        [(r, c) for r, row in enumerate(rows) for c in range(len(row))], np.int64
+    ).reshape(-1, 2)
     return values, indices, np.array([len(rows), width])
 
 
@@ -124,13 +166,17 @@ def test_widths(columns: int, filtered: bool, mean: bool) -> None:
     given = entries([[1, 2, 6, 1], [], [5], [0, 0, 3], []])
     for _ in range(3):
         got = compiled(*given)["y"]
-        np.testing.assert_allclose(got, by_hand(given[0], given[1], 5, mean, table), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            got, by_hand(given[0], given[1], 5, mean, table), rtol=1e-6, atol=1e-6
+        )
     assert any("lookup" in step.kernel for step in compiled.plan.steps)
 
 
 @pytest.mark.parametrize("ids", ["i64", "i32"])
 def test_random_against_the_layers(ids: str) -> None:
-    """Also entries in any order, at the same place, with ids outside of the table, and more rows than are filled."""
+    """Also entries in any order, at the same place, with ids outside of the table, and more rows
+    than are filled.
+    """
     built = model(ids=ids)
     fast, slow = compile_model(built), compile_model(built, backend="reference")
     assert lookups(fast) == 1
@@ -167,11 +213,16 @@ def test_calls_with_other_rows_take_turns() -> None:
     """Whoever came before, the results are those of the call."""
     compiled = compile_model(model())
     generator = np.random.default_rng(0)
-    given_ = [entries([generator.integers(0, 7, generator.integers(0, 4)).tolist() for _ in range(n)]) for n in (3, 1, 8, 3, 5)]
+    given_ = [
+        entries([generator.integers(0, 7, generator.integers(0, 4)).tolist() for _ in range(n)])
+        for n in (3, 1, 8, 3, 5)
+    ]
     for _ in range(3):
         for values, indices, shape in given_:
             got = compiled(values, indices, shape)["y"]
-            np.testing.assert_allclose(got, by_hand(values, indices, int(shape[0]), True), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                got, by_hand(values, indices, int(shape[0]), True), rtol=1e-6, atol=1e-6
+            )
     assert compiled.plan.made == 1  # for every number of rows, and of entries
 
 
@@ -186,7 +237,9 @@ def test_one_plan_for_many_numbers_of_rows() -> None:
     compiled = compile_model(model())
     for rows in range(1, 30):
         values, indices, shape = entries([[1, 2]] * rows)
-        np.testing.assert_allclose(compiled(values, indices, shape)["y"], by_hand(values, indices, rows, True), rtol=1e-6)
+        np.testing.assert_allclose(
+            compiled(values, indices, shape)["y"], by_hand(values, indices, rows, True), rtol=1e-6
+        )
     assert compiled.plan.made == 1
 
 
@@ -204,22 +257,33 @@ def test_bound_calls_and_lengths_that_differ() -> None:
 
 @pytest.mark.parametrize(("values", "indices"), [(3, 2), (2, 3)])
 @pytest.mark.parametrize(("filtered", "static"), [(True, True), (True, False), (False, False)])
-def test_more_indices_than_values_or_fewer(values: int, indices: int, filtered: bool, static: bool) -> None:
-    """The layers look at as many indices as there are values that are kept; where none is left out they refuse."""
+def test_more_indices_than_values_or_fewer(
+    values: int, indices: int, filtered: bool, static: bool
+) -> None:
+    """The layers look at as many indices as there are values that are kept; where none is left out
+    they refuse.
+    """
     built = model(filtered=filtered, lengths=[values, indices] if static else [None, None])
     rows = entries([[1, 2], [3]])
     given_ = (rows[0][:values], rows[1][:indices], rows[2])
-    assert outcome(compile_model(built), given_) == outcome(compile_model(built, backend="reference"), given_)
+    assert outcome(compile_model(built), given_) == outcome(
+        compile_model(built, backend="reference"), given_
+    )
 
 
 def test_two_features_of_one_model() -> None:
     builder = uncork.Builder("two")
-    tables = {name: np.random.default_rng(i).standard_normal((9, 3)).astype(np.float32) for i, name in enumerate("ab")}
+    tables = {
+        name: np.random.default_rng(i).standard_normal((9, 3)).astype(np.float32)
+        for i, name in enumerate("ab")
+    }
     found = [layers(builder, name, table) for name, table in tables.items()]
     builder.result(builder.add("Concat", 1, *found, axis=1)[0], "y")
     compiled = compile_model(builder.model())
     a, b = entries([[1], [8, 2], []]), entries([[4, 4, 4], [], [0]])
-    expected = np.concatenate([by_hand(a[0], a[1], 3, True, tables["a"]), by_hand(b[0], b[1], 3, True, tables["b"])], 1)
+    expected = np.concatenate(
+        [by_hand(a[0], a[1], 3, True, tables["a"]), by_hand(b[0], b[1], 3, True, tables["b"])], 1
+    )
     for _ in range(2):
         np.testing.assert_allclose(compiled(*a, *b)["y"], expected, rtol=1e-6)
     assert compiled._executor.last is not None
@@ -244,7 +308,9 @@ def test_two_features_of_one_model() -> None:
     ids=str,
 )
 def test_other_layers_stay(detail: Details) -> None:
-    """What differs in one detail is computed as it is written: the references say the same, or refuse the same."""
+    """What differs in one detail is computed as it is written: the references say the same, or
+    refuse the same.
+    """
     built = model(**detail)
     fast, slow = compile_model(built), compile_model(built, backend="reference")
     assert lookups(fast) == 0

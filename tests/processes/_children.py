@@ -11,8 +11,11 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def run_child(code: str, *arguments: object, timeout: float = 120, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python code with the project and its tests importable; raises TimeoutExpired when it hangs.
+def run_child(
+    code: str, *arguments: object, timeout: float = 120, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code with the project and its tests importable; raises TimeoutExpired when it
+    hangs.
 
     `home`: a folder in place of the user's, where kernels are kept.
     """

@@ -42,4 +42,6 @@ def secret(path: Path) -> None:
     path.symlink_to("/proc/1/mem")  # an ordinary file that ends nowhere and may not be read
 
 
-KINDS: dict[str, Callable[[Path], None]] = {f.__name__: f for f in (pipe, endless, terminal, folder, circle, listener, secret)}
+KINDS: dict[str, Callable[[Path], None]] = {
+    f.__name__: f for f in (pipe, endless, terminal, folder, circle, listener, secret)
+}

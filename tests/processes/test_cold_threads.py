@@ -46,7 +46,9 @@ print("well" if not wrong else wrong)
 
 @pytest.mark.parametrize("seed", range(3))
 def test_first_calls_at_once(tmp_path: Path, seed: int) -> None:
-    """Compiled, then found on disk: in both cases everything that is made once is made by several threads."""
+    """Compiled, then found on disk: in both cases everything that is made once is made by several
+    threads.
+    """
     for _ in range(2):
         done = run_child(FIRST_CALLS, seed, home=tmp_path)
         assert (done.returncode, done.stdout.strip()) == (0, "well"), done.stderr
@@ -70,7 +72,9 @@ def at_once(count: int, call: object) -> list[object]:
 
 
 def test_the_method_table_of_programs_is_one() -> None:
-    """Functions of CPython keep its address: a second one would be freed under those that have it."""
+    """Functions of CPython keep its address: a second one would be freed under those that have
+    it.
+    """
     inside = threading.Barrier(4)
 
     @once

@@ -21,7 +21,9 @@ from uncork.ops import _memory
 def process(folder: Path, groups: str, mounts: list[str]) -> Path:
     """What the system says of a process; mount points are made below `folder`."""
     (folder / "cgroup").write_text(groups)
-    lines = [f"{30 + n} 23 0:{n} {mount.replace('@', str(folder))}" for n, mount in enumerate(mounts)]
+    lines = [
+        f"{30 + n} 23 0:{n} {mount.replace('@', str(folder))}" for n, mount in enumerate(mounts)
+    ]
     (folder / "mountinfo").write_text("\n".join(lines) + "\n")
     return folder
 
@@ -51,17 +53,31 @@ def test_the_lowest_limit_of_the_group_and_those_around_it(tmp_path: Path) -> No
 
 def test_the_first_version_beside_the_second(tmp_path: Path) -> None:
     groups = "9:name=systemd:/x\n4:cpu,memory:/job\n1:cpu:/y\n0::/\n"
-    mounts = ["/ @/fs/cpu rw - cgroup cgroup rw,cpu", "/ @/fs/memory rw - cgroup cgroup rw,memory", "/ @/fs/unified rw - cgroup2 cgroup2 rw"]
+    mounts = [
+        "/ @/fs/cpu rw - cgroup cgroup rw,cpu",
+        "/ @/fs/memory rw - cgroup cgroup rw,memory",
+        "/ @/fs/unified rw - cgroup2 cgroup2 rw",
+    ]
     limit(tmp_path, "fs/memory/job/memory.limit_in_bytes", "5000")
     limit(tmp_path, "fs/memory/memory.limit_in_bytes", "9223372036854771712")
     limit(tmp_path, "fs/cpu/job/memory.limit_in_bytes", "1")
     assert memory.group_limit(process(tmp_path, groups, mounts)) == 5000
 
 
-@pytest.mark.parametrize(("path", "root"), [("/docker/1f2e", "/docker/1f2e"), ("/../../outside", "/"), ("/docker/1f2e", "/other")])
-def test_a_container_sees_its_own_group_as_the_outermost(tmp_path: Path, path: str, root: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "root"),
+    [("/docker/1f2e", "/docker/1f2e"), ("/../../outside", "/"), ("/docker/1f2e", "/other")],
+)
+def test_a_container_sees_its_own_group_as_the_outermost(
+    tmp_path: Path, path: str, root: str
+) -> None:
     limit(tmp_path, "fs/memory.max", "7000")
-    assert memory.group_limit(process(tmp_path, f"0::{path}\n", [f"{root} @/fs rw - cgroup2 cgroup2 rw"])) == 7000
+    assert (
+        memory.group_limit(
+            process(tmp_path, f"0::{path}\n", [f"{root} @/fs rw - cgroup2 cgroup2 rw"])
+        )
+        == 7000
+    )
 
 
 def test_a_system_without_groups(tmp_path: Path) -> None:
@@ -78,9 +94,15 @@ def broadcast() -> uncork.CompiledModel:
 
 def test_the_message_says_whose_memory_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (_memory, placement, working_memory):
-        monkeypatch.setattr(module, "available", lambda: (1000, "the memory that this container may use"))
+        monkeypatch.setattr(
+            module, "available", lambda: (1000, "the memory that this container may use")
+        )
     assert broadcast()([250])[0].size == 250
-    with pytest.raises(uncork.InputError, match=r"needs 1,004 bytes, more than the memory that this container may use \(1,000 bytes\)"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"needs 1,004 bytes, more than the memory that this container may use \(1,000 "
+        r"bytes\)",
+    ):
         broadcast()([251])
 
 
@@ -121,8 +143,18 @@ for count in (1000, 300_000_000):
 
 
 def test_a_call_that_a_container_has_no_memory_for(group: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", CALL, str(group)], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", CALL, str(group)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
     assert done.returncode == 0, done.stderr
     small, large = done.stdout.splitlines()
     assert small == "1000"
-    assert "needs 1,200,000,000 bytes, more than the memory that this container may use (629,145,600 bytes)" in large
+    assert (
+        "needs 1,200,000,000 bytes, more than the memory that this container may use "
+        "(629,145,600 bytes)" in large
+    )

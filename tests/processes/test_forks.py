@@ -1,4 +1,6 @@
-"""Processes that fork while their other threads are inside uncork: the child can do all that its parent can."""
+"""Processes that fork while their other threads are inside uncork: the child can do all that its
+parent can.
+"""
 
 from __future__ import annotations
 
@@ -174,8 +176,12 @@ print(*outside, sep="; ")
 
 
 def test_calls_import_modules_where_no_fork_can_cut_in(tmp_path: Path) -> None:
-    """Some of NumPy's are imported by what needs them first: `np.fft`, or `np.ma` by `np.unique`."""
-    path = Net([parameter(0), relu(1), result(2)], [edge("0:0", "1:0"), edge("1:1", "2:0")]).save(tmp_path, b"")
+    """Some of NumPy's are imported by what needs them first: `np.fft`, or `np.ma` by
+    `np.unique`.
+    """
+    path = Net([parameter(0), relu(1), result(2)], [edge("0:0", "1:0"), edge("1:1", "2:0")]).save(
+        tmp_path, b""
+    )
     done = run_child(MODELS + IMPORTS, path, home=tmp_path)
     assert (done.stdout.strip(), done.returncode) == ("", 0), done.stdout + done.stderr
 
@@ -203,7 +209,9 @@ print("well" if not wrong else wrong)
 
 @pytest.mark.parametrize("seed", range(2))
 def test_forks_at_random(tmp_path: Path, seed: int) -> None:
-    """Threads that compile for the first time, keep state and share steps, and forks in the middle of it."""
+    """Threads that compile for the first time, keep state and share steps, and forks in the middle
+    of it.
+    """
     done = run_child(MODELS + AT_RANDOM, seed, home=tmp_path, timeout=400)
     assert done.stdout.strip() == "well", done.stdout + done.stderr
 

@@ -21,14 +21,39 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_nothing_is_imported_from_the_current_folder(bags: Path, tmp_path: Path) -> None:  # noqa: F811
-    """Where the parent does not look, workers do not: files with names of modules lie in the folder that it was started in."""
+    """Where the parent does not look, workers do not: files with names of modules lie in the folder
+    that it was started in.
+    """
     downloads = tmp_path / "downloads"
     downloads.mkdir()
-    for name in ("json", "pickle", "signal", "threading", "time", "numpy", "pyarrow", "uncork", "typing", "collections"):
-        (downloads / f"{name}.py").write_text(f"open({str(tmp_path / 'was_run')!r}, 'a').write('{name} ')\nraise SystemExit(3)\n")
+    for name in (
+        "json",
+        "pickle",
+        "signal",
+        "threading",
+        "time",
+        "numpy",
+        "pyarrow",
+        "uncork",
+        "typing",
+        "collections",
+    ):
+        (downloads / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'was_run')!r}, 'a').write('{name} ')\nraise SystemExit(3)\n"
+        )
     rows = write(tmp_path / "rows.parquet", random_rows(10, 1))
     options = [word for name, text in BAGS.items() for word in ("--input", f"{name}={text}")]
-    done = run_child(SCORE, "score", bags, rows, tmp_path / "out.parquet", "--workers", "1", *options, cwd=downloads)
+    done = run_child(
+        SCORE,
+        "score",
+        bags,
+        rows,
+        tmp_path / "out.parquet",
+        "--workers",
+        "1",
+        *options,
+        cwd=downloads,
+    )
     assert not (tmp_path / "was_run").exists(), (tmp_path / "was_run").read_text()
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.parquet").exists()

@@ -1,4 +1,6 @@
-"""Steps that threads share, when something happens to the caller: Ctrl-C, the end of the main thread."""
+"""Steps that threads share, when something happens to the caller: Ctrl-C, the end of the main
+thread.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files that are not what they should be: pipes, devices, folders, and files that change while they are in use.
+"""Files that are not what they should be: pipes, devices, folders, and files that change while they
+are in use.
 
 What may wait for ever or end the process is tried in a process of its own, with a limit of memory.
 """
@@ -57,8 +58,15 @@ except uncork.UncorkError as error: print("refused:", error)
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("what", ["model", "weights", "table", "table.safetensors", "input"])
-def test_what_is_no_ordinary_file_is_refused(tmp_path: Path, model: Path, what: str, kind: str) -> None:
-    path = tmp_path / {"model": "f.xml", "weights": "f.bin", "table": "f.npy", "input": "f.npy"}.get(what, "f.safetensors")
+def test_what_is_no_ordinary_file_is_refused(
+    tmp_path: Path, model: Path, what: str, kind: str
+) -> None:
+    path = tmp_path / {
+        "model": "f.xml",
+        "weights": "f.bin",
+        "table": "f.npy",
+        "input": "f.npy",
+    }.get(what, "f.safetensors")
     KINDS[kind](path)
     done = run_child(TRY, what.partition(".")[0], model, path, timeout=60)
     text = done.stdout + done.stderr
@@ -88,7 +96,11 @@ def test_entries_of_the_store_are_made_again(tmp_path: Path, model: Path, kind: 
 def test_a_file_of_more_bytes_than_any_model_has(tmp_path: Path) -> None:
     with open(tmp_path / "m.xml", "wb") as file:
         file.truncate(1 << 40)  # which takes no room on the disk
-    with pytest.raises(uncork.ReadError, match=r"m.xml: cannot be read: it has 1,099,511,627,776 bytes, expected at most 1,073,741,824"):
+    with pytest.raises(
+        uncork.ReadError,
+        match=r"m.xml: cannot be read: it has 1,099,511,627,776 bytes, expected at most "
+        r"1,073,741,824",
+    ):
         uncork.read_model(tmp_path / "m.xml")
 
 
@@ -100,7 +112,9 @@ LARGE = (files.SMALL // 64 + 1, 16)
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A model whose weights are mapped: a table, looked up and in a product, so that kernels and references read it."""
+    """A model whose weights are mapped: a table, looked up and in a product, so that kernels and
+    references read it.
+    """
     builder = uncork.Builder("large")
     ids = builder.parameter("ids", "i64", [None])
     table = builder.constant(np.ones(LARGE, np.float32), name="table")
@@ -129,7 +143,9 @@ def test_weights_that_are_cut_are_refused(large: Path, backend: str) -> None:
     size = weights.stat().st_size
     done = run_child(CUT, large, weights, {"backend": backend})
     expected = f"refused: {weights}: has 100 bytes now and had {size:,} when it was opened"
-    assert [line[: len(expected)] for line in done.stdout.splitlines()] == [expected] * 4, done.stderr
+    assert [line[: len(expected)] for line in done.stdout.splitlines()] == [expected] * 4, (
+        done.stderr
+    )
     assert "load with mmap=False" in done.stdout
 
 
@@ -139,9 +155,14 @@ def test_tables_that_are_cut_are_refused(large: Path, suffix: str) -> None:
     if suffix == ".npy":
         np.save(table, np.full(LARGE, 2, np.float32))
     else:
-        header = f'{{"t":{{"dtype":"F32","shape":[{LARGE[0]},{LARGE[1]}],"data_offsets":[0,{LARGE[0] * 64}]}}}}'.encode()
+        header = (
+            f'{{"t":{{"dtype":"F32",'
+            f'"shape":[{LARGE[0]},{LARGE[1]}],"data_offsets":[0,{LARGE[0] * 64}]}}}}'
+        ).encode()
         header += b" " * (-len(header) % 8)
-        table.write_bytes(len(header).to_bytes(8, "little") + header + np.full(LARGE, 2, np.float32).tobytes())
+        table.write_bytes(
+            len(header).to_bytes(8, "little") + header + np.full(LARGE, 2, np.float32).tobytes()
+        )
     done = run_child(CUT, large, table, {"tables": {"table": str(table)}})
     assert done.stdout.count(f"refused: {table}: has 100 bytes now") == 4, done.stderr
 

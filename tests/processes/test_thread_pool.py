@@ -1,4 +1,6 @@
-"""The native thread pool: who makes the calls of a dispatch, and what happens to them at forks, at interrupts and at the end."""
+"""The native thread pool: who makes the calls of a dispatch, and what happens to them at forks, at
+interrupts and at the end.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 def dispatched(address: int, works: Sequence[Callable[[int], int]]) -> int:
     """The status of a dispatch of calls that are functions of their number."""
     kernels = [KERNEL(work) for work in works]
-    table = np.array([[ctypes.cast(k, ctypes.c_void_p).value, n] for n, k in enumerate(kernels)], np.int64)
+    table = np.array(
+        [[ctypes.cast(k, ctypes.c_void_p).value, n] for n, k in enumerate(kernels)], np.int64
+    )
     words = np.array([address, len(works), table.ctypes.data], np.int64)
     return int(KERNEL(STORE.address(Dispatch()))(words.ctypes.data))
 
@@ -96,7 +100,9 @@ def test_threads_of_the_pool_take_no_signals() -> None:
     blocked: dict[int, bool] = {}
 
     def work(_: int) -> int:
-        blocked[threading.get_native_id()] = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        blocked[threading.get_native_id()] = signal.SIGINT in signal.pthread_sigmask(
+            signal.SIG_BLOCK, []
+        )
         return meeting.wait(30) * 0
 
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])

@@ -1,4 +1,6 @@
-"""`threads` holds for the products of references, too: NumPy's library of products has threads of its own."""
+"""`threads` holds for the products of references, too: NumPy's library of products has threads of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,21 @@ from uncork.ops.matmul import MatMul
 
 PACKAGE = Path(uncork.__file__).parent / "ops"
 #: Functions of NumPy that call BLAS or LAPACK.
-PRODUCTS = {"matmul", "einsum", "dot", "tensordot", "inner", "vdot", "inv", "solve", "lstsq", "pinv", "svd", "det", "multi_dot"}
+PRODUCTS = {
+    "matmul",
+    "einsum",
+    "dot",
+    "tensordot",
+    "inner",
+    "vdot",
+    "inv",
+    "solve",
+    "lstsq",
+    "pinv",
+    "svd",
+    "det",
+    "multi_dot",
+}
 
 
 def multiplies(node: ast.AST) -> bool:
@@ -29,7 +45,11 @@ def multiplies(node: ast.AST) -> bool:
     for child in ast.walk(node):
         if isinstance(child, (ast.BinOp, ast.AugAssign)) and isinstance(child.op, ast.MatMult):
             return True
-        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute) and child.func.attr in PRODUCTS:
+        if (
+            isinstance(child, ast.Call)
+            and isinstance(child.func, ast.Attribute)
+            and child.func.attr in PRODUCTS
+        ):
             return True
     return False
 
@@ -97,7 +117,9 @@ def seen(library: blas.Library, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def product(element_type: str = "f32") -> uncork.Model:
-    """f64, integers and wide stacks are the references' work; a constant product is folded when the model is prepared."""
+    """f64, integers and wide stacks are the references' work; a constant product is folded when the
+    model is prepared.
+    """
     builder = uncork.Builder("product")
     x = builder.parameter("x", element_type, [3, 3])
     eye = builder.constant(np.eye(3).astype(x_dtype(element_type)))
@@ -124,14 +146,18 @@ def test_products_use_as_many_threads_as_a_call_may(
     assert library.threads() == 4, "as it was"
 
 
-def test_more_threads_than_the_library_has_change_nothing(library: blas.Library, seen: list[int]) -> None:
+def test_more_threads_than_the_library_has_change_nothing(
+    library: blas.Library, seen: list[int]
+) -> None:
     library.set_threads(2)
     uncork.compile_model(product(), backend="reference", threads=3)(np.ones((3, 3), "f4"))
     assert set(seen) == {2}, "what the user has set is not raised"
     assert library.threads() == 2
 
 
-def test_an_error_leaves_the_library_as_it_was(library: blas.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_leaves_the_library_as_it_was(
+    library: blas.Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def wrong(self: MatMul, a: Any, b: Any) -> Any:
         assert library.threads() == 1
         raise ZeroDivisionError
@@ -182,7 +208,12 @@ def test_calls_without_products_call_no_library(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "library", lambda: None)
-    assert uncork.compile_model(product(), backend="reference", threads=1)(np.ones((3, 3), "f4"))[0].tolist() == [[1, 1, 1]] * 3
+    assert (
+        uncork.compile_model(product(), backend="reference", threads=1)(np.ones((3, 3), "f4"))[
+            0
+        ].tolist()
+        == [[1, 1, 1]] * 3
+    )
 
 
 FORKED = """

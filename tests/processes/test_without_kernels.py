@@ -1,4 +1,6 @@
-"""Where there are no kernels, or some cannot be made: everything works by the references, and one warning says so."""
+"""Where there are no kernels, or some cannot be made: everything works by the references, and one
+warning says so.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,11 @@ def test_a_kernel_that_cannot_be_compiled(tmp_path: Path, kernel: str) -> None:
     assert done.returncode == 0, done.stderr
     first, tried = done.stdout.splitlines()
     assert first.startswith("1 kernel '"), first
-    how = "calls go through ctypes" if kernel == "segment_entry" else "its steps run by the NumPy references"
+    how = (
+        "calls go through ctypes"
+        if kernel == "segment_entry"
+        else "its steps run by the NumPy references"
+    )
     assert f"cannot be compiled: LLVM ERROR: cannot select this; {how}" in first
     assert tried == "tried True again 0", "what has failed once is not tried again"
 
@@ -78,7 +84,8 @@ def stand_in(folder: Path, version: str) -> None:
     (folder / "llvmlite").mkdir()
     (folder / "llvmlite" / "__init__.py").write_text("raise SystemExit('imported')")
     (folder / "llvmlite" / "_version.py").write_text(
-        f"version_version = '{version}'\ndef get_versions(): return {{'version': version_version}}\n"
+        f"version_version = '{version}'\ndef get_versions(): return {{'version': "
+        f"version_version}}\n"
     )
 
 
@@ -97,7 +104,8 @@ print(plans[0])
 def test_without_llvmlite_one_warning_says_that_it_is_slow(tmp_path: Path) -> None:
     done = run_child(CALLS + WITHOUT.format(hide=True), home=tmp_path)
     assert done.stdout.startswith(
-        "1 UncorkWarning <string> llvmlite is not installed: models run by the NumPy references, which is slow; install 'llvmlite>=0.44'"
+        "1 UncorkWarning <string> llvmlite is not installed: models run by the NumPy references, "
+        "which is slow; install 'llvmlite>=0.44'"
     ), done.stdout + done.stderr
     assert "llvmlite is not installed" in done.stdout.partition("\n")[2]
 
@@ -105,17 +113,23 @@ def test_without_llvmlite_one_warning_says_that_it_is_slow(tmp_path: Path) -> No
 @pytest.mark.parametrize("version", ["0.43.0", "0.39.1", "0.43.0rc1"])
 def test_an_old_llvmlite_counts_as_none(tmp_path: Path, version: str) -> None:
     stand_in(tmp_path, version)
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + CALLS + WITHOUT.format(hide=False)
-    done = run_child(code, home=tmp_path)
-    assert f"1 UncorkWarning <string> llvmlite {version} is too old, 0.44 is needed: models run by the NumPy references" in done.stdout, (
-        done.stderr
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + CALLS + WITHOUT.format(hide=False)
     )
+    done = run_child(code, home=tmp_path)
+    assert (
+        f"1 UncorkWarning <string> llvmlite {version} is too old, 0.44 is needed: models run by "
+        "the NumPy references" in done.stdout
+    ), done.stderr
 
 
 def test_the_oldest_llvmlite_is_the_one_that_is_asked_for() -> None:
     from uncork.kernels.select import OLDEST_LLVMLITE
 
-    assert f'"llvmlite>={OLDEST_LLVMLITE[0]}.{OLDEST_LLVMLITE[1]},' in (ROOT / "pyproject.toml").read_text()
+    assert (
+        f'"llvmlite>={OLDEST_LLVMLITE[0]}.{OLDEST_LLVMLITE[1]},'
+        in (ROOT / "pyproject.toml").read_text()
+    )
 
 
 def test_the_command_line_says_it_as_it_says_errors(tmp_path: Path) -> None:
@@ -124,9 +138,14 @@ import sys; sys.modules["llvmlite"] = None
 from uncork.cli import main
 sys.exit(main(["run", sys.argv[1], "--random"]))
 """
-    done = run_child(code.replace("sys.exit", "import warnings; warnings.simplefilter('default'); sys.exit"), model_file(tmp_path))
+    done = run_child(
+        code.replace("sys.exit", "import warnings; warnings.simplefilter('default'); sys.exit"),
+        model_file(tmp_path),
+    )
     assert done.returncode == 0
-    assert done.stderr.startswith("uncork: warning: llvmlite is not installed: models run by the NumPy references")
+    assert done.stderr.startswith(
+        "uncork: warning: llvmlite is not installed: models run by the NumPy references"
+    )
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -22,35 +22,64 @@ def f32(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def outputs(*rows: tuple[Any, ...], counts: tuple[int, ...], boxes: np.ndarray, dtype: Any = np.int64) -> list[np.ndarray]:
-    """The three outputs from rows (class, score, place), with the boxes [n, 4] that the places number."""
+def outputs(
+    *rows: tuple[Any, ...], counts: tuple[int, ...], boxes: np.ndarray, dtype: Any = np.int64
+) -> list[np.ndarray]:
+    """The three outputs from rows (class, score, place), with the boxes [n, 4] that the places
+    number.
+    """
     table = [[c, s, *boxes.reshape(-1, 4)[place].tolist()] for c, s, place in rows]
-    return [f32(*[v for r in table for v in r]).reshape(-1, 6), np.array([r[2] for r in rows], dtype).reshape(-1, 1), np.array(counts, dtype)]
+    return [
+        f32(*[v for r in table for v in r]).reshape(-1, 6),
+        np.array([r[2] for r in rows], dtype).reshape(-1, 1),
+        np.array(counts, dtype),
+    ]
 
 
-def rows_of(case: Case, of_class: OfClass, by_class: bool, across: Callable[[Any], Any] | None = None) -> list[np.ndarray]:
-    """`of_class` for each class of each image; `by_class` says whether the rows of one image are ordered by class."""
+def rows_of(
+    case: Case, of_class: OfClass, by_class: bool, across: Callable[[Any], Any] | None = None
+) -> list[np.ndarray]:
+    """`of_class` for each class of each image; `by_class` says whether the rows of one image are
+    ordered by class.
+    """
     at = case.attributes
-    boxes, scores, *counts = [storage.decode(a, t) for a, t in zip(case.inputs, case.types) if a is not None]
+    boxes, scores, *counts = [
+        storage.decode(a, t) for a, t in zip(case.inputs, case.types) if a is not None
+    ]
     if counts:
         classes, number = scores.shape
         ends = [0]
         for count in counts[0].tolist():
             ends.append(ends[-1] + count)
         images = [
-            [(boxes[c, a:b].tolist(), scores[c, a:b].tolist(), [m * classes + c for m in range(a, b)]) for c in range(classes)]
+            [
+                (
+                    boxes[c, a:b].tolist(),
+                    scores[c, a:b].tolist(),
+                    [m * classes + c for m in range(a, b)],
+                )
+                for c in range(classes)
+            ]
             for a, b in itertools.pairwise(ends)
         ]
     else:
         number = boxes.shape[1]
-        images = [[(boxes[b].tolist(), row.tolist(), [b * number + m for m in range(number)]) for row in scores[b]] for b in range(len(boxes))]
+        images = [
+            [
+                (boxes[b].tolist(), row.tolist(), [b * number + m for m in range(number)])
+                for row in scores[b]
+            ]
+            for b in range(len(boxes))
+        ]
     everything: list[tuple[Any, ...]] = []
     totals = []
     for image, contents in enumerate(images):
         found = []
         for number, (own, values, places) in enumerate(contents):
             if number != at.get("background_class", -1):
-                found += [(image, number, score, places[m], own[m]) for m, score in of_class(own, values)]
+                found += [
+                    (image, number, score, places[m], own[m]) for m, score in of_class(own, values)
+                ]
         found.sort(key=lambda r: (-r[2], r[1], r[3]))
         if at.get("keep_top_k", -1) >= 0:
             found = found[: at["keep_top_k"]]
@@ -63,8 +92,14 @@ def rows_of(case: Case, of_class: OfClass, by_class: bool, across: Callable[[Any
     if at.get("sort_result_across_batch") and at.get("sort_result_type") == "classid":
         everything.sort(key=lambda r: (r[1], r[0], -r[2], r[3]))
     dtype = at.get("output_type", ElementType.i64).dtype
-    table = np.array([[number, score, *box] for _, number, score, _, box in everything], scores.dtype).reshape(-1, 6)
-    return [table, np.array([r[3] for r in everything], dtype).reshape(-1, 1), np.array(totals, dtype)]
+    table = np.array(
+        [[number, score, *box] for _, number, score, _, box in everything], scores.dtype
+    ).reshape(-1, 6)
+    return [
+        table,
+        np.array([r[3] for r in everything], dtype).reshape(-1, 1),
+        np.array(totals, dtype),
+    ]
 
 
 COMMON = {
@@ -81,7 +116,11 @@ COMMON = {
 
 @st.composite
 def cases(draw: st.DrawFn, attributes: dict[str, list[Any]], own_boxes: bool = False) -> Case:
-    images, classes, count = draw(st.integers(0, 2)), draw(st.integers(0, 2)), draw(st.integers(0, 5))
+    images, classes, count = (
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 5)),
+    )
     chosen = {key: draw(st.sampled_from(options)) for key, options in (COMMON | attributes).items()}
     if own_boxes and draw(st.booleans()):
         first = draw(st.integers(0, count)) if images else 0
@@ -94,4 +133,6 @@ def cases(draw: st.DrawFn, attributes: dict[str, list[Any]], own_boxes: bool = F
     values = storage.decode(boxes, ElementType.parse(name))
     corners = np.concatenate([values[..., :2], values[..., :2] + np.abs(values[..., 2:])], axis=-1)
     scores, _ = draw(arrays(shapes[1], (name,), -1, 2))
-    return Case([storage.encode(corners, ElementType.parse(name)), scores, *extra], chosen, [name, name])
+    return Case(
+        [storage.encode(corners, ElementType.parse(name)), scores, *extra], chosen, [name, name]
+    )

@@ -1,4 +1,6 @@
-"""What the samples of the embedding operations share: the pages' table, samples of every type, the loop in plain Python."""
+"""What the samples of the embedding operations share: the pages' table, samples of every type, the
+loop in plain Python.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ TABLE = np.array([[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -
 UNWRITTEN = "OpenVINO returns uninitialised memory"
 WIDER = "OpenVINO computes 64-bit types in 32 bits"
 
-#: Name, table, weights of the two positions that look up rows 0 and 1 (or None), sum, element type, why not OpenVINO.
+#: Name, table, weights of the two positions that look up rows 0 and 1 (or None), sum, element type,
+#: why not OpenVINO.
 _TYPES: list[tuple[str, list[Any], list[Any] | None, Any, str, str]] = [
     ("f64 stays f64", [16777216.0, 1.0], None, 16777217.0, "f64", WIDER),
     ("f64 weights stay f64", [2.0**60, 1.0], [0.0, 1e-30], 1e-30, "f64", WIDER),
@@ -42,14 +45,26 @@ _TYPES: list[tuple[str, list[Any], list[Any] | None, Any, str, str]] = [
 
 
 def type_samples(call: Callable[[Any, list[int], list[Any] | None], list[Any]]) -> list[Sample]:
-    """One bag over rows 0 and 1 in every type. `call(table, indices, weights)` gives the inputs with all indices in one bag."""
+    """One bag over rows 0 and 1 in every type. `call(table, indices, weights)` gives the inputs
+    with all indices in one bag.
+    """
     samples = []
     for name, column, weights, total, type_name, openvino in _TYPES:
         dtype = ElementType.parse(type_name).dtype
-        inputs = call(np.array(column, dtype)[:, None], [0, 1], None if weights is None else np.array(weights, dtype))
+        inputs = call(
+            np.array(column, dtype)[:, None],
+            [0, 1],
+            None if weights is None else np.array(weights, dtype),
+        )
         samples.append(Sample(name, inputs, [np.array([[total]], dtype)], openvino=openvino))
     half = np.array([[2048], [1]], np.float16)
-    samples.append(Sample("f16 accumulates in f32 and rounds once", call(half, [0, 1, 1, 1], None), [np.array([[2052]], np.float16)]))
+    samples.append(
+        Sample(
+            "f16 accumulates in f32 and rounds once",
+            call(half, [0, 1, 1, 1], None),
+            [np.array([[2052]], np.float16)],
+        )
+    )
     brain = np.array([[0x4380], [0x3F80]], np.uint16)  # 256 and 1; the next value after 256 is 258
     samples.append(
         Sample(
@@ -62,7 +77,15 @@ def type_samples(call: Callable[[Any, list[int], list[Any] | None], list[Any]]) 
     )
     # Pairs or blocks of ones would add up to more than the step of 2 that f32 has at 2**24.
     many = np.array([[2.0**24], [1.0]], F32)
-    samples.append(Sample("terms are added by increasing position", call(many, [0] + [1] * 40, None), [many[:1]], rtol=0, atol=0))
+    samples.append(
+        Sample(
+            "terms are added by increasing position",
+            call(many, [0] + [1] * 40, None),
+            [many[:1]],
+            rtol=0,
+            atol=0,
+        )
+    )
     return samples
 
 
@@ -74,8 +97,16 @@ def nan_samples(call: Callable[[Any, list[int], list[Any] | None], list[Any]]) -
     """`call` as for `type_samples`."""
     table = np.array([[1, np.nan], [np.inf, 2], [3, 4]], F32)
     return [
-        Sample("zero times NaN or infinity is NaN", call(table, [0, 1, 2], np.array([0, 0, 1], F32)), [np.array([[np.nan, np.nan]], F32)]),
-        Sample("NaN in rows that are not looked up", call(table, [2, 2], None), [np.array([[6, 8]], F32)]),
+        Sample(
+            "zero times NaN or infinity is NaN",
+            call(table, [0, 1, 2], np.array([0, 0, 1], F32)),
+            [np.array([[np.nan, np.nan]], F32)],
+        ),
+        Sample(
+            "NaN in rows that are not looked up",
+            call(table, [2, 2], None),
+            [np.array([[6, 8]], F32)],
+        ),
         Sample(
             "infinities of both signs",
             call(np.array([[np.inf], [-np.inf]], F32), [0, 1], None),
@@ -85,10 +116,17 @@ def nan_samples(call: Callable[[Any, list[int], list[Any] | None], list[Any]]) -
 
 
 def table_refusals(call: Callable[[Any, Any], list[Any]]) -> list[Refusal]:
-    """Tables and indices that no embedding operation takes. `call(table, indices)` gives the inputs, indices as given."""
+    """Tables and indices that no embedding operation takes. `call(table, indices)` gives the
+    inputs, indices as given.
+    """
     one = np.array([0])
     refusals = [
-        Refusal(f"{name} table", call(np.zeros((2, 1), dtype), one), rf"'emb_table' \(port 0\): expected one of f64.*got {name}", types=types)
+        Refusal(
+            f"{name} table",
+            call(np.zeros((2, 1), dtype), one),
+            rf"'emb_table' \(port 0\): expected one of f64.*got {name}",
+            types=types,
+        )
         for name, dtype, types in [
             ("boolean", bool, ()),
             ("string", object, ()),
@@ -100,30 +138,67 @@ def table_refusals(call: Callable[[Any, Any], list[Any]]) -> list[Refusal]:
     ]
     return [
         *refusals,
-        Refusal("scalar table", call(F32(1), one), r"'emb_table': expected rows in 1 to 8 dimensions, got shape \[\]"),
-        Refusal("table of rank 9", call(np.zeros((1,) * 9, F32), one), "'emb_table': expected rows in 1 to 8 dimensions"),
-        Refusal("float ids", call(TABLE, one.astype(F32)), r"'indices' \(port 1\): expected one of i64, i32, got f32"),
-        Refusal("ids of 16 bits", call(TABLE, one.astype(np.int16)), r"'indices' \(port 1\): expected one of i64, i32, got i16"),
-        Refusal("unsigned ids", call(TABLE, one.astype(np.uint64)), r"'indices' \(port 1\): expected one of i64, i32, got u64"),
+        Refusal(
+            "scalar table",
+            call(F32(1), one),
+            r"'emb_table': expected rows in 1 to 8 dimensions, got shape \[\]",
+        ),
+        Refusal(
+            "table of rank 9",
+            call(np.zeros((1,) * 9, F32), one),
+            "'emb_table': expected rows in 1 to 8 dimensions",
+        ),
+        Refusal(
+            "float ids",
+            call(TABLE, one.astype(F32)),
+            r"'indices' \(port 1\): expected one of i64, i32, got f32",
+        ),
+        Refusal(
+            "ids of 16 bits",
+            call(TABLE, one.astype(np.int16)),
+            r"'indices' \(port 1\): expected one of i64, i32, got i16",
+        ),
+        Refusal(
+            "unsigned ids",
+            call(TABLE, one.astype(np.uint64)),
+            r"'indices' \(port 1\): expected one of i64, i32, got u64",
+        ),
     ]
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[Any, str]:
-    """A table with at least one row, sums of few products of its values exact in f32; integers wrap now and then."""
-    return draw(arrays((draw(st.integers(1, 5)), *draw(shapes(max_rank=2, max_side=3))), FLOATS + INTEGERS, -60, 60))
+    """A table with at least one row, sums of few products of its values exact in f32; integers wrap
+    now and then.
+    """
+    return draw(
+        arrays(
+            (draw(st.integers(1, 5)), *draw(shapes(max_rank=2, max_side=3))),
+            FLOATS + INTEGERS,
+            -60,
+            60,
+        )
+    )
 
 
 def weights_like(type_name: str, shape: tuple[int, ...]) -> st.SearchStrategy[tuple[Any, str]]:
     return arrays(shape, (type_name,), -60, 60)
 
 
-def by_hand(case: Case, bags: Sequence[Sequence[int]], weights: Any, default: int | None = None, mean: bool = False) -> list[np.ndarray]:
+def by_hand(
+    case: Case,
+    bags: Sequence[Sequence[int]],
+    weights: Any,
+    default: int | None = None,
+    mean: bool = False,
+) -> list[np.ndarray]:
     """One element at a time: bag b sums over the positions `bags[b]` of the flattened indices."""
     element_type = case.types[0]
     table = storage.decode(case.inputs[0], element_type)
     indices = case.inputs[1].reshape(-1).tolist()
-    factors = None if weights is None else storage.decode(weights, element_type).reshape(-1).tolist()
+    factors = (
+        None if weights is None else storage.decode(weights, element_type).reshape(-1).tolist()
+    )
     shape = (len(bags), *table.shape[1:])
     output = np.zeros(shape, np.float64 if element_type.is_float else element_type.dtype)
     for place in itertools.product(*map(range, shape)):
@@ -139,11 +214,19 @@ def by_hand(case: Case, bags: Sequence[Sequence[int]], weights: Any, default: in
             total = _wrapped(total, element_type)
         if mean:
             size = len(positions)
-            total = total / size if element_type.is_float else abs(total) // size * (-1 if total < 0 else 1)
+            total = (
+                total / size
+                if element_type.is_float
+                else abs(total) // size * (-1 if total < 0 else 1)
+            )
         output[place] = total
     return [output]
 
 
 def _wrapped(number: int, element_type: ElementType) -> int:
     number %= 2**element_type.bits
-    return number - 2**element_type.bits if element_type.kind == "signed" and number >= 2 ** (element_type.bits - 1) else number
+    return (
+        number - 2**element_type.bits
+        if element_type.kind == "signed" and number >= 2 ** (element_type.bits - 1)
+        else number
+    )

@@ -1,4 +1,6 @@
-"""Moving boxes and choosing among them in Python numbers, for the operations that propose regions."""
+"""Moving boxes and choosing among them in Python numbers, for the operations that propose
+regions.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,12 @@ def touching_iou(a: Box, b: Box, pixel: int) -> float:
     return 0.0 if apart else intersection_over_union(a, b, pixel)
 
 
-def apart_from_better(boxes: list[Any], order: list[int], threshold: float, limit: int, pixel: int, eta: float = 1.0) -> list[int]:
-    """Of boxes in an order those that overlap none before them by more than the threshold of the time when that one was taken."""
+def apart_from_better(
+    boxes: list[Any], order: list[int], threshold: float, limit: int, pixel: int, eta: float = 1.0
+) -> list[int]:
+    """Of boxes in an order those that overlap none before them by more than the threshold of the
+    time when that one was taken.
+    """
     taken: list[tuple[int, float]] = []
     for place in order:
         if len(taken) == limit:
@@ -51,5 +57,7 @@ def apart_from_better(boxes: list[Any], order: list[int], threshold: float, limi
 
 
 def distinct_scores(count: int, generator: np.random.Generator) -> np.ndarray:
-    """Multiples of 1/64 above 0 in any order, no two alike: what equal scores do is another question."""
+    """Multiples of 1/64 above 0 in any order, no two alike: what equal scores do is another
+    question.
+    """
     return (generator.permutation(count) + 1) / 64

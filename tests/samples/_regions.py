@@ -1,4 +1,6 @@
-"""Regions of images for the samples of ROI operations: random boxes, and reading between cells as a sum over all cells."""
+"""Regions of images for the samples of ROI operations: random boxes, and reading between cells as a
+sum over all cells.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,26 @@ def away(value: float) -> int:
 
 
 @st.composite
-def images_and_boxes(draw: st.DrawFn, channels: int, numbers: int, with_image: bool, low: float, high: float) -> tuple[list[Any], str]:
+def images_and_boxes(
+    draw: st.DrawFn, channels: int, numbers: int, with_image: bool, low: float, high: float
+) -> tuple[list[Any], str]:
     """`data [N, channels, H, W]`, boxes [R, (image,) numbers] of one type, and the type's name."""
     count, height, width = draw(st.integers(1, 2)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
     data, name = draw(arrays((count, channels, height, width), FLOATS))
     rows = draw(st.integers(0, 3))
     boxes, _ = draw(arrays((rows, numbers), (name,), low, high))
     if with_image:
-        ids = np.array(draw(st.lists(st.integers(-1 if draw(st.booleans()) else 0, count - 1), min_size=rows, max_size=rows)), np.float32)
-        boxes = np.concatenate([storage.encode(ids.reshape(rows, 1), ElementType.parse(name)), boxes], axis=1)
+        ids = np.array(
+            draw(
+                st.lists(
+                    st.integers(-1 if draw(st.booleans()) else 0, count - 1),
+                    min_size=rows,
+                    max_size=rows,
+                )
+            ),
+            np.float32,
+        )
+        boxes = np.concatenate(
+            [storage.encode(ids.reshape(rows, 1), ElementType.parse(name)), boxes], axis=1
+        )
     return [data, boxes], name

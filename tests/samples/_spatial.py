@@ -1,4 +1,6 @@
-"""Windows over spatial axes, counted one by one, for the loops of convolutions and poolings; and values as Python numbers."""
+"""Windows over spatial axes, counted one by one, for the loops of convolutions and poolings; and
+values as Python numbers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def plain(case: Case, position: int) -> np.ndarray:
 
 
 def carried(values: np.ndarray, element_type: ElementType) -> np.ndarray:
-    """Python numbers as an array: floats in f64, to be rounded by the test; integers modulo 2**bits."""
+    """Python numbers as an array: floats in f64, to be rounded by the test; integers modulo
+    2**bits.
+    """
     if element_type.is_float:
         return values.astype(np.float64)
     modulus = 2**element_type.bits
@@ -28,8 +32,12 @@ def carried(values: np.ndarray, element_type: ElementType) -> np.ndarray:
     return np.array(flat, element_type.dtype).reshape(values.shape)
 
 
-def axis_windows(size: int, kernel: int, attributes: dict[str, Any], axis: int) -> tuple[list[list[int]], int]:
-    """For each window along an axis, the data cells under each cell of the kernel, and the padding at the end."""
+def axis_windows(
+    size: int, kernel: int, attributes: dict[str, Any], axis: int
+) -> tuple[list[list[int]], int]:
+    """For each window along an axis, the data cells under each cell of the kernel, and the padding
+    at the end.
+    """
 
     def of(name: str, default: int) -> int:
         return attributes[name][axis] if attributes.get(name) else default
@@ -37,7 +45,10 @@ def axis_windows(size: int, kernel: int, attributes: dict[str, Any], axis: int) 
     stride, dilation = of("strides", 1), of("dilations", 1)
     cells = [k * dilation for k in range(kernel)]
     span = cells[-1] + 1
-    auto_pad, rounding = attributes.get("auto_pad", "explicit"), attributes.get("rounding_type", "floor")
+    auto_pad, rounding = (
+        attributes.get("auto_pad", "explicit"),
+        attributes.get("rounding_type", "floor"),
+    )
     begin = of("pads_begin", 0) if auto_pad == "explicit" else 0
     end = of("pads_end", 0) if auto_pad == "explicit" else 0
     starts = [0]
@@ -59,15 +70,27 @@ def axis_windows(size: int, kernel: int, attributes: dict[str, Any], axis: int) 
 
 
 def each_window(sizes: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]) -> Any:
-    """For each place of the output, the pairs (place in the kernel, place in the data or outside it)."""
+    """For each place of the output, the pairs (place in the kernel, place in the data or outside
+    it).
+    """
     along = [axis_windows(s, k, attributes, i)[0] for i, (s, k) in enumerate(zip(sizes, kernel))]
     for place in itertools.product(*(range(len(w)) for w in along)):
         under = [along[axis][i] for axis, i in enumerate(place)]
-        yield place, [(cell, tuple(u[c] for u, c in zip(under, cell))) for cell in itertools.product(*map(range, kernel))]
+        yield (
+            place,
+            [
+                (cell, tuple(u[c] for u, c in zip(under, cell)))
+                for cell in itertools.product(*map(range, kernel))
+            ],
+        )
 
 
-def counts(sizes: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(len(axis_windows(s, k, attributes, i)[0]) for i, (s, k) in enumerate(zip(sizes, kernel)))
+def counts(
+    sizes: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]
+) -> tuple[int, ...]:
+    return tuple(
+        len(axis_windows(s, k, attributes, i)[0]) for i, (s, k) in enumerate(zip(sizes, kernel))
+    )
 
 
 def inside(place: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
@@ -90,14 +113,20 @@ def geometries(
         "strides": list_of(1, 3),
         "pads_begin": list_of(0, pads),
         "pads_end": list_of(0, pads),
-        "auto_pad": draw(st.sampled_from(["explicit", "explicit", "same_upper", "same_lower", "valid"])),
+        "auto_pad": draw(
+            st.sampled_from(["explicit", "explicit", "same_upper", "same_lower", "valid"])
+        ),
     }
     if dilated:
         attributes["dilations"] = list_of(1, 2)
     sizes = list(list_of(1, limit))
     for axis in range(axes):
         span = (kernel[axis] - 1) * (attributes["dilations"][axis] if dilated else 1) + 1
-        padding = attributes["pads_begin"][axis] + attributes["pads_end"][axis] if attributes["auto_pad"] == "explicit" else 0
+        padding = (
+            attributes["pads_begin"][axis] + attributes["pads_end"][axis]
+            if attributes["auto_pad"] == "explicit"
+            else 0
+        )
         if not attributes["auto_pad"].startswith("same"):
             sizes[axis] = max(sizes[axis], span - padding, 1)
     return tuple(sizes), kernel, attributes

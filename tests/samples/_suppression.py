@@ -27,7 +27,12 @@ def intersection_over_union(a: Box, b: Box, pixel: float = 0) -> float:
 
 
 def suppressed(
-    boxes: list[Any], scores: list[float], limit: int, least: float, iou: Callable[[Any, Any], float], weight: Callable[[float], float]
+    boxes: list[Any],
+    scores: list[float],
+    limit: int,
+    least: float,
+    iou: Callable[[Any, Any], float],
+    weight: Callable[[float], float],
 ) -> list[tuple[int, float]]:
     """Steps 1 to 8 of the pages for one class: (box, score) in the order taken."""
     left = {i: s for i, s in enumerate(scores) if s >= least}
@@ -43,24 +48,34 @@ def suppressed(
     return taken
 
 
-def all_outputs(case: Case, boxes: list[list[Any]], iou: Callable[[Any, Any], float], soft_limited: bool = False) -> list[np.ndarray]:
+def all_outputs(
+    case: Case, boxes: list[list[Any]], iou: Callable[[Any, Any], float], soft_limited: bool = False
+) -> list[np.ndarray]:
     """selected_indices, selected_scores and valid_outputs; `soft_limited` as version 5 has it."""
     values = [None if a is None else storage.decode(a, t) for a, t in zip(case.inputs, case.types)]
     values += [None] * (6 - len(values))
     scores = values[1]
-    maximum, most, least, sigma = (default if v is None else float(v.reshape(-1)[0]) for v, default in zip(values[2:], (0, 0.0, 0.0, 0.0)))
+    maximum, most, least, sigma = (
+        default if v is None else float(v.reshape(-1)[0])
+        for v, default in zip(values[2:], (0, 0.0, 0.0, 0.0))
+    )
 
     def weight(overlap: float) -> float:
         little = most > 0 and overlap <= most
         if sigma == 0:
             return float(little)
-        return float(np.exp(-0.5 * overlap * overlap / sigma)) if little or not soft_limited else 0.0
+        return (
+            float(np.exp(-0.5 * overlap * overlap / sigma)) if little or not soft_limited else 0.0
+        )
 
     rows = []
     for batch in range(scores.shape[0]):
         for number in range(scores.shape[1]):
             here = [float(s) for s in scores[batch, number]]
-            rows += [(batch, number, box, s) for box, s in suppressed(boxes[batch], here, int(maximum), least, iou, weight)]
+            rows += [
+                (batch, number, box, s)
+                for box, s in suppressed(boxes[batch], here, int(maximum), least, iou, weight)
+            ]
     if case.attributes.get("sort_result_descending", True):
         rows.sort(key=lambda row: -row[3])
     index_type = case.attributes.get("output_type", ElementType.i64).dtype
@@ -71,9 +86,21 @@ def all_outputs(case: Case, boxes: list[list[Any]], iou: Callable[[Any, Any], fl
 
 
 @st.composite
-def cases(draw: st.DrawFn, box_size: int, thresholds: int, attributes: dict[str, Any], required: bool = False) -> Case:
-    """Up to 5 boxes of 2 images and 2 classes; `thresholds` inputs after max_output_boxes_per_class, some left out unless `required`."""
-    images, classes, count = draw(st.integers(0, 2)), draw(st.integers(0, 2)), draw(st.integers(0, 5))
+def cases(
+    draw: st.DrawFn,
+    box_size: int,
+    thresholds: int,
+    attributes: dict[str, Any],
+    required: bool = False,
+) -> Case:
+    """Up to 5 boxes of 2 images and 2 classes; `thresholds` inputs after
+    max_output_boxes_per_class, some left out unless `required`.
+    """
+    images, classes, count = (
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 5)),
+    )
     boxes, name = draw(arrays((images, count, box_size), FLOATS, -2, 4))
     scores, _ = draw(arrays((images, classes, count), (name,), -1, 2))
     given = thresholds if required else draw(st.integers(0, thresholds))
@@ -88,7 +115,9 @@ def cases(draw: st.DrawFn, box_size: int, thresholds: int, attributes: dict[str,
         for values in choices[:given]:
             value = np.float32(draw(st.sampled_from(values)))
             shape = draw(st.sampled_from([(), (1,)]))
-            inputs.append(storage.encode(np.full(shape, value, np.float32), ElementType.parse(kind)))
+            inputs.append(
+                storage.encode(np.full(shape, value, np.float32), ElementType.parse(kind))
+            )
             types.append(kind)
     chosen = {key: draw(st.sampled_from(options)) for key, options in attributes.items()}
     return Case(inputs, chosen, types)

@@ -32,16 +32,43 @@ MEANS = [
     Sample("more windows than cells", [LINE[..., :2], np.array([3])], [f32([[[1, 3.5, 6]]])]),
     Sample("two axes", [SQUARE, np.array([2, 1])], [f32([[[[25 / 6], [39 / 6]]]])]),
     Sample("the page's example", [IMAGE, np.array([16, 16])], [np.ones((1, 3, 16, 16), "f4")]),
-    Sample("three axes", [f32(np.arange(8).reshape(1, 1, 2, 2, 2)), np.array([1, 1, 1], np.int32)], [f32([[[[[3.5]]]]])]),
-    Sample("no images", [NOTHING, np.array([2])], [np.zeros((0, 2, 2), "f4")], openvino="not for an empty batch"),
-    Sample("no windows", [LINE[..., :0], np.array([0])], [np.zeros((1, 1, 0), "f4")], openvino="not for empty tensors"),
+    Sample(
+        "three axes",
+        [f32(np.arange(8).reshape(1, 1, 2, 2, 2)), np.array([1, 1, 1], np.int32)],
+        [f32([[[[[3.5]]]]])],
+    ),
+    Sample(
+        "no images",
+        [NOTHING, np.array([2])],
+        [np.zeros((0, 2, 2), "f4")],
+        openvino="not for an empty batch",
+    ),
+    Sample(
+        "no windows",
+        [LINE[..., :0], np.array([0])],
+        [np.zeros((1, 1, 0), "f4")],
+        openvino="not for empty tensors",
+    ),
 ]
 MAXIMA = [
     Sample(
-        "windows that share a cell, the first of equals", [LINE, np.array([3])], [f32([[[6, 6, 6]]]), np.array([[[1, 1, 3]]])], openvino=I64
+        "windows that share a cell, the first of equals",
+        [LINE, np.array([3])],
+        [f32([[[6, 6, 6]]]), np.array([[[1, 1, 3]]])],
+        openvino=I64,
     ),
-    Sample("more windows than cells", [LINE[..., :2], np.array([3])], [f32([[[1, 6, 6]]]), np.array([[[0, 1, 1]]])], openvino=I64),
-    Sample("places in the flattened axes", [SQUARE, np.array([2, 1])], [f32([[[[9], [9]]]]), np.array([[[[4], [4]]]])], openvino=I64),
+    Sample(
+        "more windows than cells",
+        [LINE[..., :2], np.array([3])],
+        [f32([[[1, 6, 6]]]), np.array([[[0, 1, 1]]])],
+        openvino=I64,
+    ),
+    Sample(
+        "places in the flattened axes",
+        [SQUARE, np.array([2, 1])],
+        [f32([[[[9], [9]]]]), np.array([[[[4], [4]]]])],
+        openvino=I64,
+    ),
     Sample(
         "each channel is counted from 0, i32 places",
         [f32([[[1, 2], [4, 3]]]), np.array([1])],
@@ -54,7 +81,12 @@ MAXIMA = [
         [f32([[[np.nan]]]), np.array([[[1]]])],
         openvino="passes over a NaN",
     ),
-    Sample("no images", [NOTHING, np.array([2])], [np.zeros((0, 2, 2), "f4"), np.zeros((0, 2, 2), "i8")], openvino="not for an empty batch"),
+    Sample(
+        "no images",
+        [NOTHING, np.array([2])],
+        [np.zeros((0, 2, 2), "f4"), np.zeros((0, 2, 2), "i8")],
+        openvino="not for an empty batch",
+    ),
     Sample(
         "no windows",
         [LINE[..., :0], np.array([0])],
@@ -63,13 +95,27 @@ MAXIMA = [
     ),
 ]
 REFUSALS = [
-    Refusal("rank 2", [LINE[0], np.array([1])], r"'data': expected rank 3, 4 or 5, got shape \[1,5\]"),
-    Refusal("two sizes for one axis", [LINE, np.array([1, 1])], r"one number for each spatial axis of data \[1,1,5\], got \[1, 1\]"),
-    Refusal("four sizes", [LINE, np.array([1] * 4)], "'output_shape': expected 1 to 3 numbers, got 4"),
+    Refusal(
+        "rank 2", [LINE[0], np.array([1])], r"'data': expected rank 3, 4 or 5, got shape \[1,5\]"
+    ),
+    Refusal(
+        "two sizes for one axis",
+        [LINE, np.array([1, 1])],
+        r"one number for each spatial axis of data \[1,1,5\], got \[1, 1\]",
+    ),
+    Refusal(
+        "four sizes", [LINE, np.array([1] * 4)], "'output_shape': expected 1 to 3 numbers, got 4"
+    ),
     Refusal("negative size", [LINE, np.array([-1])], r"output_shape\[0\] is -1, expected a size"),
     Refusal("a matrix of sizes", [LINE, np.array([[1]])], "'output_shape': expected a 1-D tensor"),
-    Refusal("an empty axis", [LINE[..., :0], np.array([1])], r"a spatial axis of \[1,1,0\] is empty"),
-    Refusal("integers", [np.ones((1, 1, 2), "i4"), np.array([1])], "'data' .port 0.: expected a floating-point type"),
+    Refusal(
+        "an empty axis", [LINE[..., :0], np.array([1])], r"a spatial axis of \[1,1,0\] is empty"
+    ),
+    Refusal(
+        "integers",
+        [np.ones((1, 1, 2), "i4"), np.array([1])],
+        "'data' .port 0.: expected a floating-point type",
+    ),
 ]
 
 
@@ -87,7 +133,10 @@ def loop(case: Case, mean: bool) -> list[np.ndarray]:
     result = np.zeros((*data.shape[:2], *counts), object)
     places = np.zeros(result.shape, np.int64)
     for n, c, *place in np.ndindex(*result.shape):
-        spans = [range(math.floor(i * s / count), math.ceil((i + 1) * s / count)) for i, s, count in zip(place, sizes, counts)]
+        spans = [
+            range(math.floor(i * s / count), math.ceil((i + 1) * s / count))
+            for i, s, count in zip(place, sizes, counts)
+        ]
         cells = list(itertools.product(*spans))
         values = [data[(n, c, *cell)] for cell in cells]
         where = (n, c, *place)
@@ -107,7 +156,15 @@ SAMPLES = [
     Samples(
         AdaptiveMaxPool8,
         MAXIMA,
-        [*REFUSALS, Refusal("f32 places", [LINE, np.array([1])], "expected i32 or i64, got f32", {"index_element_type": ElementType.f32})],
+        [
+            *REFUSALS,
+            Refusal(
+                "f32 places",
+                [LINE, np.array([1])],
+                "expected i32 or i64, got f32",
+                {"index_element_type": ElementType.f32},
+            ),
+        ],
         cases(),
         lambda c: loop(c, False),
     ),

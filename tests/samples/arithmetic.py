@@ -1,4 +1,6 @@
-"""The arithmetic of two tensors. Worked by hand; the shapes of the broadcasting examples are those of the specification pages."""
+"""The arithmetic of two tensors. Worked by hand; the shapes of the broadcasting examples are those
+of the specification pages.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,11 @@ def divide(a: float, b: float, m_pythondiv: bool = True) -> float:
     if isinstance(a, int):
         return a // b if m_pythondiv else int(math.copysign(abs(a) // abs(b), a * b))
     if b == 0:
-        return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
+        return (
+            math.nan
+            if a == 0 or math.isnan(a)
+            else math.copysign(math.inf, a) * math.copysign(1, b)
+        )
     return a / b
 
 
@@ -75,12 +81,25 @@ def no_inverse_of_zero(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 ZERO = [
-    Refusal("integer division by zero", [i64(1, 2), np.array([[3], [0]])], r"'b': b\[1, 0\] is 0, expected a divisor other than 0"),
+    Refusal(
+        "integer division by zero",
+        [i64(1, 2), np.array([[3], [0]])],
+        r"'b': b\[1, 0\] is 0, expected a divisor other than 0",
+    ),
 ]
 TYPES = [
     Refusal("unequal types", [i64(1), f32(1)], r"'b' \(port 1\): expected i64 as 'a' has, got f32"),
-    Refusal("booleans", [np.array([True]), np.array([True])], r"'a' \(port 0\): expected one of .* got boolean"),
-    Refusal("4-bit integers", [np.array([1], np.int8)] * 2, r"'a' \(port 0\): expected one of .* got i4", types=["i4", "i4"]),
+    Refusal(
+        "booleans",
+        [np.array([True]), np.array([True])],
+        r"'a' \(port 0\): expected one of .* got boolean",
+    ),
+    Refusal(
+        "4-bit integers",
+        [np.array([1], np.int8)] * 2,
+        r"'a' \(port 0\): expected one of .* got i4",
+        types=["i4", "i4"],
+    ),
 ]
 
 SAMPLES = [
@@ -119,11 +138,21 @@ SAMPLES = [
                 {"auto_broadcast": "pdpd", "auto_broadcast_axis": 1},
                 openvino="OpenVINO refuses it",
             ),
-            Sample("pdpd: scalar", [f32(1, 2), np.float32(1)], [f32(2, 3)], {"auto_broadcast": "pdpd"}),
             Sample(
-                "u8 wraps", [np.array([200], np.uint8), np.array([100], np.uint8)], [np.array([44], np.uint8)], openvino="OpenVINO saturates"
+                "pdpd: scalar", [f32(1, 2), np.float32(1)], [f32(2, 3)], {"auto_broadcast": "pdpd"}
             ),
-            Sample("i64 in full width", [i64(2**40, -(2**63)), i64(1, -1)], [i64(2**40 + 1, 2**63 - 1)], openvino=NARROW),
+            Sample(
+                "u8 wraps",
+                [np.array([200], np.uint8), np.array([100], np.uint8)],
+                [np.array([44], np.uint8)],
+                openvino="OpenVINO saturates",
+            ),
+            Sample(
+                "i64 in full width",
+                [i64(2**40, -(2**63)), i64(1, -1)],
+                [i64(2**40 + 1, 2**63 - 1)],
+                openvino=NARROW,
+            ),
             Sample(
                 "f16 rounded once, to even",
                 [np.array([2048], np.float16), np.array([1], np.float16)],
@@ -151,20 +180,58 @@ SAMPLES = [
         lambda a, b: a * b,
         [
             Sample("by hand", [f32(1.5, -2), f32(3)], [f32(4.5, -6)]),
-            Sample("u64 in full width", [np.array([2**63 + 3], np.uint64), np.array([2], np.uint64)], [np.array([6], np.uint64)]),
+            Sample(
+                "u64 in full width",
+                [np.array([2**63 + 3], np.uint64), np.array([2], np.uint64)],
+                [np.array([6], np.uint64)],
+            ),
         ],
     ),
     binary(
         Divide,
         divide,
         [
-            Sample("floats", [f32(1, -7, 1, -1, 0), f32(2, 2, 0, 0, 0)], [f32(0.5, -3.5, np.inf, -np.inf, np.nan)]),
-            Sample("integers are rounded down", [i64(7, -7, 7, -7), i64(2, 2, -2, -2)], [i64(3, -4, -4, 3)], openvino=CUT),
-            Sample("or cut towards zero", [i64(7, -7, 7, -7, 6), i64(2, 2, -2, -2, -2)], [i64(3, -3, -3, 3, -3)], {"m_pythondiv": False}),
-            Sample("the lowest integer by -1 wraps", [i64(LOWEST), i64(-1)], [i64(LOWEST)], openvino=NARROW),
-            Sample("... also when cut", [i64(LOWEST), i64(-1)], [i64(LOWEST)], {"m_pythondiv": False}, openvino=NARROW),
-            Sample("beyond the digits of f64", [i64(2**62 + 1), i64(1)], [i64(2**62 + 1)], openvino=NARROW),
-            Sample("nothing is divided", [np.zeros((0, 1), np.int32), np.array([0], np.int32)], [np.zeros((0, 1), np.int32)]),
+            Sample(
+                "floats",
+                [f32(1, -7, 1, -1, 0), f32(2, 2, 0, 0, 0)],
+                [f32(0.5, -3.5, np.inf, -np.inf, np.nan)],
+            ),
+            Sample(
+                "integers are rounded down",
+                [i64(7, -7, 7, -7), i64(2, 2, -2, -2)],
+                [i64(3, -4, -4, 3)],
+                openvino=CUT,
+            ),
+            Sample(
+                "or cut towards zero",
+                [i64(7, -7, 7, -7, 6), i64(2, 2, -2, -2, -2)],
+                [i64(3, -3, -3, 3, -3)],
+                {"m_pythondiv": False},
+            ),
+            Sample(
+                "the lowest integer by -1 wraps",
+                [i64(LOWEST), i64(-1)],
+                [i64(LOWEST)],
+                openvino=NARROW,
+            ),
+            Sample(
+                "... also when cut",
+                [i64(LOWEST), i64(-1)],
+                [i64(LOWEST)],
+                {"m_pythondiv": False},
+                openvino=NARROW,
+            ),
+            Sample(
+                "beyond the digits of f64",
+                [i64(2**62 + 1), i64(1)],
+                [i64(2**62 + 1)],
+                openvino=NARROW,
+            ),
+            Sample(
+                "nothing is divided",
+                [np.zeros((0, 1), np.int32), np.array([0], np.int32)],
+                [np.zeros((0, 1), np.int32)],
+            ),
         ],
         ZERO,
         attributes=st.sampled_from([{}, {"m_pythondiv": True}, {"m_pythondiv": False}]),
@@ -174,7 +241,11 @@ SAMPLES = [
         Mod,
         mod,
         [
-            Sample("the sign of the dividend", [i64(7, -7, 7, -7), i64(3, 3, -3, -3)], [i64(1, -1, 1, -1)]),
+            Sample(
+                "the sign of the dividend",
+                [i64(7, -7, 7, -7), i64(3, 3, -3, -3)],
+                [i64(1, -1, 1, -1)],
+            ),
             Sample("floats", [f32(5.5, -5.5, 1), f32(2, 2, 0)], [f32(1.5, -1.5, np.nan)]),
             Sample("the lowest integer by -1", [i64(LOWEST), i64(-1)], [i64(0)]),
         ],
@@ -185,7 +256,11 @@ SAMPLES = [
         FloorMod,
         floor_mod,
         [
-            Sample("the sign of the divisor", [i64(7, -7, 7, -7), i64(3, 3, -3, -3)], [i64(1, 2, -2, -1)]),
+            Sample(
+                "the sign of the divisor",
+                [i64(7, -7, 7, -7), i64(3, 3, -3, -3)],
+                [i64(1, 2, -2, -1)],
+            ),
             Sample("floats", [f32(5.5, -5.5), f32(2, 2)], [f32(1.5, 0.5)]),
         ],
         ZERO,
@@ -203,9 +278,19 @@ SAMPLES = [
                 [np.array([3**41 % 2**64], np.uint64)],
                 openvino=NARROW,
             ),
-            Sample("negative exponents of integers", [i64(2, 1, -1, -1, -5), i64(-1, -3, -3, -2, -1)], [i64(0, 1, -1, 1, 0)]),
+            Sample(
+                "negative exponents of integers",
+                [i64(2, 1, -1, -1, -5), i64(-1, -3, -3, -2, -1)],
+                [i64(0, 1, -1, 1, 0)],
+            ),
         ],
-        [Refusal("0 to a negative integer power", [i64(1, 0), i64(-1)], r"'b': b\[1\] is -1, expected an exponent of at least 0 where a is 0")],
+        [
+            Refusal(
+                "0 to a negative integer power",
+                [i64(1, 0), i64(-1)],
+                r"'b': b\[1\] is -1, expected an exponent of at least 0 where a is 0",
+            )
+        ],
         mend=no_inverse_of_zero,
     ),
     binary(
@@ -213,7 +298,12 @@ SAMPLES = [
         lambda a, b: (a - b) ** 2,
         [
             Sample("by hand", [f32(1, -2), f32(3)], [f32(4, 25)]),
-            Sample("unsigned", [np.array([1], np.uint8), np.array([3], np.uint8)], [np.array([4], np.uint8)], openvino="OpenVINO saturates"),
+            Sample(
+                "unsigned",
+                [np.array([1], np.uint8), np.array([3], np.uint8)],
+                [np.array([4], np.uint8)],
+                openvino="OpenVINO saturates",
+            ),
         ],
     ),
     binary(
@@ -221,7 +311,12 @@ SAMPLES = [
         lambda a, b: a if a >= b else b,
         [
             Sample("by hand", [f32(1, 5), f32(3)], [f32(3, 5)]),
-            Sample("NaN wins", [f32(np.nan, 1), f32(1, np.nan)], [f32(np.nan, np.nan)], openvino="OpenVINO's answer depends on the order"),
+            Sample(
+                "NaN wins",
+                [f32(np.nan, 1), f32(1, np.nan)],
+                [f32(np.nan, np.nan)],
+                openvino="OpenVINO's answer depends on the order",
+            ),
         ],
     ),
     binary(

@@ -1,4 +1,6 @@
-"""ScaledDotProductAttention-13. Worked by hand: keys that fit a query by ln 2 more get twice the weight."""
+"""ScaledDotProductAttention-13. Worked by hand: keys that fit a query by ln 2 more get twice the
+weight.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def cases(draw: st.DrawFn) -> Case:
     leads = [lead or (1,) for lead in (first, second, third)]
     name = draw(st.sampled_from(FLOATS))
     inputs = [
-        draw(arrays((*lead, *matrix), (name,), -2, 2))[0] for lead, matrix in zip(leads, [(targets, size), (sources, size), (sources, depth)])
+        draw(arrays((*lead, *matrix), (name,), -2, 2))[0]
+        for lead, matrix in zip(leads, [(targets, size), (sources, size), (sources, depth)])
     ]
     types = [name] * 3
     full = (*common_shape(*leads), targets, sources)
@@ -56,7 +59,11 @@ def cases(draw: st.DrawFn) -> Case:
         inputs.append(draw(arrays(draw(st.sampled_from([(), (1,)])), (name,), 0, 2))[0])
         types.append(name)
     if given > 2:
-        inputs.append(draw(arrays((*(1 if draw(st.booleans()) else d for d in full[:-1]), 1), (name,), -2, 2))[0])
+        inputs.append(
+            draw(
+                arrays((*(1 if draw(st.booleans()) else d for d in full[:-1]), 1), (name,), -2, 2)
+            )[0]
+        )
         types.append(name)
     return Case(inputs, {"causal": draw(st.booleans())}, types)
 
@@ -97,13 +104,48 @@ SAMPLES = [
         [
             Sample("two keys", [QUERY, KEY, VALUE], [BOTH], FREE),
             Sample("causal", [QUERY, KEY, VALUE], [tensor([[3, 0], [1.5, 1.5]])], {"causal": True}),
-            Sample("causal ignores the mask", [QUERY, KEY, VALUE, np.zeros((1, 2, 2), bool)], [tensor([[3, 0], [1.5, 1.5]])], {"causal": True}),
-            Sample("the default scale", [np.repeat(QUERY, 4, 2), np.repeat(KEY, 4, 2) / 2, VALUE], [BOTH], FREE),
-            Sample("a scale", [QUERY, KEY, VALUE, ZERO, np.float32(2)], [tensor([[0.6, 2.4], [1.5, 1.5]])], FREE),
-            Sample("a scale of one element", [QUERY, KEY, VALUE, ZERO, f32(2)], [tensor([[0.6, 2.4], [1.5, 1.5]])], FREE),
-            Sample("a mask that is added", [QUERY, KEY, VALUE, tensor([[LN2, 0], [0, LN2]])], [tensor([[1.5, 1.5], [1, 2]])], FREE),
-            Sample("a boolean mask", [QUERY, KEY, VALUE, np.array([[[True, True], [False, True]]])], [tensor([[1, 2], [0, 3]])], FREE),
-            Sample("a mask of two dimensions stretches", [QUERY, KEY, VALUE, np.array([[True, False]])], [tensor([[3, 0], [3, 0]])], FREE),
+            Sample(
+                "causal ignores the mask",
+                [QUERY, KEY, VALUE, np.zeros((1, 2, 2), bool)],
+                [tensor([[3, 0], [1.5, 1.5]])],
+                {"causal": True},
+            ),
+            Sample(
+                "the default scale",
+                [np.repeat(QUERY, 4, 2), np.repeat(KEY, 4, 2) / 2, VALUE],
+                [BOTH],
+                FREE,
+            ),
+            Sample(
+                "a scale",
+                [QUERY, KEY, VALUE, ZERO, np.float32(2)],
+                [tensor([[0.6, 2.4], [1.5, 1.5]])],
+                FREE,
+            ),
+            Sample(
+                "a scale of one element",
+                [QUERY, KEY, VALUE, ZERO, f32(2)],
+                [tensor([[0.6, 2.4], [1.5, 1.5]])],
+                FREE,
+            ),
+            Sample(
+                "a mask that is added",
+                [QUERY, KEY, VALUE, tensor([[LN2, 0], [0, LN2]])],
+                [tensor([[1.5, 1.5], [1, 2]])],
+                FREE,
+            ),
+            Sample(
+                "a boolean mask",
+                [QUERY, KEY, VALUE, np.array([[[True, True], [False, True]]])],
+                [tensor([[1, 2], [0, 3]])],
+                FREE,
+            ),
+            Sample(
+                "a mask of two dimensions stretches",
+                [QUERY, KEY, VALUE, np.array([[True, False]])],
+                [tensor([[3, 0], [3, 0]])],
+                FREE,
+            ),
             Sample(
                 "nothing to look at",
                 [QUERY, KEY, VALUE, np.zeros((1, 2, 2), bool)],
@@ -122,12 +164,33 @@ SAMPLES = [
                 [tensor([[0.75, 1.5], [1, 1]])],
                 FREE,
             ),
-            Sample("no keys", [QUERY, KEY[:, :0], VALUE[:, :0]], [np.zeros((1, 2, 2), np.float32)], FREE, openvino="not for empty tensors"),
+            Sample(
+                "no keys",
+                [QUERY, KEY[:, :0], VALUE[:, :0]],
+                [np.zeros((1, 2, 2), np.float32)],
+                FREE,
+                openvino="not for empty tensors",
+            ),
         ],
         [
-            Refusal("two dimensions", [QUERY[0], KEY, VALUE], r"'query': expected at least 3 dimensions, got shape \[2,1\]", FREE),
-            Refusal("embedding sizes", [QUERY, VALUE, VALUE], r"embedding sizes differ: 1 of query, 2 of key", FREE),
-            Refusal("lengths", [QUERY, KEY, VALUE[:, :1]], r"lengths of key and value differ: key \[1,2,1\], value \[1,1,2\]", FREE),
+            Refusal(
+                "two dimensions",
+                [QUERY[0], KEY, VALUE],
+                r"'query': expected at least 3 dimensions, got shape \[2,1\]",
+                FREE,
+            ),
+            Refusal(
+                "embedding sizes",
+                [QUERY, VALUE, VALUE],
+                r"embedding sizes differ: 1 of query, 2 of key",
+                FREE,
+            ),
+            Refusal(
+                "lengths",
+                [QUERY, KEY, VALUE[:, :1]],
+                r"lengths of key and value differ: key \[1,2,1\], value \[1,1,2\]",
+                FREE,
+            ),
             Refusal(
                 "batches",
                 [np.zeros((2, 1, 1)), np.zeros((3, 1, 1)), np.zeros((1, 1, 1))],
@@ -146,8 +209,18 @@ SAMPLES = [
                 r"'attention_mask': expected f32 as 'query' has, or boolean, got f64",
                 FREE,
             ),
-            Refusal("two scales", [QUERY, KEY, VALUE, ZERO, f32(1, 2)], r"'scale': expected a scalar or one element, got shape \[2\]", FREE),
-            Refusal("a sink that does not fit", [QUERY, KEY, VALUE, ZERO, ONE, np.zeros((1, 2, 2), np.float32)], r"'sink' \[1,2,2\]", FREE),
+            Refusal(
+                "two scales",
+                [QUERY, KEY, VALUE, ZERO, f32(1, 2)],
+                r"'scale': expected a scalar or one element, got shape \[2\]",
+                FREE,
+            ),
+            Refusal(
+                "a sink that does not fit",
+                [QUERY, KEY, VALUE, ZERO, ONE, np.zeros((1, 2, 2), np.float32)],
+                r"'sink' \[1,2,2\]",
+                FREE,
+            ),
             Refusal("causal is missing", [QUERY, KEY, VALUE], "attribute 'causal' is missing"),
         ],
         cases(),

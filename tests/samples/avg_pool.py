@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from tests.samples._arrays import FLOATS, INTEGERS, arrays
 from tests.samples._sample import Case, Refusal, Sample, Samples
-from tests.samples._spatial import axis_windows, carried, counts, each_window, geometries, inside, plain
+from tests.samples._spatial import (
+    axis_windows,
+    carried,
+    counts,
+    each_window,
+    geometries,
+    inside,
+    plain,
+)
 from uncork.ops.avg_pool import AvgPool1, AvgPool14, AvgPool16
 
 
@@ -22,7 +30,13 @@ LINE = f32([[[1, 2, 3, 4, 5]]])
 TWO = {"kernel": (2,), "strides": (2,), "exclude_pad": True}
 INCLUDED = {**TWO, "exclude_pad": False}
 IMAGE = np.ones((1, 3, 32, 32), "f4")
-PAGE = {"exclude_pad": True, "kernel": (5, 5), "strides": (2, 2), "pads_begin": (1, 1), "pads_end": (1, 1)}
+PAGE = {
+    "exclude_pad": True,
+    "kernel": (5, 5),
+    "strides": (2, 2),
+    "pads_begin": (1, 1),
+    "pads_end": (1, 1),
+}
 
 
 def ends_with_pad(size: int, first: float, last: float) -> np.ndarray:
@@ -34,7 +48,12 @@ def ends_with_pad(size: int, first: float, last: float) -> np.ndarray:
 
 EXAMPLES = [
     Sample("rounded down", [LINE], [f32([[[1.5, 3.5]]])], TWO),
-    Sample("rounded up: cells past the data do not count", [LINE], [f32([[[1.5, 3.5, 5]]])], {**INCLUDED, "rounding_type": "ceil"}),
+    Sample(
+        "rounded up: cells past the data do not count",
+        [LINE],
+        [f32([[[1.5, 3.5, 5]]])],
+        {**INCLUDED, "rounding_type": "ceil"},
+    ),
     Sample("without padding", [LINE], [f32([[[1, 2.5, 4.5]]])], {**TWO, "pads_begin": (1,)}),
     Sample("with padding", [LINE], [f32([[[0.5, 2.5, 4.5]]])], {**INCLUDED, "pads_begin": (1,)}),
     # windows [. 1 2] [2 3 4] [4 . past]: the last one has one cell of padding and one past it
@@ -49,16 +68,55 @@ EXAMPLES = [
         "a window with no cell at all gives 0",
         [LINE],
         [f32([[[1.5, 4, 0]]])],
-        {"kernel": (3,), "strides": (3,), "pads_begin": (1,), "pads_end": (1,), "rounding_type": "ceil", "exclude_pad": True},
+        {
+            "kernel": (3,),
+            "strides": (3,),
+            "pads_begin": (1,),
+            "pads_end": (1,),
+            "rounding_type": "ceil",
+            "exclude_pad": True,
+        },
         openvino="gives NaN",
     ),
-    Sample("same_upper: the odd cell at the end", [LINE], [f32([[[1.5, 3.5, 5]]])], {**TWO, "auto_pad": "same_upper"}),
-    Sample("same_lower: the odd cell at the start", [LINE], [f32([[[1, 2.5, 4.5]]])], {**TWO, "auto_pad": "same_lower"}),
-    Sample("same_lower, padding counts", [LINE], [f32([[[0.5, 2.5, 4.5]]])], {**INCLUDED, "auto_pad": "same_lower"}),
-    Sample("the page's example 3", [IMAGE], [np.ones((1, 3, 10, 10), "f4")], {**PAGE, "strides": (3, 3)}),
-    Sample("the page's example 4", [IMAGE], [ends_with_pad(15, 0.8, 1)], {**PAGE, "exclude_pad": False}),
-    Sample("the page's example 5: valid", [IMAGE], [np.ones((1, 3, 14, 14), "f4")], {**PAGE, "auto_pad": "valid"}),
-    Sample("valid rounds up too, when it is told to", [LINE], [f32([[[1.5, 3.5, 5]]])], {**TWO, "auto_pad": "valid", "rounding_type": "ceil"}),
+    Sample(
+        "same_upper: the odd cell at the end",
+        [LINE],
+        [f32([[[1.5, 3.5, 5]]])],
+        {**TWO, "auto_pad": "same_upper"},
+    ),
+    Sample(
+        "same_lower: the odd cell at the start",
+        [LINE],
+        [f32([[[1, 2.5, 4.5]]])],
+        {**TWO, "auto_pad": "same_lower"},
+    ),
+    Sample(
+        "same_lower, padding counts",
+        [LINE],
+        [f32([[[0.5, 2.5, 4.5]]])],
+        {**INCLUDED, "auto_pad": "same_lower"},
+    ),
+    Sample(
+        "the page's example 3",
+        [IMAGE],
+        [np.ones((1, 3, 10, 10), "f4")],
+        {**PAGE, "strides": (3, 3)},
+    ),
+    Sample(
+        "the page's example 4", [IMAGE], [ends_with_pad(15, 0.8, 1)], {**PAGE, "exclude_pad": False}
+    ),
+    Sample(
+        "the page's example 5: valid",
+        [IMAGE],
+        [np.ones((1, 3, 14, 14), "f4")],
+        {**PAGE, "auto_pad": "valid"},
+    ),
+    Sample(
+        "valid rounds up too, when it is told to",
+        [LINE],
+        [f32([[[1.5, 3.5, 5]]])],
+        {**TWO, "auto_pad": "valid", "rounding_type": "ceil"},
+    ),
     Sample(
         "integers: the nearest, halves to even",
         [np.array([[[1, 2, -3, -4, 7, 8, 3, -4]]], np.int32)],
@@ -66,8 +124,20 @@ EXAMPLES = [
         TWO,
     ),
     Sample("u8 is summed wide", [np.array([[[255, 254]]], "u1")], [np.array([[[254]]], "u1")], TWO),
-    Sample("i64 is exact", [np.array([[[2**61 + 2, 2**61]]])], [np.array([[[2**61 + 1]]])], TWO, openvino="computes in f32"),
-    Sample("no images", [np.zeros((0, 2, 5), "f4")], [np.zeros((0, 2, 2), "f4")], TWO, openvino="refuses an empty batch"),
+    Sample(
+        "i64 is exact",
+        [np.array([[[2**61 + 2, 2**61]]])],
+        [np.array([[[2**61 + 1]]])],
+        TWO,
+        openvino="computes in f32",
+    ),
+    Sample(
+        "no images",
+        [np.zeros((0, 2, 5), "f4")],
+        [np.zeros((0, 2, 2), "f4")],
+        TWO,
+        openvino="refuses an empty batch",
+    ),
     Sample(
         "nothing to slide over with same_upper",
         [np.zeros((1, 2, 0), "f4")],
@@ -85,7 +155,9 @@ EXAMPLES_14 = [
         [f32([[[1, 2.5]]])],
         {**TWO, **TORCH, "pads_begin": (1,), "pads_end": (1,)},
     ),
-    Sample("ceil_torch keeps one that starts in it", [LINE], [f32([[[1.5, 3.5, 5]]])], {**TWO, **TORCH}),
+    Sample(
+        "ceil_torch keeps one that starts in it", [LINE], [f32([[[1.5, 3.5, 5]]])], {**TWO, **TORCH}
+    ),
 ]
 EXAMPLES_16 = [
     Sample("every second cell", [LINE], [f32([[[2, 4]]])], {**TWO, "dilations": (2,)}),
@@ -97,10 +169,24 @@ EXAMPLES_16 = [
     ),
 ]
 REFUSALS = [
-    Refusal("no exclude_pad", [LINE], "'exclude_pad' is missing", {"kernel": (2,), "strides": (2,)}),
-    Refusal("kernel of another length", [LINE], "'kernel': expected 1 numbers, got", {**TWO, "kernel": (2, 2)}),
-    Refusal("kernel 0", [LINE], "'kernel': expected numbers of at least 1", {**TWO, "kernel": (0,)}),
-    Refusal("kernel too large", [LINE], "the kernel spans 6 cells along spatial axis 0, the padded data has 5", {**TWO, "kernel": (6,)}),
+    Refusal(
+        "no exclude_pad", [LINE], "'exclude_pad' is missing", {"kernel": (2,), "strides": (2,)}
+    ),
+    Refusal(
+        "kernel of another length",
+        [LINE],
+        "'kernel': expected 1 numbers, got",
+        {**TWO, "kernel": (2, 2)},
+    ),
+    Refusal(
+        "kernel 0", [LINE], "'kernel': expected numbers of at least 1", {**TWO, "kernel": (0,)}
+    ),
+    Refusal(
+        "kernel too large",
+        [LINE],
+        "the kernel spans 6 cells along spatial axis 0, the padded data has 5",
+        {**TWO, "kernel": (6,)},
+    ),
     Refusal("data of another rank", [LINE[0]], "'data': expected rank 3 for 1 strides", TWO),
     Refusal("booleans", [np.ones((1, 1, 2), bool)], "'data' .port 0.: expected", TWO),
 ]
@@ -109,8 +195,16 @@ REFUSALS = [
 @st.composite
 def cases(draw: st.DrawFn, roundings: tuple[str, ...], dilated: bool) -> Case:
     sizes, kernel, attributes = draw(geometries(dilated=dilated))
-    attributes |= {"kernel": kernel, "rounding_type": draw(st.sampled_from(roundings)), "exclude_pad": draw(st.booleans())}
-    data, name = draw(arrays((draw(st.integers(0, 2)), draw(st.integers(0, 2)), *sizes), FLOATS + INTEGERS, -100, 100))
+    attributes |= {
+        "kernel": kernel,
+        "rounding_type": draw(st.sampled_from(roundings)),
+        "exclude_pad": draw(st.booleans()),
+    }
+    data, name = draw(
+        arrays(
+            (draw(st.integers(0, 2)), draw(st.integers(0, 2)), *sizes), FLOATS + INTEGERS, -100, 100
+        )
+    )
     return Case([data], attributes, [name])
 
 
@@ -130,10 +224,15 @@ def loop(case: Case) -> list[np.ndarray]:
             cells = [data[(n, c, *under)] for _, under in window if inside(under, sizes)]
             count = len(cells)
             if not attributes["exclude_pad"]:
-                count = sum(all(low <= u < high for u, (low, high) in zip(under, limits)) for _, under in window)
+                count = sum(
+                    all(low <= u < high for u, (low, high) in zip(under, limits))
+                    for _, under in window
+                )
             if count:
                 total = sum(cells)
-                result[(n, c, *place)] = total / count if case.types[0].is_float else round(Fraction(total, count))
+                result[(n, c, *place)] = (
+                    total / count if case.types[0].is_float else round(Fraction(total, count))
+                )
     return [carried(result, case.types[0])]
 
 
@@ -145,7 +244,15 @@ SAMPLES = [
     Samples(
         AvgPool16,
         EXAMPLES + EXAMPLES_14 + EXAMPLES_16,
-        [*REFUSALS, Refusal("dilations of another length", [LINE], "'dilations': expected 1 numbers", {**TWO, "dilations": (1, 1)})],
+        [
+            *REFUSALS,
+            Refusal(
+                "dilations of another length",
+                [LINE],
+                "'dilations': expected 1 numbers",
+                {**TWO, "dilations": (1, 1)},
+            ),
+        ],
         cases(ALL_ROUNDINGS, True),
         loop,
     ),

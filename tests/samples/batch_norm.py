@@ -26,14 +26,20 @@ THREE = f32(1, 2, 3)
 
 
 def in_order(version: int, data, gamma=GAMMA, beta=BETA, mean=MEAN, variance=VARIANCE):
-    return [data, gamma, beta, mean, variance] if version == 5 else [gamma, beta, data, mean, variance]
+    return (
+        [data, gamma, beta, mean, variance] if version == 5 else [gamma, beta, data, mean, variance]
+    )
 
 
 @st.composite
 def cases(draw: st.DrawFn, version: int) -> Case:
     data, name = draw(arrays(draw(shapes(min_rank=2, max_rank=4, max_side=3)), FLOATS))
     parameters = [draw(arrays((data.shape[1],), (name,), low, 3))[0] for low in (-2, -2, -2, 0)]
-    return Case(in_order(version, data, *parameters), {"epsilon": draw(st.sampled_from([0.25, 1.0]))}, [name] * 5)
+    return Case(
+        in_order(version, data, *parameters),
+        {"epsilon": draw(st.sampled_from([0.25, 1.0]))},
+        [name] * 5,
+    )
 
 
 def loop(case: Case, version: int) -> list[np.ndarray]:
@@ -43,7 +49,10 @@ def loop(case: Case, version: int) -> list[np.ndarray]:
     values = []
     for place in np.ndindex(*data.shape):
         c = place[1]
-        values.append(gamma[c] * (data[place] - mean[c]) / math.sqrt(variance[c] + case.attributes["epsilon"]) + beta[c])
+        values.append(
+            gamma[c] * (data[place] - mean[c]) / math.sqrt(variance[c] + case.attributes["epsilon"])
+            + beta[c]
+        )
     return [of_type(values, data.shape, case.types[0])]
 
 
@@ -53,21 +62,48 @@ def entry(operation, version: int) -> Samples:
         operation,
         [
             Sample("two channels", in_order(version, DATA), [RESULT], exact),
-            Sample("epsilon", in_order(version, DATA, variance=f32(3, 15)), [RESULT], {"epsilon": 1.0}),
-            Sample("spatial places", in_order(version, DATA.T.reshape(1, 2, 2)), [RESULT.T.reshape(1, 2, 2)], exact),
+            Sample(
+                "epsilon", in_order(version, DATA, variance=f32(3, 15)), [RESULT], {"epsilon": 1.0}
+            ),
+            Sample(
+                "spatial places",
+                in_order(version, DATA.T.reshape(1, 2, 2)),
+                [RESULT.T.reshape(1, 2, 2)],
+                exact,
+            ),
             Sample("empty", in_order(version, DATA[:0]), [RESULT[:0]], exact),
         ],
         [
-            Refusal("one dimension", in_order(version, DATA[0]), r"'data': expected at least 2 dimensions, got shape \[2\]", exact),
+            Refusal(
+                "one dimension",
+                in_order(version, DATA[0]),
+                r"'data': expected at least 2 dimensions, got shape \[2\]",
+                exact,
+            ),
             Refusal(
                 "too many gammas",
                 in_order(version, DATA, gamma=THREE),
                 r"'gamma': expected 2 values, one for each channel, got shape \[3\]",
                 exact,
             ),
-            Refusal("too many variances", in_order(version, DATA, variance=THREE), r"'variance': expected 2 values, one for", exact),
-            Refusal("a mean of rank 2", in_order(version, DATA, mean=DATA), r"'mean': expected a 1-D tensor, got shape \[2,2\]", exact),
-            Refusal("negative epsilon", in_order(version, DATA), r"'epsilon': expected at least 0, got -1", {"epsilon": -1.0}),
+            Refusal(
+                "too many variances",
+                in_order(version, DATA, variance=THREE),
+                r"'variance': expected 2 values, one for",
+                exact,
+            ),
+            Refusal(
+                "a mean of rank 2",
+                in_order(version, DATA, mean=DATA),
+                r"'mean': expected a 1-D tensor, got shape \[2,2\]",
+                exact,
+            ),
+            Refusal(
+                "negative epsilon",
+                in_order(version, DATA),
+                r"'epsilon': expected at least 0, got -1",
+                {"epsilon": -1.0},
+            ),
             Refusal("no epsilon", in_order(version, DATA), r"'epsilon' is missing"),
         ],
         cases(version),
@@ -81,7 +117,11 @@ def group_cases(draw: st.DrawFn) -> Case:
     batch, rest = draw(st.integers(0, 2)), draw(shapes(max_rank=2, max_side=2))
     data, name = draw(arrays((batch, groups * each, *rest), FLOATS))
     parameters = [draw(arrays((groups * each,), (name,), -2, 2))[0] for _ in range(2)]
-    return Case([data, *parameters], {"num_groups": groups, "epsilon": draw(st.sampled_from([0.25, 1.0]))}, [name] * 3)
+    return Case(
+        [data, *parameters],
+        {"num_groups": groups, "epsilon": draw(st.sampled_from([0.25, 1.0]))},
+        [name] * 3,
+    )
 
 
 def group_loop(case: Case) -> list[np.ndarray]:
@@ -90,10 +130,20 @@ def group_loop(case: Case) -> list[np.ndarray]:
     values = []
     for place in np.ndindex(*data.shape):
         first = place[1] // each * each
-        items = [data[p] for p in itertools.product([place[0]], range(first, first + each), *map(range, data.shape[2:]))]
+        items = [
+            data[p]
+            for p in itertools.product(
+                [place[0]], range(first, first + each), *map(range, data.shape[2:])
+            )
+        ]
         mean = math.fsum(items) / len(items)
         variance = math.fsum((x - mean) ** 2 for x in items) / len(items)
-        values.append(scale[place[1]] * (data[place] - mean) / math.sqrt(variance + case.attributes["epsilon"]) + bias[place[1]])
+        values.append(
+            scale[place[1]]
+            * (data[place] - mean)
+            / math.sqrt(variance + case.attributes["epsilon"])
+            + bias[place[1]]
+        )
     return [of_type(values, data.shape, case.types[0])]
 
 
@@ -106,8 +156,18 @@ SAMPLES = [
     Samples(
         GroupNormalization,
         [
-            Sample("two groups of two", [PAIRS, FOUR, f32(0, 0, 10, 10)], [np.array([[[-1], [2], [7], [14]]], np.float32)], GROUPS),
-            Sample("one group", [PAIRS, f32(1, 1, 1, 1), f32(0, 0, 0, 0)], [(PAIRS - 2) / np.float32(2.5**0.5)], GROUPS | {"num_groups": 1}),
+            Sample(
+                "two groups of two",
+                [PAIRS, FOUR, f32(0, 0, 10, 10)],
+                [np.array([[[-1], [2], [7], [14]]], np.float32)],
+                GROUPS,
+            ),
+            Sample(
+                "one group",
+                [PAIRS, f32(1, 1, 1, 1), f32(0, 0, 0, 0)],
+                [(PAIRS - 2) / np.float32(2.5**0.5)],
+                GROUPS | {"num_groups": 1},
+            ),
             Sample(
                 "epsilon",
                 [PAIRS, f32(1, 1, 1, 1), f32(0, 0, 0, 0)],
@@ -123,9 +183,24 @@ SAMPLES = [
                 r"num_groups 3 does not divide the 4 channels of data \[1,4,1\]",
                 GROUPS | {"num_groups": 3},
             ),
-            Refusal("no groups", [PAIRS, FOUR, FOUR], r"'num_groups': expected at least 1, got 0", GROUPS | {"num_groups": 0}),
-            Refusal("too few scales", [PAIRS, f32(1), FOUR], r"'scale': expected 4 values, one for each channel, got shape \[1\]", GROUPS),
-            Refusal("one dimension", [FOUR, FOUR, FOUR], r"'data': expected at least 2 dimensions, got shape \[4\]", GROUPS),
+            Refusal(
+                "no groups",
+                [PAIRS, FOUR, FOUR],
+                r"'num_groups': expected at least 1, got 0",
+                GROUPS | {"num_groups": 0},
+            ),
+            Refusal(
+                "too few scales",
+                [PAIRS, f32(1), FOUR],
+                r"'scale': expected 4 values, one for each channel, got shape \[1\]",
+                GROUPS,
+            ),
+            Refusal(
+                "one dimension",
+                [FOUR, FOUR, FOUR],
+                r"'data': expected at least 2 dimensions, got shape \[4\]",
+                GROUPS,
+            ),
         ],
         group_cases(),
         group_loop,

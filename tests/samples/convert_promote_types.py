@@ -20,14 +20,26 @@ TORCH = {"pytorch_scalar_promotion": True}
 def ones(name: str, shape: tuple[int, ...] = (2,)) -> np.ndarray:
     element_type = ElementType.parse(name)
     values = np.ones(shape, np.float32)
-    return storage.encode(values, element_type) if element_type.is_float else values.astype(element_type.dtype)
+    return (
+        storage.encode(values, element_type)
+        if element_type.is_float
+        else values.astype(element_type.dtype)
+    )
 
 
-def promoted(a: str, b: str, common: str, attributes: dict[str, Any] | None = None, scalar: int = -1, openvino: str = "") -> Sample:
+def promoted(
+    a: str,
+    b: str,
+    common: str,
+    attributes: dict[str, Any] | None = None,
+    scalar: int = -1,
+    openvino: str = "",
+) -> Sample:
     """`scalar` is the position of the input that is one."""
     shapes = [() if scalar == i else (2,) for i in range(2)]
     return Sample(
-        f"{a} and {b}{' ' + ', '.join(attributes) if attributes else ''}{f', {scalar} a scalar' if scalar >= 0 else ''}",
+        f"{a} and "
+        f"{b}{' ' + ', '.join(attributes) if attributes else ''}{f', {scalar} a scalar' if scalar >= 0 else ''}",
         [ones(t, s) for t, s in zip((a, b), shapes)],
         [ones(common, s) for s in shapes],
         attributes or {},
@@ -75,9 +87,17 @@ EXAMPLES = [
 ]
 
 
-def refused(a: str, b: str, common: str, attributes: dict[str, Any] | None = None, scalar: int = -1) -> Refusal:
+def refused(
+    a: str, b: str, common: str, attributes: dict[str, Any] | None = None, scalar: int = -1
+) -> Refusal:
     case = promoted(a, b, a, attributes, scalar)
-    return Refusal(case.name, case.inputs, f"false and {common} is no safe common type of {a} and {b}", case.attributes, types=case.types)
+    return Refusal(
+        case.name,
+        case.inputs,
+        f"false and {common} is no safe common type of {a} and {b}",
+        case.attributes,
+        types=case.types,
+    )
 
 
 REFUSALS = [
@@ -91,7 +111,11 @@ REFUSALS = [
     refused("i64", "u8", "u8", TORCH, scalar=0),
     refused("u64", "i32", "i32", TORCH, scalar=0),
     refused("bf16", "f16", "f16", TORCH, scalar=0),
-    Refusal("strings", [np.array(["a"], object), np.array([1])], r"'input_0' \(port 0\): expected .* got string"),
+    Refusal(
+        "strings",
+        [np.array(["a"], object), np.array([1])],
+        r"'input_0' \(port 0\): expected .* got string",
+    ),
 ]
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
@@ -102,14 +126,18 @@ TYPES = ("boolean", *UNSIGNED, *SIGNED, *FLOATS)
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     pair = [draw(arrays(draw(shapes(max_rank=2)), TYPES, 0, 4)) for _ in range(2)]
-    return Case([a for a, _ in pair], UNSAFE | draw(st.sampled_from([{}, TORCH])), [t for _, t in pair])
+    return Case(
+        [a for a, _ in pair], UNSAFE | draw(st.sampled_from([{}, TORCH])), [t for _, t in pair]
+    )
 
 
 def common_type(case: Case) -> str:
     """By tables of the lists above: no arithmetic on bits."""
     (a, b), (first, second) = case.inputs, (t.name for t in case.types)
     groups = [("boolean",), UNSIGNED + SIGNED, FLOATS]
-    low, high = sorted([(next(i for i, g in enumerate(groups) if t in g), t) for t in (first, second)])
+    low, high = sorted(
+        [(next(i for i, g in enumerate(groups) if t in g), t) for t in (first, second)]
+    )
     if low[0] != high[0]:
         return high[1]
     if "pytorch_scalar_promotion" in case.attributes and (a.ndim == 0) != (b.ndim == 0):
@@ -134,7 +162,11 @@ def loop(case: Case) -> list[np.ndarray]:
         output = np.zeros(array.shape, target.dtype)
         for place in np.ndindex(*array.shape):
             value = storage.decode(array[place][None], element_type)[0].item()
-            output[place] = storage.encode(np.array([value], np.float64), target)[0] if target.is_float else value
+            output[place] = (
+                storage.encode(np.array([value], np.float64), target)[0]
+                if target.is_float
+                else value
+            )
         outputs.append(output)
     return outputs
 

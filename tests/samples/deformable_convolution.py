@@ -1,4 +1,6 @@
-"""DeformableConvolution-1, -8: kernels of one cell that read where the offsets say, and the pages' shapes."""
+"""DeformableConvolution-1, -8: kernels of one cell that read where the offsets say, and the pages'
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ EXAMPLES = [
     # column 0.5, 0.75, 2
     Sample("between cells", [ROW, moves(0.5, -0.25, 0), UNIT], [f32([[[[1.5, 1.75, 3]]]])], PLAIN),
     # columns -0.5, 2.5, 3
-    Sample("outside: the far end is moved back, the near one reads 0", [ROW, moves(-0.5, 1.5, 1), UNIT], [f32([[[[0, 3, 0]]]])], PLAIN),
+    Sample(
+        "outside: the far end is moved back, the near one reads 0",
+        [ROW, moves(-0.5, 1.5, 1), UNIT],
+        [f32([[[[0, 3, 0]]]])],
+        PLAIN,
+    ),
     Sample(
         "rows come first",
         [f32([[[[1, 2], [3, 4]]]]), f32([[[[1, 0], [0, -1]], [[0, 0], [1, 0]]]]), UNIT],
@@ -53,7 +60,11 @@ EXAMPLES = [
     ),
     Sample(
         "each deformable group moves its own channels",
-        [f32([[[[1, 2]], [[3, 4]]]]), f32([[[[0, 0]], [[1, 0]], [[0, 0]], [[0, -1]]]]), f32([[[[1]], [[10]]]])],
+        [
+            f32([[[[1, 2]], [[3, 4]]]]),
+            f32([[[[0, 0]], [[1, 0]], [[0, 0]], [[0, -1]]]]),
+            f32([[[[1]], [[10]]]]),
+        ],
         [f32([[[[2 + 30, 2 + 30]]]])],
         {**PLAIN, "deformable_group": 2},
     ),
@@ -106,12 +117,32 @@ EXAMPLES_8 = [
         [f32([[[[0, 0, 0]]]])],
         {**PLAIN, "bilinear_interpolation_pad": True},
     ),
-    Sample("a factor for each place", [ROW, moves(0, 0, 0), UNIT, f32([[[[1, 0.5, 0]]]])], [f32([[[[1, 1, 0]]]])], PLAIN),
+    Sample(
+        "a factor for each place",
+        [ROW, moves(0, 0, 0), UNIT, f32([[[[1, 0.5, 0]]]])],
+        [f32([[[[1, 1, 0]]]])],
+        PLAIN,
+    ),
 ]
 REFUSALS = [
-    Refusal("one axis", [ROW, moves(0, 0, 0), UNIT], "'strides': expected 2 numbers, got", {"strides": (1,), "dilations": (1,)}),
-    Refusal("channels", [ROW, moves(0, 0, 0), np.ones((1, 2, 1, 1), "f4")], "'data' with 2 channels as 'filters'.*need, got 1", PLAIN),
-    Refusal("offsets of another size", [ROW, moves(0, 0), UNIT], r"'offsets': expected shape \[1,2,1,3\], got \[1,2,1,2\]", PLAIN),
+    Refusal(
+        "one axis",
+        [ROW, moves(0, 0, 0), UNIT],
+        "'strides': expected 2 numbers, got",
+        {"strides": (1,), "dilations": (1,)},
+    ),
+    Refusal(
+        "channels",
+        [ROW, moves(0, 0, 0), np.ones((1, 2, 1, 1), "f4")],
+        "'data' with 2 channels as 'filters'.*need, got 1",
+        PLAIN,
+    ),
+    Refusal(
+        "offsets of another size",
+        [ROW, moves(0, 0), UNIT],
+        r"'offsets': expected shape \[1,2,1,3\], got \[1,2,1,2\]",
+        PLAIN,
+    ),
     Refusal(
         "offsets for another number of groups",
         [np.ones((1, 2, 1, 3), "f4"), moves(0, 0, 0), np.ones((1, 2, 1, 1), "f4")],
@@ -130,13 +161,31 @@ REFUSALS = [
         "1 filters cannot be split into 2 groups",
         {**PLAIN, "group": 2},
     ),
-    Refusal("group 0", [ROW, moves(0, 0, 0), UNIT], "'group': expected at least 1", {**PLAIN, "group": 0}),
-    Refusal("deformable_group 0", [ROW, moves(0, 0, 0), UNIT], "'deformable_group': expected at least 1", {**PLAIN, "deformable_group": 0}),
-    Refusal("dilation 0", [ROW, moves(0, 0, 0), UNIT], "'dilations': expected numbers of at least 1", {**PLAIN, "dilations": (0, 1)}),
+    Refusal(
+        "group 0",
+        [ROW, moves(0, 0, 0), UNIT],
+        "'group': expected at least 1",
+        {**PLAIN, "group": 0},
+    ),
+    Refusal(
+        "deformable_group 0",
+        [ROW, moves(0, 0, 0), UNIT],
+        "'deformable_group': expected at least 1",
+        {**PLAIN, "deformable_group": 0},
+    ),
+    Refusal(
+        "dilation 0",
+        [ROW, moves(0, 0, 0), UNIT],
+        "'dilations': expected numbers of at least 1",
+        {**PLAIN, "dilations": (0, 1)},
+    ),
 ]
 REFUSALS_8 = [
     Refusal(
-        "mask of another size", [ROW, moves(0, 0, 0), UNIT, f32([[[[1, 1]]]])], r"'mask': expected shape \[1,1,1,3\], got \[1,1,1,2\]", PLAIN
+        "mask of another size",
+        [ROW, moves(0, 0, 0), UNIT, f32([[[[1, 1]]]])],
+        r"'mask': expected shape \[1,1,1,3\], got \[1,1,1,2\]",
+        PLAIN,
     ),
 ]
 
@@ -158,13 +207,17 @@ def cases(draw: st.DrawFn, version: int) -> Case:
     }
     windows = counts(sizes, kernel, attributes)
     data, name = draw(arrays((images, channels, *sizes), FLOATS))
-    offsets, _ = draw(arrays((images, blocks * kernel[0] * kernel[1] * 2, *windows), (name,), -2, 2))
+    offsets, _ = draw(
+        arrays((images, blocks * kernel[0] * kernel[1] * 2, *windows), (name,), -2, 2)
+    )
     weights, _ = draw(arrays((filters, channels // groups, *kernel), (name,)))
     inputs = [data, offsets, weights]
     if version == 8:
         attributes["bilinear_interpolation_pad"] = draw(st.booleans())
         if draw(st.booleans()):
-            inputs.append(draw(arrays((images, blocks * kernel[0] * kernel[1], *windows), (name,), 0, 1))[0])
+            inputs.append(
+                draw(arrays((images, blocks * kernel[0] * kernel[1], *windows), (name,), 0, 1))[0]
+            )
     return Case(inputs, attributes, [name] * len(inputs))
 
 
@@ -198,8 +251,17 @@ def loop(case: Case) -> list[np.ndarray]:
                     for tap, (cell, (y, x)) in enumerate(window):
                         k = block * math.prod(kernel) + tap
                         dy, dx = offsets[(n, 2 * k, *place)], offsets[(n, 2 * k + 1, *place)]
-                        value = read(data[n, c], y + dy, x + dx, attributes.get("bilinear_interpolation_pad", False))
-                        total += weights[(o, i, *cell)] * value * (1 if mask is None else mask[(n, k, *place)])
+                        value = read(
+                            data[n, c],
+                            y + dy,
+                            x + dx,
+                            attributes.get("bilinear_interpolation_pad", False),
+                        )
+                        total += (
+                            weights[(o, i, *cell)]
+                            * value
+                            * (1 if mask is None else mask[(n, k, *place)])
+                        )
                 result[(n, o, *place)] = total
     return [carried(result, case.types[0])]
 

@@ -21,18 +21,41 @@ def f32(*values: float) -> np.ndarray:
 
 
 def example(name, equation, inputs, output, openvino=""):
-    return Sample(name, [np.asarray(a, np.float32) for a in inputs], [np.array(output, np.float32)], {"equation": equation}, openvino=openvino)
+    return Sample(
+        name,
+        [np.asarray(a, np.float32) for a in inputs],
+        [np.array(output, np.float32)],
+        {"equation": equation},
+        openvino=openvino,
+    )
 
 
 EXAMPLES = [
     example("page example 1: inner product", "i,i->", [f32(1, 2, 3), f32(4, 5, 6)], 32),
-    example("page example 2: matrix and vector", "ij,j->i", [np.stack([f32(1, 2, 3)] * 2), f32(4, 5, 6)], [32, 32]),
+    example(
+        "page example 2: matrix and vector",
+        "ij,j->i",
+        [np.stack([f32(1, 2, 3)] * 2), f32(4, 5, 6)],
+        [32, 32],
+    ),
     example("page example 3: traces", "kii->k", [TWO], [15, 30]),
     example("page example 4: diagonals", "kii->ki", [TWO], [[1, 5, 9], [2, 10, 18]]),
-    example("page example 5: transposed", "ijk->kij", [SQUARE[None]], [[[1, 4, 7]], [[2, 5, 8]], [[3, 6, 9]]]),
+    example(
+        "page example 5: transposed",
+        "ijk->kij",
+        [SQUARE[None]],
+        [[[1, 4, 7]], [[2, 5, 8]], [[3, 6, 9]]],
+    ),
     example("page example 6: an ellipsis", "a...->...", [SQUARE], [12, 15, 18]),
-    example("page example 7: two operands stretch", "a...,...->a...", [SQUARE, f32(0.5)], SQUARE / 2),
-    example("page example 8: implicit, capitals first", "AbC", [SQUARE[None, :2]], [[[1, 4], [2, 5], [3, 6]]]),
+    example(
+        "page example 7: two operands stretch", "a...,...->a...", [SQUARE, f32(0.5)], SQUARE / 2
+    ),
+    example(
+        "page example 8: implicit, capitals first",
+        "AbC",
+        [SQUARE[None, :2]],
+        [[[1, 4], [2, 5], [3, 6]]],
+    ),
     example(
         "page: implicit, repeated labels are summed",
         "dbbc,ca",
@@ -40,10 +63,20 @@ EXAMPLES = [
         [[6], [6]],
         "OpenVINO fails to compile it",
     ),
-    example("implicit: the ellipsis first", "b...a", [np.arange(6).reshape(1, 3, 2)], [[[0], [1]], [[2], [3]], [[4], [5]]]),
+    example(
+        "implicit: the ellipsis first",
+        "b...a",
+        [np.arange(6).reshape(1, 3, 2)],
+        [[[0], [1]], [[2], [3]], [[4], [5]]],
+    ),
     example("blanks", " i j , j k -> i k ", [SQUARE, np.eye(3)], SQUARE, "OpenVINO refuses blanks"),
     example("scalars", ",->", [np.float32(2), np.float32(3)], 6),
-    example("a label of size 1 stretches", "ij,ij->ij", [SQUARE, f32(1, 2, 3)[:, None]], SQUARE * f32(1, 2, 3)[:, None]),
+    example(
+        "a label of size 1 stretches",
+        "ij,ij->ij",
+        [SQUARE, f32(1, 2, 3)[:, None]],
+        SQUARE * f32(1, 2, 3)[:, None],
+    ),
     example("an ellipsis that is left out is summed", "a...->a", [TWO], [45, 90]),
     example("nothing", "ij,jk->ik", [np.zeros((2, 0)), np.zeros((0, 2))], np.zeros((2, 2))),
     Sample(
@@ -63,21 +96,54 @@ def refusal(name, equation, inputs, message):
 MANY = "abcdefghijklmnopqrstuvwxyzABCDEF,GHIJKLMNOPQRSTUVWXYZ...->"
 REFUSALS = [
     refusal("unknown output label", "ij->ik", [SQUARE], "'k' of the output is in no input"),
-    refusal("unknown output ellipsis", "ij->...", [SQUARE], r"'\.\.\.' of the output is in no input"),
+    refusal(
+        "unknown output ellipsis", "ij->...", [SQUARE], r"'\.\.\.' of the output is in no input"
+    ),
     refusal("a label twice in the output", "ij->ii", [SQUARE], "'i' comes twice in the output"),
     refusal("a digit", "i1->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i1'"),
-    refusal("too many dimensions", MANY, [np.zeros((1,) * 32)] * 2, "more than 52 different dimensions"),
-    refusal("two arrows", "i->i->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i->i'"),
-    refusal("two ellipses", "......->...", [SQUARE], r"expected letters and at most one '\.\.\.' in '\.\.\.\.\.\.'"),
-    refusal("a lonely dot", "i.j->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i\.j'"),
+    refusal(
+        "too many dimensions", MANY, [np.zeros((1,) * 32)] * 2, "more than 52 different dimensions"
+    ),
+    refusal(
+        "two arrows", "i->i->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i->i'"
+    ),
+    refusal(
+        "two ellipses",
+        "......->...",
+        [SQUARE],
+        r"expected letters and at most one '\.\.\.' in '\.\.\.\.\.\.'",
+    ),
+    refusal(
+        "a lonely dot", "i.j->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i\.j'"
+    ),
     refusal("number of inputs", "ij,jk->ik", [SQUARE], "expected 2 inputs, got 1"),
     refusal("rank", "ijk->i", [SQUARE], r"input 0 has shape \[3,3\], which 'ijk' does not cover"),
-    refusal("rank below the ellipsis", "ijk...->i", [SQUARE], r"input 0 has shape \[3,3\], which 'ijk\.\.\.' does not cover"),
-    refusal("a repeated label does not stretch", "ii->i", [SQUARE[:1]], r"the dimensions 'i' of input 0 differ: \[1,3\]"),
+    refusal(
+        "rank below the ellipsis",
+        "ijk...->i",
+        [SQUARE],
+        r"input 0 has shape \[3,3\], which 'ijk\.\.\.' does not cover",
+    ),
+    refusal(
+        "a repeated label does not stretch",
+        "ii->i",
+        [SQUARE[:1]],
+        r"the dimensions 'i' of input 0 differ: \[1,3\]",
+    ),
     refusal("sizes", "ij,jk->ik", [SQUARE, SQUARE[:2]], "'j' is 3 before and 2 in input 1"),
-    refusal("sizes under the ellipsis", "...,...->...", [SQUARE, SQUARE[:2]], r"'\.\.\.' is 3 before and 2 in input 1"),
+    refusal(
+        "sizes under the ellipsis",
+        "...,...->...",
+        [SQUARE, SQUARE[:2]],
+        r"'\.\.\.' is 3 before and 2 in input 1",
+    ),
     Refusal("no equation", [SQUARE], "attribute 'equation' is missing: expected text"),
-    Refusal("unequal types", [SQUARE, SQUARE.astype(np.float64)], r"expected f32 as 'operands' has, got f64", {"equation": "ij,ij->i"}),
+    Refusal(
+        "unequal types",
+        [SQUARE, SQUARE.astype(np.float64)],
+        r"expected f32 as 'operands' has, got f64",
+        {"equation": "ij,ij->i"},
+    ),
 ]
 SIZES = {"a": 2, "b": 3, "C": 1, "d": 2}
 
@@ -88,7 +154,9 @@ def cases(draw: st.DrawFn) -> Case:
     subscripts, operands, ellipses, name = [], [], 0, ""
     for _ in range(draw(st.integers(1, 3))):
         labels = draw(st.lists(st.sampled_from("abCd"), max_size=3))
-        shape = [1 if labels.count(c) == 1 and draw(st.integers(0, 5)) == 0 else SIZES[c] for c in labels]
+        shape = [
+            1 if labels.count(c) == 1 and draw(st.integers(0, 5)) == 0 else SIZES[c] for c in labels
+        ]
         if draw(st.booleans()):
             at = draw(st.integers(0, len(labels)))
             covered = under[draw(st.integers(0, len(under))) :]
@@ -137,7 +205,12 @@ def loop(case: Case) -> list[np.ndarray]:
             place = dict(zip([*wanted, *summed], [*outer, *inner]))
             product = 1
             for names, operand in zip(dims, operands):
-                product = product * operand[tuple(0 if size == 1 else place[n] for n, size in zip(names, operand.shape))]
+                product = (
+                    product
+                    * operand[
+                        tuple(0 if size == 1 else place[n] for n, size in zip(names, operand.shape))
+                    ]
+                )
             total += product
         values.append(total)
     return [of_type(values, [sizes[n] for n in wanted], case.types[0])]

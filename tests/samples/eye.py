@@ -20,20 +20,39 @@ def i32(*rows: list[int]) -> np.ndarray:
 
 
 EXAMPLES = [
-    Sample("page example 1", [I64(3), I64(4), I64(2)], [i32([0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0])], AS_I32),
-    Sample("page example 2", [I64(3), I64(4), I64(-1)], [i32([0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0])], AS_I32),
+    Sample(
+        "page example 1",
+        [I64(3), I64(4), I64(2)],
+        [i32([0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0])],
+        AS_I32,
+    ),
+    Sample(
+        "page example 2",
+        [I64(3), I64(4), I64(-1)],
+        [i32([0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0])],
+        AS_I32,
+    ),
     Sample(
         "page example 3",
         [np.array([2], np.int32), np.int32(2), np.array([5], np.int32), np.array([1, 2], np.int32)],
         [np.zeros((1, 2, 2, 2), np.float16)],
         {"output_type": ElementType.f16},
     ),
-    Sample("more columns than rows: the formula rules", [I64(1), I64(4), I64(3)], [i32([0, 0, 0, 1])], AS_I32),
+    Sample(
+        "more columns than rows: the formula rules",
+        [I64(1), I64(4), I64(3)],
+        [i32([0, 0, 0, 1])],
+        AS_I32,
+    ),
     Sample("more rows than columns", [I64(4), I64(1), I64(-3)], [i32([0], [0], [0], [1])], AS_I32),
     Sample("an index far off", [I64(1), I64(1), I64(-(2**63))], [i32([0])], AS_I32),
     Sample("no rows", [I64(0), I64(2), I64(0)], [np.zeros((0, 2), np.int32)], AS_I32),
     Sample(
-        "a batch of none", [I64(2), I64(2), I64(0), np.zeros((0,), I64)], [i32([1, 0], [0, 1])], AS_I32, openvino="gives what lies in memory"
+        "a batch of none",
+        [I64(2), I64(2), I64(0), np.zeros((0,), I64)],
+        [i32([1, 0], [0, 1])],
+        AS_I32,
+        openvino="gives what lies in memory",
     ),
     Sample(
         "bf16",
@@ -44,12 +63,36 @@ EXAMPLES = [
     ),
 ]
 REFUSALS = [
-    Refusal("negative", [I64(2), I64(-1), I64(0)], r"'num_columns' is -1, expected at least 0", AS_I32),
-    Refusal("two numbers", [np.array([2, 2]), I64(1), I64(0)], r"'num_rows': expected a scalar or one element, got shape \[2\]", AS_I32),
-    Refusal("a negative batch", [I64(2), I64(1), I64(0), np.array([2, -1])], r"'batch_shape': expected no negative .* \[2, -1\]", AS_I32),
-    Refusal("a scalar batch", [I64(2), I64(1), I64(0), I64(2)], r"'batch_shape': expected a 1-D tensor, got shape \[\]", AS_I32),
-    Refusal("too much", [I64(2**40), I64(2**40), I64(0)], "more than this machine's memory", AS_I32),
-    Refusal("booleans", [I64(2), I64(1), I64(0)], "expected a numeric type", {"output_type": ElementType.boolean}),
+    Refusal(
+        "negative", [I64(2), I64(-1), I64(0)], r"'num_columns' is -1, expected at least 0", AS_I32
+    ),
+    Refusal(
+        "two numbers",
+        [np.array([2, 2]), I64(1), I64(0)],
+        r"'num_rows': expected a scalar or one element, got shape \[2\]",
+        AS_I32,
+    ),
+    Refusal(
+        "a negative batch",
+        [I64(2), I64(1), I64(0), np.array([2, -1])],
+        r"'batch_shape': expected no negative .* \[2, -1\]",
+        AS_I32,
+    ),
+    Refusal(
+        "a scalar batch",
+        [I64(2), I64(1), I64(0), I64(2)],
+        r"'batch_shape': expected a 1-D tensor, got shape \[\]",
+        AS_I32,
+    ),
+    Refusal(
+        "too much", [I64(2**40), I64(2**40), I64(0)], "more than this machine's memory", AS_I32
+    ),
+    Refusal(
+        "booleans",
+        [I64(2), I64(1), I64(0)],
+        "expected a numeric type",
+        {"output_type": ElementType.boolean},
+    ),
 ]
 
 
@@ -60,7 +103,14 @@ def cases(draw: st.DrawFn) -> Case:
     inputs = [np.array([n] if draw(st.booleans()) else n, dtype) for n in numbers]
     if draw(st.booleans()):
         inputs.append(np.array(draw(st.lists(st.integers(0, 2), max_size=2)), dtype))
-    return Case(inputs, {"output_type": ElementType.parse(draw(st.sampled_from((*FLOATS, *INTEGERS, "f8e4m3", "u4", "nf4"))))})
+    return Case(
+        inputs,
+        {
+            "output_type": ElementType.parse(
+                draw(st.sampled_from((*FLOATS, *INTEGERS, "f8e4m3", "u4", "nf4")))
+            )
+        },
+    )
 
 
 def loop(case: Case) -> list[np.ndarray]:

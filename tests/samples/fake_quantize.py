@@ -31,10 +31,14 @@ X = f32(-1, 0, 0.9, 1.1, 2.4, 4, 9)
 @st.composite
 def quantize_cases(draw: st.DrawFn) -> Case:
     shape, limit_shape = draw(stretching_shapes(one_way=True))
-    # Limits and values on a grid of powers of two: every step of the formula is exact, so no tie depends on rounding.
+    # Limits and values on a grid of powers of two: every step of the formula is exact, so no tie
+    # depends on rounding.
     x, name = draw(arrays(shape, FLOATS))
     low, high = draw(st.sampled_from([(-2.0, 2.0), (0.0, 4.0), (2.0, -2.0), (1.0, 1.0)]))
-    limits = [np.full(limit_shape if draw(st.booleans()) else (), v, np.float32) for v in (low, high, -8.0, 8.0)]
+    limits = [
+        np.full(limit_shape if draw(st.booleans()) else (), v, np.float32)
+        for v in (low, high, -8.0, 8.0)
+    ]
     limits = [storage_of(v, name) for v in limits]
     return Case([x, *limits], {"levels": draw(st.sampled_from([2, 3, 5, 17]))}, [name] * 5)
 
@@ -77,8 +81,12 @@ def convert_cases(draw: st.DrawFn) -> Case:
     scale = storage_of(np.full(other, draw(st.sampled_from([1, 4, 16])), np.float32), name)
     inputs = [data, scale]
     if draw(st.booleans()):
-        inputs.append(storage_of(np.full(other, draw(st.sampled_from([-2, 0, 8])), np.float32), name))
-    return Case(inputs, {"destination_type": draw(st.sampled_from([E4M3, E5M2]))}, [name] * len(inputs))
+        inputs.append(
+            storage_of(np.full(other, draw(st.sampled_from([-2, 0, 8])), np.float32), name)
+        )
+    return Case(
+        inputs, {"destination_type": draw(st.sampled_from([E4M3, E5M2]))}, [name] * len(inputs)
+    )
 
 
 def convert_loop(case: Case) -> list[np.ndarray]:
@@ -99,13 +107,39 @@ SAMPLES = [
         FakeQuantize,
         [
             Sample("five levels", [X, *LIMITS], [f32(0, 0, 1, 1, 2, 4, 4)], {"levels": 5}),
-            Sample("another output range", [X, *scalars(0, 4, -10, 10)], [f32(-10, -10, -5, -5, 0, 10, 10)], {"levels": 5}),
-            Sample("output turned round", [X, *scalars(0, 4, 4, 0)], [f32(4, 4, 3, 3, 2, 0, 0)], {"levels": 5}),
-            Sample("binarisation: equal limits", [X, *scalars(1, 1, -1, 1)], [f32(-1, -1, -1, 1, 1, 1, 1)], {"levels": 2}),
-            Sample("halves go to the even level", [f32(0.5, 1.5, 2.5), *LIMITS], [f32(0, 2, 2)], {"levels": 5}),
+            Sample(
+                "another output range",
+                [X, *scalars(0, 4, -10, 10)],
+                [f32(-10, -10, -5, -5, 0, 10, 10)],
+                {"levels": 5},
+            ),
+            Sample(
+                "output turned round",
+                [X, *scalars(0, 4, 4, 0)],
+                [f32(4, 4, 3, 3, 2, 0, 0)],
+                {"levels": 5},
+            ),
+            Sample(
+                "binarisation: equal limits",
+                [X, *scalars(1, 1, -1, 1)],
+                [f32(-1, -1, -1, 1, 1, 1, 1)],
+                {"levels": 2},
+            ),
+            Sample(
+                "halves go to the even level",
+                [f32(0.5, 1.5, 2.5), *LIMITS],
+                [f32(0, 2, 2)],
+                {"levels": 5},
+            ),
             Sample(
                 "limits for each channel",
-                [np.full((1, 2, 2), 1.2, np.float32), f32(0, 0)[:, None], f32(4, 2)[:, None], f32(0, 0)[:, None], f32(4, 2)[:, None]],
+                [
+                    np.full((1, 2, 2), 1.2, np.float32),
+                    f32(0, 0)[:, None],
+                    f32(4, 2)[:, None],
+                    f32(0, 0)[:, None],
+                    f32(4, 2)[:, None],
+                ],
                 [np.array([[[1, 1], [1, 1]]], np.float32)],
                 {"levels": 5},
             ),
@@ -116,19 +150,41 @@ SAMPLES = [
                 {"levels": 5, "auto_broadcast": "pdpd", "auto_broadcast_axis": 1},
             ),
             Sample("NaN", [f32(np.nan), *LIMITS], [f32(np.nan)], {"levels": 5}),
-            Sample("empty", [np.zeros((0, 2), np.float32), *LIMITS], [np.zeros((0, 2), np.float32)], {"levels": 5}),
+            Sample(
+                "empty",
+                [np.zeros((0, 2), np.float32), *LIMITS],
+                [np.zeros((0, 2), np.float32)],
+                {"levels": 5},
+            ),
         ],
         [
-            Refusal("one level", [X, *LIMITS], "'levels': expected at least 2, got 1", {"levels": 1}),
+            Refusal(
+                "one level", [X, *LIMITS], "'levels': expected at least 2, got 1", {"levels": 1}
+            ),
             Refusal(
                 "X may not stretch",
                 [f32(1), f32(0, 0), *LIMITS[1:]],
                 r"fit by numpy broadcasting to 'X', got 'X' \[1\], 'input_low' \[2\]",
                 {"levels": 2},
             ),
-            Refusal("a limit that does not fit", [X, *LIMITS[:3], f32(1, 2)], r"to 'X', got 'X' \[7\], 'output_high' \[2\]", {"levels": 2}),
-            Refusal("shapes differ with none", [X, *LIMITS], r"fit by no broadcasting", {"levels": 2, "auto_broadcast": "none"}),
-            Refusal("integers", [np.array([1])] * 5, r"'X' \(port 0\): expected a floating-point type .* got i64", {"levels": 2}),
+            Refusal(
+                "a limit that does not fit",
+                [X, *LIMITS[:3], f32(1, 2)],
+                r"to 'X', got 'X' \[7\], 'output_high' \[2\]",
+                {"levels": 2},
+            ),
+            Refusal(
+                "shapes differ with none",
+                [X, *LIMITS],
+                r"fit by no broadcasting",
+                {"levels": 2, "auto_broadcast": "none"},
+            ),
+            Refusal(
+                "integers",
+                [np.array([1])] * 5,
+                r"'X' \(port 0\): expected a floating-point type .* got i64",
+                {"levels": 2},
+            ),
         ],
         quantize_cases(),
         quantize_loop,
@@ -142,12 +198,38 @@ SAMPLES = [
                 [f32(1, 1, 1.25, 16, 0.001953125)],
                 {"destination_type": E4M3},
             ),
-            Sample("f8e5m2", [f32(1.1, 1.125, 1.375, 9), ONE], [f32(1, 1, 1.5, 8)], {"destination_type": E5M2}),
-            Sample("f8e4m3 saturates", [f32(1e6, -470, np.inf), ONE], [f32(448, -448, 448)], {"destination_type": E4M3}),
-            Sample("f8e5m2 saturates", [f32(1e6, -60000, -np.inf), ONE], [f32(57344, -57344, -57344)], {"destination_type": E5M2}),
-            Sample("NaN", [f32(np.nan), ONE], [f32(np.nan)], {"destination_type": E4M3}, openvino="OpenVINO makes it a number"),
+            Sample(
+                "f8e5m2",
+                [f32(1.1, 1.125, 1.375, 9), ONE],
+                [f32(1, 1, 1.5, 8)],
+                {"destination_type": E5M2},
+            ),
+            Sample(
+                "f8e4m3 saturates",
+                [f32(1e6, -470, np.inf), ONE],
+                [f32(448, -448, 448)],
+                {"destination_type": E4M3},
+            ),
+            Sample(
+                "f8e5m2 saturates",
+                [f32(1e6, -60000, -np.inf), ONE],
+                [f32(57344, -57344, -57344)],
+                {"destination_type": E5M2},
+            ),
+            Sample(
+                "NaN",
+                [f32(np.nan), ONE],
+                [f32(np.nan)],
+                {"destination_type": E4M3},
+                openvino="OpenVINO makes it a number",
+            ),
             Sample("scale", [f32(500, 100), f32(0.5)], [f32(512, 96)], {"destination_type": E4M3}),
-            Sample("scale and shift", [f32(10), f32(2), f32(1)], [f32(10.5)], {"destination_type": E4M3}),
+            Sample(
+                "scale and shift",
+                [f32(10), f32(2), f32(1)],
+                [f32(10.5)],
+                {"destination_type": E4M3},
+            ),
             Sample(
                 "scale for each row",
                 [np.ones((2, 1), np.float32), np.array([[1], [1.1]], np.float32)],
@@ -156,7 +238,12 @@ SAMPLES = [
             ),
         ],
         [
-            Refusal("another type", [X, ONE], "'destination_type': expected f8e4m3 or f8e5m2, got i8", {"destination_type": ElementType.i8}),
+            Refusal(
+                "another type",
+                [X, ONE],
+                "'destination_type': expected f8e4m3 or f8e5m2, got i8",
+                {"destination_type": ElementType.i8},
+            ),
             Refusal(
                 "f64",
                 [X.astype(np.float64), np.float64(1)],

@@ -36,7 +36,11 @@ EXAMPLES = [
     ),
     Sample(
         "page example 4: axis after the batch dimensions",
-        [np.arange(1, 41, dtype=np.float32).reshape(2, 1, 5, 4), np.array([[1, 2, 4], [4, 3, 2]]), I64(2)],
+        [
+            np.arange(1, 41, dtype=np.float32).reshape(2, 1, 5, 4),
+            np.array([[1, 2, 4], [4, 3, 2]]),
+            I64(2),
+        ],
         [
             np.array(
                 [
@@ -56,9 +60,16 @@ EXAMPLES = [
     ),
 ]
 ONLY_8 = [
-    Sample("page example 6: negative indices", [ROW, np.array([0, -2, -1]), I64(0)], [np.array([1, 4, 5], np.int32)]),
     Sample(
-        "page example 7: out of range gives zeros", [ROW, np.array([3, 10, -20]), I64(0)], [np.array([4, 0, 0], np.int32)], openvino=SHORT_1D
+        "page example 6: negative indices",
+        [ROW, np.array([0, -2, -1]), I64(0)],
+        [np.array([1, 4, 5], np.int32)],
+    ),
+    Sample(
+        "page example 7: out of range gives zeros",
+        [ROW, np.array([3, 10, -20]), I64(0)],
+        [np.array([4, 0, 0], np.int32)],
+        openvino=SHORT_1D,
     ),
     Sample(
         "64-bit ids are not narrowed",
@@ -66,7 +77,11 @@ ONLY_8 = [
         [np.array([[0.0], [2.0], [0.0]], np.float32)],
         openvino="OpenVINO narrows ids to 32 bits",
     ),
-    Sample("scalar index drops the axis", [BATCHES, I64(-1), np.array([0])], [np.array([6, 7, 8, 9, 10], np.float32)]),
+    Sample(
+        "scalar index drops the axis",
+        [BATCHES, I64(-1), np.array([0])],
+        [np.array([6, 7, 8, 9, 10], np.float32)],
+    ),
     Sample(
         "strings out of range are empty",
         [np.array(["a", "日本", ""], object), np.array([1, 7]), I64(0)],
@@ -101,16 +116,48 @@ BELOW_8 = [
     ),
 ]
 REFUSALS = [
-    Refusal("axis past the rank", [BATCHES, np.array([0]), I64(2)], r"axis 2 is outside -2\.\.1 for rank 2"),
-    Refusal("two axes", [BATCHES, np.array([0]), np.array([0, 1])], r"'axis': expected a scalar or one element, got shape \[2\]"),
+    Refusal(
+        "axis past the rank",
+        [BATCHES, np.array([0]), I64(2)],
+        r"axis 2 is outside -2\.\.1 for rank 2",
+    ),
+    Refusal(
+        "two axes",
+        [BATCHES, np.array([0]), np.array([0, 1])],
+        r"'axis': expected a scalar or one element, got shape \[2\]",
+    ),
     Refusal("scalar data", [np.float32(1), np.array([0]), I64(0)], "is a scalar"),
-    Refusal("float ids", [ROW, np.array([0.0]), I64(0)], r"'indices' \(port 1\): expected an integer type.*got f64"),
-    Refusal("strict: too large", [BATCHES, np.array([[0, 2]]), I64(0)], r"indices\[0, 1\] is 2, expected (-2|0) to 1", strict=True),
+    Refusal(
+        "float ids",
+        [ROW, np.array([0.0]), I64(0)],
+        r"'indices' \(port 1\): expected an integer type.*got f64",
+    ),
+    Refusal(
+        "strict: too large",
+        [BATCHES, np.array([[0, 2]]), I64(0)],
+        r"indices\[0, 1\] is 2, expected (-2|0) to 1",
+        strict=True,
+    ),
 ]
 BATCH_REFUSALS = [
-    Refusal("batch_dims past the rank", [BATCHES, np.array([0]), I64(0)], "batch_dims 2 is outside 0..1", {"batch_dims": 2}),
-    Refusal("axis inside the batch", [BATCHES, np.array([[0], [0]]), I64(0)], "axis 0 lies within the first 1", {"batch_dims": 1}),
-    Refusal("unequal batches", [BATCHES, np.array([[0]]), I64(1)], "must be equal: data .2,5., indices .1,1.", {"batch_dims": 1}),
+    Refusal(
+        "batch_dims past the rank",
+        [BATCHES, np.array([0]), I64(0)],
+        "batch_dims 2 is outside 0..1",
+        {"batch_dims": 2},
+    ),
+    Refusal(
+        "axis inside the batch",
+        [BATCHES, np.array([[0], [0]]), I64(0)],
+        "axis 0 lies within the first 1",
+        {"batch_dims": 1},
+    ),
+    Refusal(
+        "unequal batches",
+        [BATCHES, np.array([[0]]), I64(1)],
+        "must be equal: data .2,5., indices .1,1.",
+        {"batch_dims": 1},
+    ),
 ]
 
 
@@ -124,9 +171,17 @@ def cases(draw: st.DrawFn, batched: bool) -> Case:
     indices = draw(integer_arrays((*shape[:batch], *rest), -size - 2, size + 1))
     if draw(st.booleans()):
         axis -= len(shape)
-    attributes = {"batch_dims": batch - indices.ndim if batch and draw(st.booleans()) else batch} if batched else {}
+    attributes = (
+        {"batch_dims": batch - indices.ndim if batch and draw(st.booleans()) else batch}
+        if batched
+        else {}
+    )
     data, type_name = draw(arrays(shape))
-    return Case([data, indices, draw(st.sampled_from([I64(axis), np.array([axis], np.int32)]))], attributes, [type_name])
+    return Case(
+        [data, indices, draw(st.sampled_from([I64(axis), np.array([axis], np.int32)]))],
+        attributes,
+        [type_name],
+    )
 
 
 def loop(case: Case, counts_from_end: bool) -> list[np.ndarray]:
@@ -149,7 +204,15 @@ def loop(case: Case, counts_from_end: bool) -> list[np.ndarray]:
 
 
 SAMPLES = [
-    Samples(Gather8, EXAMPLES + ONLY_8, REFUSALS + BATCH_REFUSALS, cases(True), lambda c: loop(c, True)),
-    Samples(Gather7, EXAMPLES + BELOW_8, REFUSALS + BATCH_REFUSALS, cases(True), lambda c: loop(c, False)),
+    Samples(
+        Gather8, EXAMPLES + ONLY_8, REFUSALS + BATCH_REFUSALS, cases(True), lambda c: loop(c, True)
+    ),
+    Samples(
+        Gather7,
+        EXAMPLES + BELOW_8,
+        REFUSALS + BATCH_REFUSALS,
+        cases(True),
+        lambda c: loop(c, False),
+    ),
     Samples(Gather1, EXAMPLES[:1] + BELOW_8, REFUSALS, cases(False), lambda c: loop(c, False)),
 ]

@@ -1,4 +1,6 @@
-"""GRUSequence-5: lengths and directions by running sums (see _recurrent.py), the formula by the steps of gru_cell.py."""
+"""GRUSequence-5: lengths and directions by running sums (see _recurrent.py), the formula by the
+steps of gru_cell.py.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ EXAMPLES = [
         [f32([[[-4, 2]]]), f32([[-4, 2]])],
         {**RELU, "linear_before_reset": True, "direction": "reverse"},
     ),
-    Sample("one step, default activations", one_step(SMALL), [f32([[[0.5887284312]]]), f32([[0.5887284312]])], {"hidden_size": 1}),
+    Sample(
+        "one step, default activations",
+        one_step(SMALL),
+        [f32([[[0.5887284312]]]), f32([[0.5887284312]])],
+        {"hidden_size": 1},
+    ),
     Sample(
         "one step, empty list of activations",
         one_step(SMALL_AFTER),
@@ -43,11 +50,15 @@ EXAMPLES = [
             np.zeros((1, 384, 128), "f4"),
             np.zeros((1, 384), "f4"),
         ],
-        [f32([[[[4] * 128, [2] * 128, [1] * 128, [0.5] * 128]]])[0], np.full((1, 1, 128), 0.5, "f4")],
+        [
+            f32([[[[4] * 128, [2] * 128, [1] * 128, [0.5] * 128]]])[0],
+            np.full((1, 1, 128), 0.5, "f4"),
+        ],
         {"hidden_size": 128},
     ),
     Sample(
-        # r = 1, n = relu(x), z = relu(h): h' = (1 - h) x + h h.  Forward 2, (1-2)3+4 = 1, (1-1)1+1 = 1; reverse 1, 1, 1.
+        # r = 1, n = relu(x), z = relu(h): h' = (1 - h) x + h h.  Forward 2, (1-2)3+4 = 1, (1-1)1+1
+        # = 1; reverse 1, 1, 1.
         "each direction has its own weights",
         [
             f32([[2], [3], [1]]),
@@ -66,7 +77,12 @@ EXAMPLES = [
 BIAS = [*one_step(SMALL)[:5], np.ones((1, 4), "f4")]
 REFUSALS = [
     *sequence_refusals("GRU"),
-    Refusal("B for linear_before_reset", BIAS, r"'B': expected \[num_directions = 1, 3 . hidden_size = 3\], got \[1,4\]", {"hidden_size": 1}),
+    Refusal(
+        "B for linear_before_reset",
+        BIAS,
+        r"'B': expected \[num_directions = 1, 3 . hidden_size = 3\], got \[1,4\]",
+        {"hidden_size": 1},
+    ),
     Refusal(
         "B without linear_before_reset",
         one_step(SMALL),

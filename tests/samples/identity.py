@@ -20,7 +20,12 @@ EXAMPLES = [
         output_types=["bf16"],
         openvino="OpenVINO quietens the NaN",
     ),
-    Sample("strings", [np.array(["日本", ""], object)], [np.array(["日本", ""], object)], openvino="OpenVINO may abort"),
+    Sample(
+        "strings",
+        [np.array(["日本", ""], object)],
+        [np.array(["日本", ""], object)],
+        openvino="OpenVINO may abort",
+    ),
     Sample("nothing", [np.zeros((2, 0))], [np.zeros((2, 0))]),
 ]
 

@@ -1,4 +1,6 @@
-"""Interpolate-1, -4, -11, worked by hand along one axis, and by the page's code, one element at a time."""
+"""Interpolate-1, -4, -11, worked by hand along one axis, and by the page's code, one element at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -29,30 +31,90 @@ SQUARE = f32([[[[1, 2], [3, 4]]]])
 DOUBLED = f32([[[[1 + 2 * y + x for x in (0, 0.25, 0.75, 1)] for y in (0, 0.25, 0.75, 1)]]])
 #: Keys' kernel with a = -3/4 at the distances 1/4, 3/4, 5/4, 7/4.
 W1, W3, W5, W7 = 0.87890625, 0.26171875, -0.10546875, -0.03515625
-HALF = [W7 + W3 + W1 + 2 * W5, W5 + W1 + 2 * W3 + 3 * W7, W7 + W3 + 2 * W1 + 3 * W5, W5 + 2 * W1 + 3 * W3 + 4 * W7]
-#: The same kernel with a = -1/2; of four cells shrunk to two, those around the first centre lie, halved, at 1/4, 1/4, 3/4 and 5/4.
+HALF = [
+    W7 + W3 + W1 + 2 * W5,
+    W5 + W1 + 2 * W3 + 3 * W7,
+    W7 + W3 + 2 * W1 + 3 * W5,
+    W5 + 2 * W1 + 3 * W3 + 4 * W7,
+]
+#: The same kernel with a = -1/2; of four cells shrunk to two, those around the first centre lie,
+#: halved, at 1/4, 1/4, 3/4 and 5/4.
 P1, P3, P5 = 0.8671875, 0.2265625, -0.0703125
 SHRUNK = (P1 * (1 + 2) + P3 * 3 + P5 * 4) / (2 * P1 + P3 + P5)
 
 
-def line(name: str, size: int, expected: object, mode: str, openvino: str = "", data: np.ndarray = LINE, **attributes: Any) -> tuple[Any, ...]:
+def line(
+    name: str,
+    size: int,
+    expected: object,
+    mode: str,
+    openvino: str = "",
+    data: np.ndarray = LINE,
+    **attributes: Any,
+) -> tuple[Any, ...]:
     """What becomes of a row when it is resized."""
-    return name, data, (1, size), np.asarray(expected, data.dtype).reshape(1, 1, 1, -1), {**SIZES, "mode": mode, **attributes}, openvino
+    return (
+        name,
+        data,
+        (1, size),
+        np.asarray(expected, data.dtype).reshape(1, 1, 1, -1),
+        {**SIZES, "mode": mode, **attributes},
+        openvino,
+    )
 
 
 BOTH = [
     # coordinates -1/4, 1/4, 3/4 ..
     line("linear by half pixels", 8, [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4], "linear"),
-    line("linear_onnx by half pixels", 8, [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4], "linear_onnx"),
-    line("asymmetric", 8, [1, 1.5, 2, 2.5, 3, 3.5, 4, 4], "linear", coordinate_transformation_mode="asymmetric"),
-    line("aligned corners", 7, [1, 1.5, 2, 2.5, 3, 3.5, 4], "linear", coordinate_transformation_mode="align_corners"),
-    line("aligned corners, one cell", 1, [1], "linear", coordinate_transformation_mode="align_corners"),
+    line(
+        "linear_onnx by half pixels", 8, [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4], "linear_onnx"
+    ),
+    line(
+        "asymmetric",
+        8,
+        [1, 1.5, 2, 2.5, 3, 3.5, 4, 4],
+        "linear",
+        coordinate_transformation_mode="asymmetric",
+    ),
+    line(
+        "aligned corners",
+        7,
+        [1, 1.5, 2, 2.5, 3, 3.5, 4],
+        "linear",
+        coordinate_transformation_mode="align_corners",
+    ),
+    line(
+        "aligned corners, one cell",
+        1,
+        [1],
+        "linear",
+        coordinate_transformation_mode="align_corners",
+    ),
     # c = 0.5 * 4 - 0.5 = 1.5
     line("half pixels, one cell", 1, [2.5], "linear"),
-    line("pytorch's half pixels, one cell", 1, [1], "linear", coordinate_transformation_mode="pytorch_half_pixel"),
+    line(
+        "pytorch's half pixels, one cell",
+        1,
+        [1],
+        "linear",
+        coordinate_transformation_mode="pytorch_half_pixel",
+    ),
     # coordinates 1, 3
-    line("half pixels of TensorFlow", 2, [2, 4], "nearest", coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor"),
-    line("a size that stays is copied", 4, LINE, "linear", coordinate_transformation_mode="tf_half_pixel_for_nn"),
+    line(
+        "half pixels of TensorFlow",
+        2,
+        [2, 4],
+        "nearest",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+        nearest_mode="floor",
+    ),
+    line(
+        "a size that stays is copied",
+        4,
+        LINE,
+        "linear",
+        coordinate_transformation_mode="tf_half_pixel_for_nn",
+    ),
     # coordinates 1/2, 5/2
     line("halves down", 2, [1, 3], "nearest"),
     line("halves up", 2, [2, 4], "nearest", nearest_mode="round_prefer_ceil"),
@@ -60,7 +122,13 @@ BOTH = [
     line("ceil", 2, [2, 4], "nearest", nearest_mode="ceil"),
     line("simple, shrinking: ceil", 2, [2, 4], "nearest", nearest_mode="simple"),
     # coordinates -1/4, 1/4, 3/4 ..
-    line("simple, growing: the fraction is dropped", 8, [1, 1, 1, 2, 2, 3, 3, 4], "nearest", nearest_mode="simple"),
+    line(
+        "simple, growing: the fraction is dropped",
+        8,
+        [1, 1, 1, 2, 2, 3, 3, 4],
+        "nearest",
+        nearest_mode="simple",
+    ),
     line("nearest, growing", 8, [1, 1, 2, 2, 3, 3, 4, 4], "nearest"),
     line(
         "coordinates that should be whole are",
@@ -72,18 +140,34 @@ BOTH = [
         nearest_mode="floor",
     ),
     line("cubic: border cells repeat", 8, [*HALF, *(5 - v for v in HALF[::-1])], "cubic"),
-    line("antialias: the triangle is stretched", 2, [3 / 1.75, 5 - 3 / 1.75], "linear", "ignores antialias", antialias=True),
+    line(
+        "antialias: the triangle is stretched",
+        2,
+        [3 / 1.75, 5 - 3 / 1.75],
+        "linear",
+        "ignores antialias",
+        antialias=True,
+    ),
     # coordinates 1/4, 7/4; kernel values at 1/4 .. 7/4 above, and 127 * 1.1 is too much
     # the middle of the third row is 2.5, which the roundings to f32 on the way to it move up
     (
         "u8 by linear_onnx is computed in f32",
         np.array([[[[1, 0], [3, 5], [3, 2]]]], "u1"),
         (7, 3),
-        np.array([[[[1, 0, 0], [1, 1, 1], [2, 3, 3], [3, 4, 5], [3, 3, 4], [3, 3, 2], [3, 2, 2]]]], "u1"),
+        np.array(
+            [[[[1, 0, 0], [1, 1, 1], [2, 3, 3], [3, 4, 5], [3, 3, 4], [3, 3, 2], [3, 2, 2]]]], "u1"
+        ),
         {**SIZES, "mode": "linear_onnx"},
         "",
     ),
-    ("u8: halves to even", np.array([[[[0, 1, 2]]]], "u1"), (1, 2), np.array([[[[0, 2]]]], "u1"), {**SIZES, "mode": "linear"}, ""),
+    (
+        "u8: halves to even",
+        np.array([[[[0, 1, 2]]]], "u1"),
+        (1, 2),
+        np.array([[[[0, 2]]]], "u1"),
+        {**SIZES, "mode": "linear"},
+        "",
+    ),
     (
         "i8 does not wrap",
         np.array([[[[127, -128]]]], "i1"),
@@ -109,25 +193,63 @@ BOTH = [
         {**SIZES, "mode": "nearest", "pads_begin": (1,)},
         "refuses padding of the batch",
     ),
-    ("nothing wanted", LINE, (1, 0), np.zeros((1, 1, 1, 0), "f4"), {**SIZES, "mode": "cubic"}, "not for empty tensors"),
-    ("no images", LINE[:0], (2, 2), np.zeros((0, 1, 2, 2), "f4"), {**SIZES, "mode": "linear"}, "not for empty tensors"),
+    (
+        "nothing wanted",
+        LINE,
+        (1, 0),
+        np.zeros((1, 1, 1, 0), "f4"),
+        {**SIZES, "mode": "cubic"},
+        "not for empty tensors",
+    ),
+    (
+        "no images",
+        LINE[:0],
+        (2, 2),
+        np.zeros((0, 1, 2, 2), "f4"),
+        {**SIZES, "mode": "linear"},
+        "not for empty tensors",
+    ),
 ]
 PILLOW = [
     # distances to the first centre, halved: 1/4, 1/4, 3/4, 5/4
-    line("bilinear_pillow: the triangle is stretched", 2, [3 / 1.75, 5 - 3 / 1.75], "bilinear_pillow"),
-    line("bilinear_pillow, growing", 8, [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4], "bilinear_pillow"),
+    line(
+        "bilinear_pillow: the triangle is stretched", 2, [3 / 1.75, 5 - 3 / 1.75], "bilinear_pillow"
+    ),
+    line(
+        "bilinear_pillow, growing", 8, [1, 1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4], "bilinear_pillow"
+    ),
     line("bicubic_pillow", 2, [SHRUNK, 5 - SHRUNK], "bicubic_pillow", cube_coeff=-0.5),
-    line("bicubic_pillow: the default of cubic means -0.5", 2, [SHRUNK, 5 - SHRUNK], "bicubic_pillow"),
-    line("bilinear_pillow of u8", 2, [2, 3], "bilinear_pillow", data=np.array([[[[1, 2, 3, 4]]]], "u1")),
+    line(
+        "bicubic_pillow: the default of cubic means -0.5", 2, [SHRUNK, 5 - SHRUNK], "bicubic_pillow"
+    ),
+    line(
+        "bilinear_pillow of u8",
+        2,
+        [2, 3],
+        "bilinear_pillow",
+        data=np.array([[[[1, 2, 3, 4]]]], "u1"),
+    ),
 ]
 # floor(7 * 1.5) = 10 of 7 rows; coordinates x / 1.5
-SCALED = ("scales", f32(np.arange(7)).reshape(1, 1, 1, 7), f32([1, 1.5]), f32([0, 0, 1, 2, 2, 3, 4, 4, 5, 6]).reshape(1, 1, 1, 10))
-BY_FLOOR = {**SCALES, "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+SCALED = (
+    "scales",
+    f32(np.arange(7)).reshape(1, 1, 1, 7),
+    f32([1, 1.5]),
+    f32([0, 0, 1, 2, 2, 3, 4, 4, 5, 6]).reshape(1, 1, 1, 10),
+)
+BY_FLOOR = {
+    **SCALES,
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
 
 
 def of_4(sample: tuple[Any, ...]) -> Sample:
     name, data, sizes, expected, attributes, openvino = sample
-    return Sample(name, [data, np.array(sizes), f32([9, 9]), HW], [expected], attributes, openvino=openvino)
+    return Sample(
+        name, [data, np.array(sizes), f32([9, 9]), HW], [expected], attributes, openvino=openvino
+    )
 
 
 def of_11(sample: tuple[Any, ...]) -> Sample:
@@ -194,11 +316,21 @@ EXAMPLES_11 = [
         BY_FLOOR,
         openvino="computes in f32",
     ),
-    Sample("without axes", [SQUARE[0, 0], np.array([4, 4])], [DOUBLED[0, 0]], {**SIZES, "mode": "linear"}),
+    Sample(
+        "without axes",
+        [SQUARE[0, 0], np.array([4, 4])],
+        [DOUBLED[0, 0]],
+        {**SIZES, "mode": "linear"},
+    ),
 ]
 OLD = {"axes": (3,), "mode": "linear"}
 EXAMPLES_1 = [
-    Sample("corners are aligned", [LINE, np.array([7])], [f32([1, 1.5, 2, 2.5, 3, 3.5, 4]).reshape(1, 1, 1, 7)], OLD),
+    Sample(
+        "corners are aligned",
+        [LINE, np.array([7])],
+        [f32([1, 1.5, 2, 2.5, 3, 3.5, 4]).reshape(1, 1, 1, 7)],
+        OLD,
+    ),
     Sample(
         "half pixels",
         [LINE, np.array([8])],
@@ -227,27 +359,60 @@ EXAMPLES_1 = [
         "one number pads every axis",
         [LINE, np.array([1, 3])],
         [f32([[[[0, 0, 0]]]])],
-        {"axes": (2, 3), "mode": "nearest", "pads_begin": (1,), "pads_end": (1,), "align_corners": True},
+        {
+            "axes": (2, 3),
+            "mode": "nearest",
+            "pads_begin": (1,),
+            "pads_end": (1,),
+            "align_corners": True,
+        },
         openvino="pads the first dimensions",
     ),
     Sample(
         "the page's example",
         [np.ones((1, 2, 48, 80), "f4"), np.array([50, 60])],
         [np.ones((1, 2, 50, 60), "f4")],
-        {"axes": (2, 3), "mode": "linear", "align_corners": False, "pads_begin": (0,), "pads_end": (0,)},
+        {
+            "axes": (2, 3),
+            "mode": "linear",
+            "align_corners": False,
+            "pads_begin": (0,),
+            "pads_end": (0,),
+        },
     ),
 ]
 ONE_SIZE = np.array([8])
 REFUSALS_4 = [
     Refusal("no mode", [LINE, ONE_SIZE, f32([1]), ONE_SIZE], "'mode' is missing", SIZES),
-    Refusal("axis outside", [LINE, ONE_SIZE, f32([1]), np.array([4])], r"'axes': 4 is outside 0\.\.3", {**SIZES, "mode": "linear"}),
-    Refusal("negative axis", [LINE, ONE_SIZE, f32([1]), np.array([-1])], r"'axes': -1 is outside 0\.\.3", {**SIZES, "mode": "linear"}),
-    Refusal("an axis twice", [LINE, HW, f32([1, 1]), np.array([3, 3])], r"'axes': \[3, 3\] name an axis twice", {**SIZES, "mode": "linear"}),
     Refusal(
-        "too few sizes", [LINE, ONE_SIZE, f32([1]), HW], "'sizes': expected one number for each of 2 axes, got 1", {**SIZES, "mode": "linear"}
+        "axis outside",
+        [LINE, ONE_SIZE, f32([1]), np.array([4])],
+        r"'axes': 4 is outside 0\.\.3",
+        {**SIZES, "mode": "linear"},
     ),
     Refusal(
-        "no axes, two sizes", [LINE, HW, f32([1, 1])], "'sizes': expected one number for each of 4 axes, got 2", {**SIZES, "mode": "linear"}
+        "negative axis",
+        [LINE, ONE_SIZE, f32([1]), np.array([-1])],
+        r"'axes': -1 is outside 0\.\.3",
+        {**SIZES, "mode": "linear"},
+    ),
+    Refusal(
+        "an axis twice",
+        [LINE, HW, f32([1, 1]), np.array([3, 3])],
+        r"'axes': \[3, 3\] name an axis twice",
+        {**SIZES, "mode": "linear"},
+    ),
+    Refusal(
+        "too few sizes",
+        [LINE, ONE_SIZE, f32([1]), HW],
+        "'sizes': expected one number for each of 2 axes, got 1",
+        {**SIZES, "mode": "linear"},
+    ),
+    Refusal(
+        "no axes, two sizes",
+        [LINE, HW, f32([1, 1])],
+        "'sizes': expected one number for each of 4 axes, got 2",
+        {**SIZES, "mode": "linear"},
     ),
     Refusal(
         "too many scales",
@@ -255,14 +420,42 @@ REFUSALS_4 = [
         "'scales': expected one number for each of 1 axes",
         {**SCALES, "mode": "linear"},
     ),
-    Refusal("negative size", [LINE, -ONE_SIZE, f32([1]), ONE_SIZE // 4], r"sizes\[0\] is -8, expected a size", {**SIZES, "mode": "linear"}),
     Refusal(
-        "scale 0", [LINE, ONE_SIZE, f32([0]), ONE_SIZE // 4], r"scales\[0\] is 0.0, expected a positive number", {**SCALES, "mode": "linear"}
+        "negative size",
+        [LINE, -ONE_SIZE, f32([1]), ONE_SIZE // 4],
+        r"sizes\[0\] is -8, expected a size",
+        {**SIZES, "mode": "linear"},
     ),
-    Refusal("scale NaN", [LINE, ONE_SIZE, f32([np.nan]), ONE_SIZE // 4], r"scales\[0\] is nan", {**SCALES, "mode": "linear"}),
-    Refusal("an empty axis", [LINE[..., :0], ONE_SIZE, f32([1]), np.array([3])], "cannot be resized to 8 cells", {**SIZES, "mode": "linear"}),
-    Refusal("a matrix of sizes", [LINE, HW[None], f32([1]), HW], "'sizes': expected a 1-D tensor", {**SIZES, "mode": "linear"}),
-    Refusal("a matrix of axes", [LINE, HW, f32([1]), HW[None]], "'axes': expected a 1-D tensor", {**SIZES, "mode": "linear"}),
+    Refusal(
+        "scale 0",
+        [LINE, ONE_SIZE, f32([0]), ONE_SIZE // 4],
+        r"scales\[0\] is 0.0, expected a positive number",
+        {**SCALES, "mode": "linear"},
+    ),
+    Refusal(
+        "scale NaN",
+        [LINE, ONE_SIZE, f32([np.nan]), ONE_SIZE // 4],
+        r"scales\[0\] is nan",
+        {**SCALES, "mode": "linear"},
+    ),
+    Refusal(
+        "an empty axis",
+        [LINE[..., :0], ONE_SIZE, f32([1]), np.array([3])],
+        "cannot be resized to 8 cells",
+        {**SIZES, "mode": "linear"},
+    ),
+    Refusal(
+        "a matrix of sizes",
+        [LINE, HW[None], f32([1]), HW],
+        "'sizes': expected a 1-D tensor",
+        {**SIZES, "mode": "linear"},
+    ),
+    Refusal(
+        "a matrix of axes",
+        [LINE, HW, f32([1]), HW[None]],
+        "'axes': expected a 1-D tensor",
+        {**SIZES, "mode": "linear"},
+    ),
     Refusal(
         "pads past the rank",
         [LINE, HW, f32([1]), HW],
@@ -270,7 +463,10 @@ REFUSALS_4 = [
         {**SIZES, "mode": "linear", "pads_end": (0,) * 5},
     ),
     Refusal(
-        "negative pads", [LINE, HW, f32([1]), HW], "'pads_end': expected numbers of at least 0", {**SIZES, "mode": "linear", "pads_end": (-1,)}
+        "negative pads",
+        [LINE, HW, f32([1]), HW],
+        "'pads_end': expected numbers of at least 0",
+        {**SIZES, "mode": "linear", "pads_end": (-1,)},
     ),
     Refusal(
         "padding beyond memory",
@@ -292,19 +488,56 @@ REFUSALS_11 = [
         "expected a floating-point type.*by shape_calculation_mode 'scales', got i64",
         {**SCALES, "mode": "linear"},
     ),
-    Refusal("too few", [LINE, ONE_SIZE, HW], "'scales_or_sizes': expected one number for each of 2 axes, got 1", {**SIZES, "mode": "linear"}),
-    Refusal("infinite scale", [LINE, f32([np.inf]), ONE_SIZE // 4], r"scales_or_sizes\[0\] is inf", {**SCALES, "mode": "linear"}),
+    Refusal(
+        "too few",
+        [LINE, ONE_SIZE, HW],
+        "'scales_or_sizes': expected one number for each of 2 axes, got 1",
+        {**SIZES, "mode": "linear"},
+    ),
+    Refusal(
+        "infinite scale",
+        [LINE, f32([np.inf]), ONE_SIZE // 4],
+        r"scales_or_sizes\[0\] is inf",
+        {**SCALES, "mode": "linear"},
+    ),
 ]
 REFUSALS_1 = [
     Refusal("no axes", [LINE, ONE_SIZE], "'axes' is missing", {"mode": "linear"}),
-    Refusal("axis outside", [LINE, ONE_SIZE], r"'axes': \[4\] are outside data", {**OLD, "axes": (4,)}),
-    Refusal("negative axis", [LINE, ONE_SIZE], "'axes': expected numbers of at least 0", {**OLD, "axes": (-1,)}),
-    Refusal("an axis twice", [LINE, HW], r"'axes': \[3, 3\] name an axis twice", {**OLD, "axes": (3, 3)}),
-    Refusal("two sizes for one axis", [LINE, HW], r"one number for each of the axes \[3\], got \[2, 3\]", OLD),
-    Refusal("negative size", [LINE, -ONE_SIZE], r"target_spatial_shape\[0\] is -8, expected a size", OLD),
-    Refusal("area", [LINE, ONE_SIZE], "mode 'area': its page does not define it", {**OLD, "mode": "area"}),
+    Refusal(
+        "axis outside", [LINE, ONE_SIZE], r"'axes': \[4\] are outside data", {**OLD, "axes": (4,)}
+    ),
+    Refusal(
+        "negative axis",
+        [LINE, ONE_SIZE],
+        "'axes': expected numbers of at least 0",
+        {**OLD, "axes": (-1,)},
+    ),
+    Refusal(
+        "an axis twice", [LINE, HW], r"'axes': \[3, 3\] name an axis twice", {**OLD, "axes": (3, 3)}
+    ),
+    Refusal(
+        "two sizes for one axis",
+        [LINE, HW],
+        r"one number for each of the axes \[3\], got \[2, 3\]",
+        OLD,
+    ),
+    Refusal(
+        "negative size", [LINE, -ONE_SIZE], r"target_spatial_shape\[0\] is -8, expected a size", OLD
+    ),
+    Refusal(
+        "area",
+        [LINE, ONE_SIZE],
+        "mode 'area': its page does not define it",
+        {**OLD, "mode": "area"},
+    ),
 ]
-TRANSFORMATIONS = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
+TRANSFORMATIONS = [
+    "half_pixel",
+    "pytorch_half_pixel",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "align_corners",
+]
 ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 
 
@@ -312,27 +545,73 @@ ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple
 def cases(draw: st.DrawFn, version: int) -> Case:
     shape = draw(shapes(1, 4, 4, 1))
     pads = (
-        [tuple(draw(st.lists(st.integers(0, 1), min_size=len(shape), max_size=len(shape)))) for _ in "be"]
+        [
+            tuple(draw(st.lists(st.integers(0, 1), min_size=len(shape), max_size=len(shape))))
+            for _ in "be"
+        ]
         if draw(st.booleans())
         else [(0,), (0,)]
     )
-    modes = {1: ["nearest", "linear", "cubic"], 4: ["nearest", "linear", "linear_onnx", "cubic"]}.get(
-        version, ["bilinear_pillow", "bicubic_pillow"] * 2
+    modes = {
+        1: ["nearest", "linear", "cubic"],
+        4: ["nearest", "linear", "linear_onnx", "cubic"],
+    }.get(version, ["bilinear_pillow", "bicubic_pillow"] * 2)
+    mode = draw(
+        st.sampled_from(
+            modes if version < 11 else [*modes, "nearest", "linear", "linear_onnx", "cubic"]
+        )
     )
-    mode = draw(st.sampled_from(modes if version < 11 else [*modes, "nearest", "linear", "linear_onnx", "cubic"]))
-    axes = draw(st.lists(st.integers(0, len(shape) - 1), unique=True, min_size=1, max_size=2 if mode not in ("nearest", "linear_onnx") else 3))
-    data, name = draw(arrays(shape, FLOATS + (INTEGERS if mode == "nearest" and version > 1 else ())))
-    attributes: dict[str, Any] = {"mode": mode, "pads_begin": pads[0], "pads_end": pads[1], "antialias": draw(st.booleans())}
-    sizes = np.array(draw(st.lists(st.integers(0, 7), min_size=len(axes), max_size=len(axes))), draw(st.sampled_from(["i4", "i8"])))
+    axes = draw(
+        st.lists(
+            st.integers(0, len(shape) - 1),
+            unique=True,
+            min_size=1,
+            max_size=2 if mode not in ("nearest", "linear_onnx") else 3,
+        )
+    )
+    data, name = draw(
+        arrays(shape, FLOATS + (INTEGERS if mode == "nearest" and version > 1 else ()))
+    )
+    attributes: dict[str, Any] = {
+        "mode": mode,
+        "pads_begin": pads[0],
+        "pads_end": pads[1],
+        "antialias": draw(st.booleans()),
+    }
+    sizes = np.array(
+        draw(st.lists(st.integers(0, 7), min_size=len(axes), max_size=len(axes))),
+        draw(st.sampled_from(["i4", "i8"])),
+    )
     if version == 1:
-        return Case([data, sizes], {**attributes, "axes": tuple(axes), "align_corners": draw(st.booleans())}, [name])
+        return Case(
+            [data, sizes],
+            {**attributes, "axes": tuple(axes), "align_corners": draw(st.booleans())},
+            [name],
+        )
     by_scales = draw(st.booleans())
     attributes |= SCALES if by_scales else SIZES
-    attributes |= {"coordinate_transformation_mode": draw(st.sampled_from(TRANSFORMATIONS)), "nearest_mode": draw(st.sampled_from(ROUNDINGS))}
+    attributes |= {
+        "coordinate_transformation_mode": draw(st.sampled_from(TRANSFORMATIONS)),
+        "nearest_mode": draw(st.sampled_from(ROUNDINGS)),
+    }
     attributes["cube_coeff"] = draw(st.sampled_from([-0.75, -0.5]))
-    scales = f32(draw(st.lists(st.sampled_from([0.3, 0.5, 0.7, 1, 1.3, 2, 2.6]), min_size=len(axes), max_size=len(axes))))
+    scales = f32(
+        draw(
+            st.lists(
+                st.sampled_from([0.3, 0.5, 0.7, 1, 1.3, 2, 2.6]),
+                min_size=len(axes),
+                max_size=len(axes),
+            )
+        )
+    )
     places = np.array(axes, draw(st.sampled_from(["i4", "i8"])))
-    return Case([data, sizes, scales, places] if version == 4 else [data, scales if by_scales else sizes, places], attributes, [name])
+    return Case(
+        [data, sizes, scales, places]
+        if version == 4
+        else [data, scales if by_scales else sizes, places],
+        attributes,
+        [name],
+    )
 
 
 def coordinate(x: int, mode: str, size: int, result: int, scale: Any) -> Any:
@@ -354,17 +633,27 @@ def coordinate(x: int, mode: str, size: int, result: int, scale: Any) -> Any:
     one, half = np.float32(x), np.float32(0.5)
     if mode == "asymmetric":
         return Fraction(float(one / scale))
-    return Fraction(float((one + half) / scale if mode == "tf_half_pixel_for_nn" else (one + half) / scale - half))
+    return Fraction(
+        float(
+            (one + half) / scale if mode == "tf_half_pixel_for_nn" else (one + half) / scale - half
+        )
+    )
 
 
 def keys(distance: float, a: float) -> float:
     d = abs(distance)
     if d >= 2:
         return 0.0
-    return (a + 2) * d**3 - (a + 3) * d**2 + 1 if d < 1 else a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    return (
+        (a + 2) * d**3 - (a + 3) * d**2 + 1
+        if d < 1
+        else a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    )
 
 
-def axis_weights(x: int, size: int, result: int, scale: Any, how: dict[str, Any], smoothed: bool) -> list[tuple[int, float]]:
+def axis_weights(
+    x: int, size: int, result: int, scale: Any, how: dict[str, Any], smoothed: bool
+) -> list[tuple[int, float]]:
     """The cells that cell x of the output is made of, with weights."""
     mode = how["mode"]
     if size == result:
@@ -373,7 +662,11 @@ def axis_weights(x: int, size: int, result: int, scale: Any, how: dict[str, Any]
         stretch = max(1.0, size / result)
         centre = (x + 0.5) * size / result
         a = -0.5 if how["cube_coeff"] == -0.75 else how["cube_coeff"]
-        kernel = (lambda d: max(0.0, 1 - abs(d))) if mode == "bilinear_pillow" else (lambda d: keys(d, a))
+        kernel = (
+            (lambda d: max(0.0, 1 - abs(d)))
+            if mode == "bilinear_pillow"
+            else (lambda d: keys(d, a))
+        )
         pairs = [(cell, kernel((cell + 0.5 - centre) / stretch)) for cell in range(size)]
         total = sum(w for _, w in pairs)
         return [(cell, w / total) for cell, w in pairs]
@@ -388,11 +681,16 @@ def axis_weights(x: int, size: int, result: int, scale: Any, how: dict[str, Any]
         else:
             cell = math.floor(c)
             rest = c - cell
-            cell += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and rounding == "round_prefer_ceil")
+            cell += rest > Fraction(1, 2) or (
+                rest == Fraction(1, 2) and rounding == "round_prefer_ceil"
+            )
         return [(min(max(cell, 0), size - 1), 1.0)]
     if mode == "cubic":
         low = math.floor(c)
-        return [(min(max(low + i, 0), size - 1), keys(float(c) - low - i, how["cube_coeff"])) for i in range(-1, 3)]
+        return [
+            (min(max(low + i, 0), size - 1), keys(float(c) - low - i, how["cube_coeff"]))
+            for i in range(-1, 3)
+        ]
     if mode == "linear_onnx":
         inside = min(max(c, Fraction(0)), Fraction(size - 1))
         low = int(inside)
@@ -404,20 +702,30 @@ def axis_weights(x: int, size: int, result: int, scale: Any, how: dict[str, Any]
 
 
 def scaled(scale: Any, size: int) -> int:
-    """The whole number that is at most a millionth of the size above the product, else the number below."""
+    """The whole number that is at most a millionth of the size above the product, else the number
+    below.
+    """
     exact = Fraction(float(scale)) * size
-    return math.ceil(exact) if scale != 1 and math.ceil(exact) - exact < Fraction(size, 10**6) else math.floor(exact)
+    return (
+        math.ceil(exact)
+        if scale != 1 and math.ceil(exact) - exact < Fraction(size, 10**6)
+        else math.floor(exact)
+    )
 
 
 def loop(case: Case, version: int) -> list[np.ndarray]:
     data, how = plain(case, 0), dict(case.attributes)
-    begins, ends = ([*how[name], *[0] * data.ndim][: data.ndim] for name in ("pads_begin", "pads_end"))
+    begins, ends = (
+        [*how[name], *[0] * data.ndim][: data.ndim] for name in ("pads_begin", "pads_end")
+    )
     scales: list[Any] = []
     if version == 1:
         axes, wanted = how["axes"], case.inputs[1]
         unpadded = not any(begins) and not any(ends)
         half = how["mode"] == "linear" and unpadded and not (data.ndim == 4 and set(axes) == {2, 3})
-        how["coordinate_transformation_mode"] = "align_corners" if how["align_corners"] else "half_pixel" if half else "asymmetric"
+        how["coordinate_transformation_mode"] = (
+            "align_corners" if how["align_corners"] else "half_pixel" if half else "asymmetric"
+        )
         how |= {"nearest_mode": "simple", "cube_coeff": -0.75, **SIZES}
     else:
         axes = case.inputs[-1].tolist()
@@ -428,17 +736,29 @@ def loop(case: Case, version: int) -> list[np.ndarray]:
         by_sizes = how["shape_calculation_mode"] == "sizes"
         results[axis] = int(wanted[i]) if by_sizes else scaled(wanted[i], padded[axis])
         scales.append(None if by_sizes else wanted[i])
-    smoothed = how["antialias"] and any((results[axis] < padded[axis]) if scale is None else scale < 1 for axis, scale in zip(axes, scales))
+    smoothed = how["antialias"] and any(
+        (results[axis] < padded[axis]) if scale is None else scale < 1
+        for axis, scale in zip(axes, scales)
+    )
     along: dict[int, list[list[tuple[int, float]]]] = {}
     for axis, scale in zip(axes, scales):
-        along[axis] = [axis_weights(x, padded[axis], results[axis], scale, how, smoothed) for x in range(results[axis])]
+        along[axis] = [
+            axis_weights(x, padded[axis], results[axis], scale, how, smoothed)
+            for x in range(results[axis])
+        ]
     output = np.zeros(results, object)
     for place in np.ndindex(*results):
         total = 0
-        for taps in itertools.product(*(along[axis][x] if axis in along else [(x, 1)] for axis, x in enumerate(place))):
+        for taps in itertools.product(
+            *(along[axis][x] if axis in along else [(x, 1)] for axis, x in enumerate(place))
+        ):
             cell = tuple(c - b for (c, _), b in zip(taps, begins))
             if all(0 <= c < size for c, size in zip(cell, data.shape)):
-                total += data[cell] if how["mode"] == "nearest" else math.prod(w for _, w in taps) * data[cell]
+                total += (
+                    data[cell]
+                    if how["mode"] == "nearest"
+                    else math.prod(w for _, w in taps) * data[cell]
+                )
         output[place] = total
     return [carried(output, case.types[0])]
 

@@ -50,7 +50,9 @@ def loop(case: Case) -> list[np.ndarray]:
     for place in np.ndindex(*data.shape[:-2]):
         result = inverted([[Fraction(data[(*place, i, j)]) for j in range(n)] for i in range(n)])
         turned = case.attributes.get("adjoint", False)
-        values += [float(result[j][i] if turned else result[i][j]) for i in range(n) for j in range(n)]
+        values += [
+            float(result[j][i] if turned else result[i][j]) for i in range(n) for j in range(n)
+        ]
     return [of_type(values, data.shape, case.types[0])]
 
 
@@ -61,16 +63,36 @@ SAMPLES = [
             Sample("one matrix", [A], [INVERSE]),
             Sample("adjoint: transposed", [A], [INVERSE.T], {"adjoint": True}),
             Sample("a batch", [np.stack([A, 2 * A])], [np.stack([INVERSE, INVERSE / 2])]),
-            Sample("rows must be swapped", [np.array([[0, 1], [2, 0]], np.float32)], [np.array([[0, 0.5], [1, 0]], np.float32)]),
-            Sample("f64", [A.astype(np.float64) / 3], [INVERSE.astype(np.float64) * 3], rtol=1e-14, atol=0),
+            Sample(
+                "rows must be swapped",
+                [np.array([[0, 1], [2, 0]], np.float32)],
+                [np.array([[0, 0.5], [1, 0]], np.float32)],
+            ),
+            Sample(
+                "f64",
+                [A.astype(np.float64) / 3],
+                [INVERSE.astype(np.float64) * 3],
+                rtol=1e-14,
+                atol=0,
+            ),
             Sample("an empty batch", [A[None][:0]], [A[None][:0]]),
         ],
         [
             Refusal("no square", [A[:1]], r"'data': expected square matrices, got shape \[1,2\]"),
-            Refusal("one dimension", [A[0]], r"'data': expected at least 2 dimensions, got shape \[2\]"),
+            Refusal(
+                "one dimension", [A[0]], r"'data': expected at least 2 dimensions, got shape \[2\]"
+            ),
             Refusal("singular", [np.ones((2, 2))], "input 'data': the matrix is singular"),
-            Refusal("singular in a batch", [np.stack([A, 0 * A])], r"input 'data': the matrix at \[1\] is singular"),
-            Refusal("integers", [np.eye(2, dtype=np.int64)], r"'data' \(port 0\): expected a floating-point type .* got i64"),
+            Refusal(
+                "singular in a batch",
+                [np.stack([A, 0 * A])],
+                r"input 'data': the matrix at \[1\] is singular",
+            ),
+            Refusal(
+                "integers",
+                [np.eye(2, dtype=np.int64)],
+                r"'data' \(port 0\): expected a floating-point type .* got i64",
+            ),
         ],
         cases(),
         loop,

@@ -10,11 +10,22 @@ from uncork.ops.logical import LogicalAnd, LogicalNot, LogicalOr, LogicalXor, Xo
 
 A = np.array([[False], [True]])
 B = np.array([False, True])
-REFUSALS = [Refusal("integers", [np.array([1]), np.array([1])], r"'a' \(port 0\): expected boolean, got i64")]
+REFUSALS = [
+    Refusal(
+        "integers", [np.array([1]), np.array([1])], r"'a' \(port 0\): expected boolean, got i64"
+    )
+]
 
 
 def entry(operation, formula, table):
-    return binary(operation, formula, [Sample("truth table", [A, B], [np.array(table)])], REFUSALS, types=("boolean",), dtype=bool)
+    return binary(
+        operation,
+        formula,
+        [Sample("truth table", [A, B], [np.array(table)])],
+        REFUSALS,
+        types=("boolean",),
+        dtype=bool,
+    )
 
 
 SAMPLES = [
@@ -25,7 +36,10 @@ SAMPLES = [
     unary(
         LogicalNot,
         lambda x: not x,
-        [Sample("both", [B], [np.array([True, False])]), Sample("scalar", [np.array(True)], [np.array(False)])],
+        [
+            Sample("both", [B], [np.array([True, False])]),
+            Sample("scalar", [np.array(True)], [np.array(False)]),
+        ],
         [Refusal("integers", [np.array([1])], r"'data' \(port 0\): expected boolean, got i64")],
         types=("boolean",),
     ),

@@ -1,4 +1,6 @@
-"""LSTMSequence-1, -5: lengths and directions by running sums (see _recurrent.py), the formula by the steps of lstm_cell.py."""
+"""LSTMSequence-1, -5: lengths and directions by running sums (see _recurrent.py), the formula by
+the steps of lstm_cell.py.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,18 @@ ONE = {"hidden_size": 1}
 RELU = {**ONE, "activations": ("relu", "relu", "relu")}
 EXAMPLES = [
     Sample("one step", one_step(PLAIN), [f32([[[90]]]), f32([[90]]), f32([[18]])], RELU),
-    Sample("one step, clipped", one_step(PLAIN), [f32([[[30.625]]]), f32([[30.625]]), f32([[12.25]])], {**RELU, "clip": 2.5}),
-    Sample("one step, default activations", one_step(SMALL), [f32([[[0.1162565660]]]), f32([[0.1162565660]]), f32([[0.1966832169]])], ONE),
+    Sample(
+        "one step, clipped",
+        one_step(PLAIN),
+        [f32([[[30.625]]]), f32([[30.625]]), f32([[12.25]])],
+        {**RELU, "clip": 2.5},
+    ),
+    Sample(
+        "one step, default activations",
+        one_step(SMALL),
+        [f32([[[0.1162565660]]]), f32([[0.1162565660]]), f32([[0.1966832169]])],
+        ONE,
+    ),
     Sample(
         "one step, empty list of activations",
         one_step(SMALL),
@@ -41,7 +53,11 @@ EXAMPLES = [
             np.zeros((1, 512, 128), "f4"),
             np.zeros((1, 512), "f4"),
         ],
-        [f32([[[2] * 128, [1] * 128, [0.5] * 128, [0.25] * 128]]), np.full((1, 1, 128), 0.25, "f4"), np.full((1, 1, 128), 0.5, "f4")],
+        [
+            f32([[[2] * 128, [1] * 128, [0.5] * 128, [0.25] * 128]]),
+            np.full((1, 1, 128), 0.25, "f4"),
+            np.full((1, 1, 128), 0.5, "f4"),
+        ],
         {"hidden_size": 128, "activations": ("sigmoid", "tanh", "relu")},
     ),
     Sample(
@@ -56,7 +72,8 @@ EXAMPLES = [
             f32([[0], [0], [0], [0]], [[0], [0], [1], [0]]),
             f32([1, 1, 0, 2], [1, 1, 0, 1]),
         ],
-        # forward: c 3, 6, o = 2: h 6, 12; reverse: n = 3 + 5 = 8: c = h = 9; n = 2 + 9 = 11: c = h = 20
+        # forward: c 3, 6, o = 2: h 6, 12; reverse: n = 3 + 5 = 8: c = h = 9; n = 2 + 9 = 11: c = h
+        # = 20
         [f32([[[6], [12]], [[20], [9]]]), f32([[12], [20]]), f32([[6], [20]])],
         {**RELU, "direction": "bidirectional"},
     ),
@@ -64,18 +81,50 @@ EXAMPLES = [
 ]
 EXTRA = {"input_forget": st.booleans(), "weights_format": st.sampled_from(WEIGHTS_FORMATS)}
 ONLY_1 = [
-    Sample("zero peepholes", [*one_step(PLAIN), np.zeros((1, 3), "f4")], [f32([[[90]]]), f32([[90]]), f32([[18]])], RELU),
+    Sample(
+        "zero peepholes",
+        [*one_step(PLAIN), np.zeros((1, 3), "f4")],
+        [f32([[[90]]]), f32([[90]]), f32([[18]])],
+        RELU,
+    ),
     # f = 2, i = 1 - 2: c' = 2*3 - 4, h' = 5*2
-    Sample("input_forget", one_step(PLAIN), [f32([[[10]]]), f32([[10]]), f32([[2]])], {**RELU, "input_forget": True}),
+    Sample(
+        "input_forget",
+        one_step(PLAIN),
+        [f32([[[10]]]), f32([[10]]), f32([[2]])],
+        {**RELU, "input_forget": True},
+    ),
 ]
 REFUSALS_1 = [
-    Refusal("peepholes", [*one_step(PLAIN), np.full((1, 3), np.nan, "f4")], "'P': peephole weights other than 0 are not supported", RELU),
-    Refusal("peepholes of one direction", [*one_step(PLAIN), np.zeros((2, 3), "f4")], r"'P': expected \[num_directions = 1, 3 . hid", RELU),
+    Refusal(
+        "peepholes",
+        [*one_step(PLAIN), np.full((1, 3), np.nan, "f4")],
+        "'P': peephole weights other than 0 are not supported",
+        RELU,
+    ),
+    Refusal(
+        "peepholes of one direction",
+        [*one_step(PLAIN), np.zeros((2, 3), "f4")],
+        r"'P': expected \[num_directions = 1, 3 . hid",
+        RELU,
+    ),
 ]
 #: OpenVINO no longer has version 1.
 OLD = [replace(s, openvino="OpenVINO 2026 has no LSTMSequence-1") for s in EXAMPLES + ONLY_1]
 
 SAMPLES = [
-    Samples(LSTMSequence5, EXAMPLES, sequence_refusals("LSTM"), cases("LSTM", True), sequence_loop("LSTM")),
-    Samples(LSTMSequence1, OLD, sequence_refusals("LSTM") + REFUSALS_1, cases("LSTM", True, EXTRA), sequence_loop("LSTM")),
+    Samples(
+        LSTMSequence5,
+        EXAMPLES,
+        sequence_refusals("LSTM"),
+        cases("LSTM", True),
+        sequence_loop("LSTM"),
+    ),
+    Samples(
+        LSTMSequence1,
+        OLD,
+        sequence_refusals("LSTM") + REFUSALS_1,
+        cases("LSTM", True, EXTRA),
+        sequence_loop("LSTM"),
+    ),
 ]

@@ -1,6 +1,7 @@
 """MaxPool-1, -8, -14: all examples of the pages, and hand work.
 
-Page example 1 has a slip: its second row ends in -6 (place 5), but that window also covers the 3 above it (place 2).
+Page example 1 has a slip: its second row ends in -6 (place 5), but that window also covers the 3
+above it (place 2).
 """
 
 from __future__ import annotations
@@ -31,8 +32,21 @@ ONE = {"kernel": (2,), "strides": (2,)}
 NO_INTEGERS = "returns uninitialised memory for integers"
 
 
-def both(name: str, data: np.ndarray, largest: object, places: object, attributes: dict[str, object], openvino: str = "") -> Sample:
-    return Sample(name, [data], [np.array(largest, data.dtype), np.array(places, np.int64)], attributes, openvino=openvino)
+def both(
+    name: str,
+    data: np.ndarray,
+    largest: object,
+    places: object,
+    attributes: dict[str, object],
+    openvino: str = "",
+) -> Sample:
+    return Sample(
+        name,
+        [data],
+        [np.array(largest, data.dtype), np.array(places, np.int64)],
+        attributes,
+        openvino=openvino,
+    )
 
 
 EXAMPLES = [
@@ -97,9 +111,25 @@ EXAMPLES = [
         {"kernel": (1,), "strides": (1,), "pads_begin": (1,), "pads_end": (1,)},
         openvino="gives the lowest finite value",
     ),
-    both("i64 is exact", np.array([[[2**53, 2**53 + 1]]]), [[[2**53 + 1]]], [[[1]]], ONE, NO_INTEGERS),
-    both("the lowest integer wins over padding", np.array([[[-128]]], "i1"), [[[-128]]], [[[0]]], {**ONE, "pads_begin": (1,)}, NO_INTEGERS),
-    both("no images", np.zeros((0, 2, 5), "f4"), np.zeros((0, 2, 2)), np.zeros((0, 2, 2)), ONE, "refuses an empty batch"),
+    both(
+        "i64 is exact", np.array([[[2**53, 2**53 + 1]]]), [[[2**53 + 1]]], [[[1]]], ONE, NO_INTEGERS
+    ),
+    both(
+        "the lowest integer wins over padding",
+        np.array([[[-128]]], "i1"),
+        [[[-128]]],
+        [[[0]]],
+        {**ONE, "pads_begin": (1,)},
+        NO_INTEGERS,
+    ),
+    both(
+        "no images",
+        np.zeros((0, 2, 5), "f4"),
+        np.zeros((0, 2, 2)),
+        np.zeros((0, 2, 2)),
+        ONE,
+        "refuses an empty batch",
+    ),
     both(
         "nothing to slide over",
         np.zeros((1, 2, 0), "f4"),
@@ -139,7 +169,12 @@ EXAMPLES_8 = [
         {**KERNEL, "axis": -1},
         "refuses axis 3",
     ),
-    Sample("i32 places", [LINE], [f32([[[5, 3]]]), np.array([[[1, 2]]], np.int32)], {**ONE, "index_element_type": ElementType.i32}),
+    Sample(
+        "i32 places",
+        [LINE],
+        [f32([[[5, 3]]]), np.array([[[1, 2]]], np.int32)],
+        {**ONE, "index_element_type": ElementType.i32},
+    ),
 ]
 EXAMPLES_14 = [
     both(
@@ -152,12 +187,24 @@ EXAMPLES_14 = [
 ]
 REFUSALS = [
     Refusal("no kernel", [LINE], "'kernel' is missing", {"strides": (2,)}),
-    Refusal("kernel too large", [LINE], "the kernel spans 6 cells along spatial axis 0, the padded data has 5", {**ONE, "kernel": (6,)}),
+    Refusal(
+        "kernel too large",
+        [LINE],
+        "the kernel spans 6 cells along spatial axis 0, the padded data has 5",
+        {**ONE, "kernel": (6,)},
+    ),
     Refusal("data of another rank", [LINE[0]], "'data': expected rank 3 for 1 strides", ONE),
 ]
 REFUSALS_8 = [
-    Refusal("axis past the rank", [LINE], r"axis 3 is outside -3\.\.2 for rank 3", {**ONE, "axis": 3}),
-    Refusal("float places", [LINE], "'index_element_type': expected i32 or i64, got f32", {**ONE, "index_element_type": ElementType.f32}),
+    Refusal(
+        "axis past the rank", [LINE], r"axis 3 is outside -3\.\.2 for rank 3", {**ONE, "axis": 3}
+    ),
+    Refusal(
+        "float places",
+        [LINE],
+        "'index_element_type': expected i32 or i64, got f32",
+        {**ONE, "index_element_type": ElementType.f32},
+    ),
 ]
 
 
@@ -167,7 +214,9 @@ def cases(draw: st.DrawFn, roundings: tuple[str, ...], since_8: bool) -> Case:
     attributes |= {"kernel": kernel, "rounding_type": draw(st.sampled_from(roundings))}
     if since_8:
         attributes["axis"] = draw(st.integers(-len(sizes) - 2, len(sizes) + 1))
-    data, name = draw(arrays((draw(st.integers(0, 2)), draw(st.integers(0, 2)), *sizes), FLOATS + INTEGERS))
+    data, name = draw(
+        arrays((draw(st.integers(0, 2)), draw(st.integers(0, 2)), *sizes), FLOATS + INTEGERS)
+    )
     return Case([data], attributes, [name])
 
 
@@ -175,7 +224,13 @@ def loop(case: Case, since_8: bool) -> list[np.ndarray]:
     data, attributes = plain(case, 0), case.attributes
     sizes, kernel = data.shape[2:], attributes["kernel"]
     element_type = case.types[0]
-    least = -math.inf if element_type.is_float else -(2 ** (element_type.bits - 1)) if element_type.kind == "signed" else 0
+    least = (
+        -math.inf
+        if element_type.is_float
+        else -(2 ** (element_type.bits - 1))
+        if element_type.kind == "signed"
+        else 0
+    )
     largest = np.zeros((*data.shape[:2], *counts(sizes, kernel, attributes)), object)
     places = np.zeros(largest.shape, np.int64)
     axis = attributes.get("axis", 0) % data.ndim
@@ -196,7 +251,9 @@ def loop(case: Case, since_8: bool) -> list[np.ndarray]:
 
 
 def without_places(samples: list[Sample]) -> list[Sample]:
-    return [Sample(s.name, s.inputs, s.outputs[:1], s.attributes, openvino=s.openvino) for s in samples]
+    return [
+        Sample(s.name, s.inputs, s.outputs[:1], s.attributes, openvino=s.openvino) for s in samples
+    ]
 
 
 def for_uncork(samples: list[Sample]) -> list[Sample]:
@@ -205,8 +262,20 @@ def for_uncork(samples: list[Sample]) -> list[Sample]:
 
 
 SAMPLES = [
-    Samples(MaxPool1, without_places(EXAMPLES), REFUSALS, cases(("floor", "ceil"), False), lambda c: loop(c, False)),
-    Samples(MaxPool8, for_uncork(EXAMPLES + EXAMPLES_8), REFUSALS + REFUSALS_8, cases(("floor", "ceil"), True), lambda c: loop(c, True)),
+    Samples(
+        MaxPool1,
+        without_places(EXAMPLES),
+        REFUSALS,
+        cases(("floor", "ceil"), False),
+        lambda c: loop(c, False),
+    ),
+    Samples(
+        MaxPool8,
+        for_uncork(EXAMPLES + EXAMPLES_8),
+        REFUSALS + REFUSALS_8,
+        cases(("floor", "ceil"), True),
+        lambda c: loop(c, True),
+    ),
     Samples(
         MaxPool14,
         for_uncork(EXAMPLES + EXAMPLES_8 + EXAMPLES_14),

@@ -12,14 +12,26 @@ from tests.samples._sample import Case, Refusal, Sample, Samples
 from uncork.ops.pad import Pad1, Pad12
 
 DATA = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
-CONSTANT, EDGE, REFLECT, SYMMETRIC = ({"pad_mode": m} for m in ("constant", "edge", "reflect", "symmetric"))
+CONSTANT, EDGE, REFLECT, SYMMETRIC = (
+    {"pad_mode": m} for m in ("constant", "edge", "reflect", "symmetric")
+)
 
 
 def sample(
-    name: str, mode: dict[str, str], begin: list[int], end: list[int], expected: list[list[int]], *value: float, openvino: str = ""
+    name: str,
+    mode: dict[str, str],
+    begin: list[int],
+    end: list[int],
+    expected: list[list[int]],
+    *value: float,
+    openvino: str = "",
 ) -> Sample:
     return Sample(
-        name, [DATA, np.array(begin), np.array(end), *map(np.float32, value)], [np.array(expected, np.float32)], mode, openvino=openvino
+        name,
+        [DATA, np.array(begin), np.array(end), *map(np.float32, value)],
+        [np.array(expected, np.float32)],
+        mode,
+        openvino=openvino,
     )
 
 
@@ -29,9 +41,20 @@ EXAMPLES = [
         "page: constant",
         CONSTANT,
         *POSITIVE,
-        [[0, 1, 2, 3, 4, 0, 0, 0], [0, 5, 6, 7, 8, 0, 0, 0], [0, 9, 10, 11, 12, 0, 0, 0], [0] * 8, [0] * 8],
+        [
+            [0, 1, 2, 3, 4, 0, 0, 0],
+            [0, 5, 6, 7, 8, 0, 0, 0],
+            [0, 9, 10, 11, 12, 0, 0, 0],
+            [0] * 8,
+            [0] * 8,
+        ],
     ),
-    sample("page: edge", EDGE, *POSITIVE, [[1, 1, 2, 3, 4, 4, 4, 4], [5, 5, 6, 7, 8, 8, 8, 8], *[[9, 9, 10, 11, 12, 12, 12, 12]] * 3]),
+    sample(
+        "page: edge",
+        EDGE,
+        *POSITIVE,
+        [[1, 1, 2, 3, 4, 4, 4, 4], [5, 5, 6, 7, 8, 8, 8, 8], *[[9, 9, 10, 11, 12, 12, 12, 12]] * 3],
+    ),
     sample(
         "page: reflect",
         REFLECT,
@@ -81,9 +104,19 @@ EXAMPLES = [
         openvino="not for strings",
     ),
     Sample(
-        "empty data", [np.zeros((0,), np.float32), np.array([1]), np.array([1])], [np.zeros(2, np.float32)], CONSTANT, openvino="refuses it"
+        "empty data",
+        [np.zeros((0,), np.float32), np.array([1]), np.array([1])],
+        [np.zeros(2, np.float32)],
+        CONSTANT,
+        openvino="refuses it",
     ),
-    Sample("a scalar", [np.float32(3), np.zeros((0,), np.int64), np.zeros((0,), np.int64)], [np.float32(3)], CONSTANT, openvino="refuses it"),
+    Sample(
+        "a scalar",
+        [np.float32(3), np.zeros((0,), np.int64), np.zeros((0,), np.int64)],
+        [np.float32(3)],
+        CONSTANT,
+        openvino="refuses it",
+    ),
     Sample(
         "bf16 moves its bits",
         [np.array([0x7FC1], np.uint16), np.array([1]), np.array([0]), np.array(0xFF81, np.uint16)],
@@ -96,16 +129,51 @@ EXAMPLES = [
 ]
 MIXED = [[2, -1], [-1, 3]]
 CROPS = [
-    *[sample(f"page: negative pads, {m['pad_mode']}", m, [-1, -1], [-1, -1], [[6, 7]]) for m in (CONSTANT, EDGE, REFLECT, SYMMETRIC)],
-    sample("page: mixed, constant", CONSTANT, *MIXED, [[0] * 6, [0] * 6, [2, 3, 4, 0, 0, 0], [6, 7, 8, 0, 0, 0]]),
+    *[
+        sample(f"page: negative pads, {m['pad_mode']}", m, [-1, -1], [-1, -1], [[6, 7]])
+        for m in (CONSTANT, EDGE, REFLECT, SYMMETRIC)
+    ],
+    sample(
+        "page: mixed, constant",
+        CONSTANT,
+        *MIXED,
+        [[0] * 6, [0] * 6, [2, 3, 4, 0, 0, 0], [6, 7, 8, 0, 0, 0]],
+    ),
     sample("page: mixed, edge", EDGE, *MIXED, [*[[2, 3, 4, 4, 4, 4]] * 3, [6, 7, 8, 8, 8, 8]]),
-    sample("page: mixed, reflect", REFLECT, *MIXED, [[10, 11, 12, 11, 10, 9], [6, 7, 8, 7, 6, 5], [2, 3, 4, 3, 2, 1], [6, 7, 8, 7, 6, 5]]),
-    sample("page: mixed, symmetric", SYMMETRIC, *MIXED, [[6, 7, 8, 8, 7, 6], [2, 3, 4, 4, 3, 2], [2, 3, 4, 4, 3, 2], [6, 7, 8, 8, 7, 6]]),
-    sample("nothing left", CONSTANT, [-2, 0], [-3, 0], np.zeros((0, 4)).tolist() or np.zeros((0, 4)), openvino="refuses it"),
-    sample("cropped beyond the data, padded back", CONSTANT, [0, -5], [0, 4], [[7, 7, 7]] * 3, 7.0, openvino="refuses it"),
+    sample(
+        "page: mixed, reflect",
+        REFLECT,
+        *MIXED,
+        [[10, 11, 12, 11, 10, 9], [6, 7, 8, 7, 6, 5], [2, 3, 4, 3, 2, 1], [6, 7, 8, 7, 6, 5]],
+    ),
+    sample(
+        "page: mixed, symmetric",
+        SYMMETRIC,
+        *MIXED,
+        [[6, 7, 8, 8, 7, 6], [2, 3, 4, 4, 3, 2], [2, 3, 4, 4, 3, 2], [6, 7, 8, 8, 7, 6]],
+    ),
+    sample(
+        "nothing left",
+        CONSTANT,
+        [-2, 0],
+        [-3, 0],
+        np.zeros((0, 4)).tolist() or np.zeros((0, 4)),
+        openvino="refuses it",
+    ),
+    sample(
+        "cropped beyond the data, padded back",
+        CONSTANT,
+        [0, -5],
+        [0, 4],
+        [[7, 7, 7]] * 3,
+        7.0,
+        openvino="refuses it",
+    ),
 ]
 REFUSALS = [
-    Refusal("no mode", [DATA, np.array([0, 0]), np.array([0, 0])], "attribute 'pad_mode' is missing"),
+    Refusal(
+        "no mode", [DATA, np.array([0, 0]), np.array([0, 0])], "attribute 'pad_mode' is missing"
+    ),
     Refusal(
         "short pads",
         [DATA, np.array([0]), np.array([0, 0])],
@@ -118,7 +186,12 @@ REFUSALS = [
         r"'pad_value': expected a scalar, got shape \[1\]",
         CONSTANT,
     ),
-    Refusal("type of value", [DATA, np.array([0, 0]), np.array([0, 0]), np.float64(1)], "expected f32 as 'data' has, got f64", CONSTANT),
+    Refusal(
+        "type of value",
+        [DATA, np.array([0, 0]), np.array([0, 0]), np.float64(1)],
+        "expected f32 as 'data' has, got f64",
+        CONSTANT,
+    ),
     Refusal(
         "reflect too far",
         [DATA, np.array([3, 0]), np.array([0, 0])],
@@ -131,10 +204,27 @@ REFUSALS = [
         "mode symmetric: expected pads of at most 4 along axis 1, got 0 and 5",
         SYMMETRIC,
     ),
-    Refusal("no edge", [np.zeros((0,)), np.array([1]), np.array([0])], "mode edge: axis 0 of data is empty", EDGE),
-    Refusal("strings have no edge mode", [np.array(["a"], object), np.array([1]), np.array([0])], "in mode constant only, got edge", EDGE),
+    Refusal(
+        "no edge",
+        [np.zeros((0,)), np.array([1]), np.array([0])],
+        "mode edge: axis 0 of data is empty",
+        EDGE,
+    ),
+    Refusal(
+        "strings have no edge mode",
+        [np.array(["a"], object), np.array([1]), np.array([0])],
+        "in mode constant only, got edge",
+        EDGE,
+    ),
 ]
-ONLY_1 = [Refusal("negative", [DATA, np.array([0, -1]), np.array([0, 0])], r"'pads_begin': expected no negative pads, got \[0, -1\]", CONSTANT)]
+ONLY_1 = [
+    Refusal(
+        "negative",
+        [DATA, np.array([0, -1]), np.array([0, 0])],
+        r"'pads_begin': expected no negative pads, got \[0, -1\]",
+        CONSTANT,
+    )
+]
 
 
 @st.composite
@@ -143,7 +233,12 @@ def cases(draw: st.DrawFn, least: int) -> Case:
     shape = draw(shapes(max_rank=3))
     pads = []
     for size in shape:
-        most = {"constant": 3, "edge": 3 if size else 0, "reflect": max(size - 1, 0), "symmetric": size}[mode]
+        most = {
+            "constant": 3,
+            "edge": 3 if size else 0,
+            "reflect": max(size - 1, 0),
+            "symmetric": size,
+        }[mode]
         pads.append((draw(st.integers(least, most)), draw(st.integers(least, most))))
     data, name = draw(arrays(shape, tuple(t for t in _types(mode))))
     more = [draw(arrays((), (name,)))[0]] if mode == "constant" and draw(st.booleans()) else []
@@ -152,7 +247,9 @@ def cases(draw: st.DrawFn, least: int) -> Case:
 
 
 def _types(mode: str) -> list[str]:
-    return ["f32", "bf16", "u8", "i64", "u4", "boolean"] + (["string"] if mode == "constant" else [])
+    return ["f32", "bf16", "u8", "i64", "u4", "boolean"] + (
+        ["string"] if mode == "constant" else []
+    )
 
 
 def loop(case: Case) -> list[np.ndarray]:

@@ -1,4 +1,6 @@
-"""PriorBox-1, -8, PriorBoxClustered-1. Hand work in an image of 20 (width) x 10 pixels with a grid of 2 x 1 cells."""
+"""PriorBox-1, -8, PriorBoxClustered-1. Hand work in an image of 20 (width) x 10 pixels with a grid
+of 2 x 1 cells.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,12 @@ ALL = [
         out(*around(5, 5, (4, 4)), *around(15, 5, (4, 4))),
         {"offset": 0.25, "min_size": [4]},
     ),
-    Sample("a step", [GRID, IMAGE], out(*around(2, 2, (4, 4)), *around(10, 2, (4, 4))), {"offset": 0.25, "step": 8.0, "min_size": [4]}),
+    Sample(
+        "a step",
+        [GRID, IMAGE],
+        out(*around(2, 2, (4, 4)), *around(10, 2, (4, 4))),
+        {"offset": 0.25, "step": 8.0, "min_size": [4]},
+    ),
     Sample(
         "two sizes, the first with a larger one, and a ratio",
         [np.array([1, 1]), IMAGE],
@@ -47,7 +54,12 @@ ALL = [
         out(*around(10, 5, (4, 4), (8, 2), (2, 8))),
         {"offset": 0.5, "min_size": [4], "aspect_ratio": [1, 4, 4, 0.25], "flip": True},
     ),
-    Sample("cut to the image", [np.array([1, 1]), IMAGE], out([4, 0, 16, 10]), {"offset": 0.5, "min_size": [12], "clip": True}),
+    Sample(
+        "cut to the image",
+        [np.array([1, 1]), IMAGE],
+        out([4, 0, 16, 10]),
+        {"offset": 0.5, "min_size": [12], "clip": True},
+    ),
     Sample(
         "four variances",
         [np.array([1, 1]), IMAGE],
@@ -55,10 +67,14 @@ ALL = [
         {"offset": 0.5, "min_size": [4], "variance": [0.5, 1, 2, 4]},
     ),
     Sample(
-        "one variance", [np.array([1, 1]), IMAGE], out([8, 3, 12, 7], variance=[0.25] * 4), {"offset": 0.5, "min_size": [4], "variance": [0.25]}
+        "one variance",
+        [np.array([1, 1]), IMAGE],
+        out([8, 3, 12, 7], variance=[0.25] * 4),
+        {"offset": 0.5, "min_size": [4], "variance": [0.25]},
     ),
     Sample(
-        # Sizes are parts of the height 10: 4 and 2; the ratio comes once, with the first. A step of 0 stays 0.
+        # Sizes are parts of the height 10: 4 and 2; the ratio comes once, with the first. A step of
+        # 0 stays 0.
         "sizes as parts of the image",
         [np.array([1, 1]), IMAGE],
         out(*around(10, 5, (4, 4), (2, 2), (8, 2))),
@@ -93,8 +109,14 @@ ALL = [
                     [
                         v / 40
                         for b in [
-                            *[[x - 4, y - 4, x + 4, y + 4] for y, x in itertools.product((18, 22), (18, 22))],
-                            *[[x - 8, y - 2, x + 8, y + 2] for y, x in [(18, 18), (18, 22), (22, 18)]],
+                            *[
+                                [x - 4, y - 4, x + 4, y + 4]
+                                for y, x in itertools.product((18, 22), (18, 22))
+                            ],
+                            *[
+                                [x - 8, y - 2, x + 8, y + 2]
+                                for y, x in [(18, 18), (18, 22), (22, 18)]
+                            ],
                         ]
                         for v in b
                     ],
@@ -112,7 +134,12 @@ ALL = [
         {"offset": 0.5, "fixed_size": [4], "density": [1], "fixed_ratio": [1], "aspect_ratio": [2]},
         openvino=UNSET,
     ),
-    Sample("no cells", [np.array([0, 3]), IMAGE], [np.zeros((2, 0), "f4")], {"offset": 0.5, "min_size": [4]}),
+    Sample(
+        "no cells",
+        [np.array([0, 3]), IMAGE],
+        [np.zeros((2, 0), "f4")],
+        {"offset": 0.5, "min_size": [4]},
+    ),
     Sample(
         "32 bits",
         [GRID.astype("i4"), IMAGE.astype("i4")],
@@ -124,7 +151,13 @@ LAST = Sample(
     "the larger size after the ratios",
     [np.array([1, 1]), IMAGE],
     out(*around(10, 5, (4, 4), (4 * TWO, 4 / TWO), (6, 6))),
-    {"offset": 0.5, "min_size": [4], "max_size": [9], "aspect_ratio": [2], "min_max_aspect_ratios_order": False},
+    {
+        "offset": 0.5,
+        "min_size": [4],
+        "max_size": [9],
+        "aspect_ratio": [2],
+        "min_max_aspect_ratios_order": False,
+    },
     openvino="OpenVINO refuses this order unless both sizes are constants",
 )
 CLUSTERED = [
@@ -135,7 +168,10 @@ CLUSTERED = [
         {"offset": 0.5, "width": [4, 2], "height": [2, 6]},
     ),
     Sample(
-        "a step", [GRID, IMAGE], out(*around(2, 2, (4, 2)), *around(10, 2, (4, 2))), {"offset": 0.25, "step": 8.0, "width": [4], "height": [2]}
+        "a step",
+        [GRID, IMAGE],
+        out(*around(2, 2, (4, 2)), *around(10, 2, (4, 2))),
+        {"offset": 0.25, "step": 8.0, "width": [4], "height": [2]},
     ),
     Sample(
         "a step along x",
@@ -143,7 +179,12 @@ CLUSTERED = [
         out(*around(2, 1, (4, 2)), *around(10, 1, (4, 2))),
         {"offset": 0.25, "step": 4.0, "step_w": 8.0, "width": [4], "height": [2]},
     ),
-    Sample("cut to the image", [np.array([1, 1]), IMAGE], out([0, 3, 20, 7]), {"offset": 0.5, "width": [30], "height": [4]}),
+    Sample(
+        "cut to the image",
+        [np.array([1, 1]), IMAGE],
+        out([0, 3, 20, 7]),
+        {"offset": 0.5, "width": [30], "height": [4]},
+    ),
     Sample(
         "not cut",
         [np.array([1, 1]), IMAGE],
@@ -159,12 +200,42 @@ CLUSTERED = [
     ),
 ]
 REFUSALS = [
-    Refusal("one number", [np.array([1]), IMAGE], r"'output_size': expected height and width, got shape \[1\]", {"offset": 0.5}),
-    Refusal("a matrix", [GRID, IMAGE[None]], r"'image_size': expected a 1-D tensor, got shape \[1,2\]", {"offset": 0.5}),
-    Refusal("negative grid", [np.array([1, -2]), IMAGE], r"'output_size' is \[1, -2\], expected numbers of at least 0", {"offset": 0.5}),
-    Refusal("empty image", [GRID, np.array([0, 2])], r"'image_size' is \[0, 2\], expected numbers of at least 1", {"offset": 0.5}),
-    Refusal("float sizes", [GRID.astype("f4"), IMAGE], "'output_size' .port 0.: expected an integer type", {"offset": 0.5}),
-    Refusal("three variances", [GRID, IMAGE], "'variance': expected 0, 1 or 4 numbers", {"offset": 0.5, "variance": [1, 2, 3]}),
+    Refusal(
+        "one number",
+        [np.array([1]), IMAGE],
+        r"'output_size': expected height and width, got shape \[1\]",
+        {"offset": 0.5},
+    ),
+    Refusal(
+        "a matrix",
+        [GRID, IMAGE[None]],
+        r"'image_size': expected a 1-D tensor, got shape \[1,2\]",
+        {"offset": 0.5},
+    ),
+    Refusal(
+        "negative grid",
+        [np.array([1, -2]), IMAGE],
+        r"'output_size' is \[1, -2\], expected numbers of at least 0",
+        {"offset": 0.5},
+    ),
+    Refusal(
+        "empty image",
+        [GRID, np.array([0, 2])],
+        r"'image_size' is \[0, 2\], expected numbers of at least 1",
+        {"offset": 0.5},
+    ),
+    Refusal(
+        "float sizes",
+        [GRID.astype("f4"), IMAGE],
+        "'output_size' .port 0.: expected an integer type",
+        {"offset": 0.5},
+    ),
+    Refusal(
+        "three variances",
+        [GRID, IMAGE],
+        "'variance': expected 0, 1 or 4 numbers",
+        {"offset": 0.5, "variance": [1, 2, 3]},
+    ),
     Refusal(
         "too many cells",
         [np.array([2**40, 2**40]), IMAGE],
@@ -173,16 +244,44 @@ REFUSALS = [
     ),
 ]
 NORMAL_REFUSALS = [
-    *[Refusal(r.name, r.inputs, r.message, {k: v for k, v in r.attributes.items() if k != "width"}) for r in REFUSALS],
-    Refusal("a size of 0", [GRID, IMAGE], "'min_size': expected a list of positive numbers", {"offset": 0.5, "min_size": [4, 0]}),
-    Refusal("densities", [GRID, IMAGE], "'density': expected as many numbers as 'fixed_size', 1, got 0", {"offset": 0.5, "fixed_size": [4]}),
+    *[
+        Refusal(
+            r.name, r.inputs, r.message, {k: v for k, v in r.attributes.items() if k != "width"}
+        )
+        for r in REFUSALS
+    ],
     Refusal(
-        "density of 0", [GRID, IMAGE], "'density': expected a list of numbers of at least 1", {"offset": 0.5, "fixed_size": [4], "density": [0]}
+        "a size of 0",
+        [GRID, IMAGE],
+        "'min_size': expected a list of positive numbers",
+        {"offset": 0.5, "min_size": [4, 0]},
+    ),
+    Refusal(
+        "densities",
+        [GRID, IMAGE],
+        "'density': expected as many numbers as 'fixed_size', 1, got 0",
+        {"offset": 0.5, "fixed_size": [4]},
+    ),
+    Refusal(
+        "density of 0",
+        [GRID, IMAGE],
+        "'density': expected a list of numbers of at least 1",
+        {"offset": 0.5, "fixed_size": [4], "density": [0]},
     ),
 ]
 CLUSTERED_REFUSALS = [
-    *[Refusal(r.name, r.inputs, r.message, {k: v for k, v in r.attributes.items() if k != "min_size"}) for r in REFUSALS],
-    Refusal("heights", [GRID, IMAGE], "'height': expected as many numbers as 'width', 2, got 1", {"offset": 0.5, "width": [4, 2]}),
+    *[
+        Refusal(
+            r.name, r.inputs, r.message, {k: v for k, v in r.attributes.items() if k != "min_size"}
+        )
+        for r in REFUSALS
+    ],
+    Refusal(
+        "heights",
+        [GRID, IMAGE],
+        "'height': expected as many numbers as 'width', 2, got 1",
+        {"offset": 0.5, "width": [4, 2]},
+    ),
 ]
 
 
@@ -198,8 +297,14 @@ def cases(draw: st.DrawFn, clustered: bool, ordered: bool = False) -> Case:
     attributes |= {"step": draw(st.sampled_from([0.0, 2.0])), "clip": draw(st.booleans())}
     if clustered:
         count = draw(st.integers(0, 3))
-        attributes |= {"width": numbers_of(count, 1, 2.5, 8), "height": numbers_of(count, 1, 2.5, 8)}
-        attributes |= {"step_w": draw(st.sampled_from([0.0, 3.0])), "step_h": draw(st.sampled_from([0.0, 3.0]))}
+        attributes |= {
+            "width": numbers_of(count, 1, 2.5, 8),
+            "height": numbers_of(count, 1, 2.5, 8),
+        }
+        attributes |= {
+            "step_w": draw(st.sampled_from([0.0, 3.0])),
+            "step_h": draw(st.sampled_from([0.0, 3.0])),
+        }
     else:
         sizes, fixed = draw(st.sampled_from([(0, 0), (1, 0), (2, 0), (0, 1), (0, 2)]))
         attributes |= {
@@ -220,13 +325,23 @@ def cases(draw: st.DrawFn, clustered: bool, ordered: bool = False) -> Case:
             attributes["min_max_aspect_ratios_order"] = draw(st.booleans())
     grid = [draw(st.integers(0, 3)), draw(st.integers(0, 3))]
     dtype = draw(st.sampled_from(["i4", "i8", "u1"]))
-    return Case([np.array(grid, dtype), np.array([draw(st.integers(1, 9)), draw(st.integers(1, 9))], dtype)], attributes)
+    return Case(
+        [
+            np.array(grid, dtype),
+            np.array([draw(st.integers(1, 9)), draw(st.integers(1, 9))], dtype),
+        ],
+        attributes,
+    )
 
 
 def written(boxes: list[list[float]], at: dict[str, Any], clip: bool) -> list[np.ndarray]:
     flat = [min(max(v, 0.0), 1.0) if clip else v for box in boxes for v in box]
     variance = at["variance"] or [0.1]
-    return [np.array([flat, (variance if len(variance) == 4 else variance * 4) * len(boxes)], np.float32)]
+    return [
+        np.array(
+            [flat, (variance if len(variance) == 4 else variance * 4) * len(boxes)], np.float32
+        )
+    ]
 
 
 def loop_clustered(case: Case) -> list[np.ndarray]:
@@ -254,33 +369,61 @@ def loop(case: Case) -> list[np.ndarray]:
     boxes = []
     for y, x in itertools.product(range(rows), range(columns)):
         step = at["step"] * scale
-        center = ((x + at["offset"]) * step, (y + at["offset"]) * step) if step else ((x + 0.5) * width / columns, (y + 0.5) * height / rows)
+        center = (
+            ((x + at["offset"]) * step, (y + at["offset"]) * step)
+            if step
+            else ((x + 0.5) * width / columns, (y + 0.5) * height / rows)
+        )
         here = []
         for size, density in zip(at["fixed_size"], map(int, at["density"])):
             apart = int(size / density)
             for ratio in at["fixed_ratio"] or ratios:
                 root = math.sqrt(ratio)
-                shape = (size * root, size / root) if ratio != 1 or at["fixed_ratio"] else (int(size), int(size))
+                shape = (
+                    (size * root, size / root)
+                    if ratio != 1 or at["fixed_ratio"]
+                    else (int(size), int(size))
+                )
                 for r, c in itertools.product(range(density), range(density)):
-                    place = (center[0] - int(size) // 2 + apart / 2 + c * apart, center[1] - int(size) // 2 + apart / 2 + r * apart)
+                    place = (
+                        center[0] - int(size) // 2 + apart / 2 + c * apart,
+                        center[1] - int(size) // 2 + apart / 2 + r * apart,
+                    )
                     left, top, right, bottom = around(*place, shape)[0]
                     here.append([max(left, 0), max(top, 0), min(right, width), min(bottom, height)])
         for place, size in enumerate(sizes):
             here += around(*center, (size, size))
-            larger = [(math.sqrt(size * at["max_size"][place]),) * 2] if place < len(at["max_size"]) else []
+            larger = (
+                [(math.sqrt(size * at["max_size"][place]),) * 2]
+                if place < len(at["max_size"])
+                else []
+            )
             base = size if at["scale_all_sizes"] else sizes[0]
             others = (
                 [(base * math.sqrt(r), base / math.sqrt(r)) for r in ratios if r != 1]
                 if at["scale_all_sizes"] or place == len(sizes) - 1
                 else []
             )
-            here += around(*center, *(larger + others if at.get("min_max_aspect_ratios_order", True) else others + larger))
+            here += around(
+                *center,
+                *(
+                    larger + others
+                    if at.get("min_max_aspect_ratios_order", True)
+                    else others + larger
+                ),
+            )
         boxes += [[v / s for v, s in zip(box, (width, height, width, height))] for box in here]
     if at["fixed_size"]:
         count = len(ratios) * len(at["fixed_size"])
-        count += sum((len(at["fixed_ratio"]) or len(ratios)) * (int(d) * int(d) - 1) for d in at["density"])
+        count += sum(
+            (len(at["fixed_ratio"]) or len(ratios)) * (int(d) * int(d) - 1) for d in at["density"]
+        )
     else:
-        count = len(ratios) * len(sizes) + len(at["max_size"]) if at["scale_all_sizes"] else len(ratios) + len(sizes) - 1
+        count = (
+            len(ratios) * len(sizes) + len(at["max_size"])
+            if at["scale_all_sizes"]
+            else len(ratios) + len(sizes) - 1
+        )
     count *= rows * columns
     return written([*boxes, *[[0.0] * 4] * max(0, count - len(boxes))][:count], at, at["clip"])
 

@@ -1,4 +1,6 @@
-"""Proposal-1, -4. Hand work with one anchor a cell and deltas of 0, on images large enough to leave boxes as they are."""
+"""Proposal-1, -4. Hand work with one anchor a cell and deltas of 0, on images large enough to leave
+boxes as they are.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,14 @@ BASE = {
     "scale": [1.0],
 }
 LARGE = f32(100, 200, 1)
-# Cells beside each other, 8 apart; the first two are the ones to find, OpenVINO crashes on fewer than 8. Channels: no object, object.
+# Cells beside each other, 8 apart; the first two are the ones to find, OpenVINO crashes on fewer
+# than 8. Channels: no object, object.
 OTHERS = [(10 - place) / 128 for place in range(2, 8)]
 SCORES = f32(*[0.5] * 8, 0.25, 0.75, *OTHERS).reshape(1, 2, 1, 8)
 SWAPPED = f32(*[0.5] * 8, 0.75, 0.25, *OTHERS).reshape(1, 2, 1, 8)
 STILL = np.zeros((1, 4, 1, 8), np.float32)
-# A heap of places 0 to 7 with equal scores is first 6 4 2 7 1 5 0 3; emptied from the back it leaves this order.
+# A heap of places 0 to 7 with equal scores is first 6 4 2 7 1 5 0 3; emptied from the back it
+# leaves this order.
 LIKE = [[0, 8 * n, 0, 8 * n + 4, 4] for n in (7, 4, 1, 3, 5, 0, 2, 6)]
 
 
@@ -44,7 +48,11 @@ def out(*rows: list[float], scores: list[float]) -> list[np.ndarray]:
 
 def one(*deltas: float, **more: Any) -> tuple[list[np.ndarray], dict[str, Any]]:
     """A single cell."""
-    return [f32(0.5, 0.5).reshape(1, 2, 1, 1), f32(*deltas).reshape(1, 4, 1, 1), LARGE], {**BASE, "post_nms_topn": 1, **more}
+    return [f32(0.5, 0.5).reshape(1, 2, 1, 1), f32(*deltas).reshape(1, 4, 1, 1), LARGE], {
+        **BASE,
+        "post_nms_topn": 1,
+        **more,
+    }
 
 
 def single(name: str, deltas: list[float], box: list[float], **more: Any) -> Sample:
@@ -53,8 +61,18 @@ def single(name: str, deltas: list[float], box: list[float], **more: Any) -> Sam
 
 
 ALL = [
-    Sample("two cells, the better first", [SCORES, STILL, LARGE], out([0, 8, 0, 12, 4], [0, 0, 0, 4, 4], scores=[0.75, 0.25]), BASE),
-    Sample("one wanted", [SCORES, STILL, LARGE], out([0, 8, 0, 12, 4], scores=[0.75]), {**BASE, "post_nms_topn": 1}),
+    Sample(
+        "two cells, the better first",
+        [SCORES, STILL, LARGE],
+        out([0, 8, 0, 12, 4], [0, 0, 0, 4, 4], scores=[0.75, 0.25]),
+        BASE,
+    ),
+    Sample(
+        "one wanted",
+        [SCORES, STILL, LARGE],
+        out([0, 8, 0, 12, 4], scores=[0.75]),
+        {**BASE, "post_nms_topn": 1},
+    ),
     Sample(
         "one looked at",
         [SCORES, STILL, LARGE],
@@ -78,7 +96,13 @@ ALL = [
     # The anchor's center is (2, 2) and its size 4.
     single("moved", [0.5, 1, 0, 0], [2, 4, 6, 8]),
     single("grown", [0.5, 0.5, math.log(2), math.log(0.5)], [0, 3, 8, 5]),
-    single("scales of deltas", [5, 10, math.log(2) * 2, 0], [0, 4, 8, 8], box_coordinate_scale=10.0, box_size_scale=2.0),
+    single(
+        "scales of deltas",
+        [5, 10, math.log(2) * 2, 0],
+        [0, 4, 8, 8],
+        box_coordinate_scale=10.0,
+        box_size_scale=2.0,
+    ),
     # 16 / 4 = 4, so 2 x 8: half sizes 0.5 and 3.5 around 1.5, then a pixel late.
     single("a ratio", [0, 0, 0, 0], [1, 0, 3, 6], ratio=[4.0]),
     single("a scale", [1, 1, 0, 0], [6, 6, 14, 14], scale=[2.0]),
@@ -94,16 +118,42 @@ ALL = [
         out([0, 6, 0, 9, 1], [0, 0, 0, 2, 1], scores=[0.75, 0.25]),
         {**BASE, "framework": "tensorflow"},
     ),
-    Sample("cut at the image", [SCORES, STILL, f32(4, 11, 1)], out([0, 8, 0, 10, 3], [0, 0, 0, 4, 3], scores=[0.75, 0.25]), BASE),
-    Sample("too small: scores of 0", [SCORES, STILL, LARGE], out(*LIKE[:2], scores=[0, 0]), {**BASE, "min_size": 6}),
-    Sample("too small for the scale of one side", [SCORES, STILL, f32(100, 200, 1, 3)], out(*LIKE[:2], scores=[0, 0]), {**BASE, "min_size": 2}),
+    Sample(
+        "cut at the image",
+        [SCORES, STILL, f32(4, 11, 1)],
+        out([0, 8, 0, 10, 3], [0, 0, 0, 4, 3], scores=[0.75, 0.25]),
+        BASE,
+    ),
+    Sample(
+        "too small: scores of 0",
+        [SCORES, STILL, LARGE],
+        out(*LIKE[:2], scores=[0, 0]),
+        {**BASE, "min_size": 6},
+    ),
+    Sample(
+        "too small for the scale of one side",
+        [SCORES, STILL, f32(100, 200, 1, 3)],
+        out(*LIKE[:2], scores=[0, 0]),
+        {**BASE, "min_size": 2},
+    ),
     Sample(
         "two images",
         [np.concatenate([SCORES, SWAPPED]), np.tile(STILL, (2, 1, 1, 1)), LARGE],
-        out([0, 8, 0, 12, 4], [0, 0, 0, 4, 4], [1, 0, 0, 4, 4], [1, 8, 0, 12, 4], scores=[0.75, 0.25] * 2),
+        out(
+            [0, 8, 0, 12, 4],
+            [0, 0, 0, 4, 4],
+            [1, 0, 0, 4, 4],
+            [1, 8, 0, 12, 4],
+            scores=[0.75, 0.25] * 2,
+        ),
         BASE,
     ),
-    Sample("equal scores", [np.full((1, 2, 1, 8), 0.5, "f4"), STILL, LARGE], out(*LIKE, scores=[0.5] * 8), {**BASE, "post_nms_topn": 8}),
+    Sample(
+        "equal scores",
+        [np.full((1, 2, 1, 8), 0.5, "f4"), STILL, LARGE],
+        out(*LIKE, scores=[0.5] * 8),
+        {**BASE, "post_nms_topn": 8},
+    ),
     Sample(
         "fewer than wanted",
         [SCORES, STILL, f32(100, 4, 1)],
@@ -120,27 +170,72 @@ REFUSALS = [
         {**BASE, "scale": [1.0, 2.0]},
     ),
     Refusal(
-        "channels of deltas", [SCORES, STILL[:, :2], LARGE], r"'bbox_deltas': expected \[N, 4, H, W\] for 1 anchors, got \[1,2,1,8\]", BASE
+        "channels of deltas",
+        [SCORES, STILL[:, :2], LARGE],
+        r"'bbox_deltas': expected \[N, 4, H, W\] for 1 anchors, got \[1,2,1,8\]",
+        BASE,
     ),
     Refusal(
-        "another size", [SCORES, STILL[..., :1], LARGE], r"'class_probs' \[1,2,1,8\] and 'bbox_deltas' \[1,4,1,1\] differ in N, H or W", BASE
+        "another size",
+        [SCORES, STILL[..., :1], LARGE],
+        r"'class_probs' \[1,2,1,8\] and 'bbox_deltas' \[1,4,1,1\] differ in N, H or W",
+        BASE,
     ),
-    Refusal("two numbers of the image", [SCORES, STILL, LARGE[:2]], r"'image_shape': expected 3 or 4 numbers, got shape \[2\]", BASE),
     Refusal(
-        "no image", [SCORES, STILL, f32(0, 9, 1)], r"image_shape\[0\] is 0.0, expected height and width above 0, scales of at least 0", BASE
+        "two numbers of the image",
+        [SCORES, STILL, LARGE[:2]],
+        r"'image_shape': expected 3 or 4 numbers, got shape \[2\]",
+        BASE,
     ),
-    Refusal("negative scale", [SCORES, STILL, f32(9, 9, 1, -1)], r"image_shape\[3\] is -1.0, expected height and width above 0", BASE),
-    Refusal("an endless image", [SCORES, STILL, f32(9, math.inf, 1)], r"image_shape\[1\] is inf", BASE),
-    Refusal("no base", [SCORES, STILL, LARGE], "'base_size': expected a number from 1 to 2147483647, got 0", {**BASE, "base_size": 0}),
-    Refusal("a ratio of 0", [SCORES, STILL, LARGE], "'ratio': expected a list of positive numbers, got", {**BASE, "ratio": [0.0]}),
-    Refusal("no scales", [SCORES, STILL, LARGE], "'scale': expected a list of positive numbers, got", {**BASE, "scale": []}),
-    Refusal("scale of deltas", [SCORES, STILL, LARGE], "'box_size_scale': expected a positive number, got 0", {**BASE, "box_size_scale": 0.0}),
+    Refusal(
+        "no image",
+        [SCORES, STILL, f32(0, 9, 1)],
+        r"image_shape\[0\] is 0.0, expected height and width above 0, scales of at least 0",
+        BASE,
+    ),
+    Refusal(
+        "negative scale",
+        [SCORES, STILL, f32(9, 9, 1, -1)],
+        r"image_shape\[3\] is -1.0, expected height and width above 0",
+        BASE,
+    ),
+    Refusal(
+        "an endless image", [SCORES, STILL, f32(9, math.inf, 1)], r"image_shape\[1\] is inf", BASE
+    ),
+    Refusal(
+        "no base",
+        [SCORES, STILL, LARGE],
+        "'base_size': expected a number from 1 to 2147483647, got 0",
+        {**BASE, "base_size": 0},
+    ),
+    Refusal(
+        "a ratio of 0",
+        [SCORES, STILL, LARGE],
+        "'ratio': expected a list of positive numbers, got",
+        {**BASE, "ratio": [0.0]},
+    ),
+    Refusal(
+        "no scales",
+        [SCORES, STILL, LARGE],
+        "'scale': expected a list of positive numbers, got",
+        {**BASE, "scale": []},
+    ),
+    Refusal(
+        "scale of deltas",
+        [SCORES, STILL, LARGE],
+        "'box_size_scale': expected a positive number, got 0",
+        {**BASE, "box_size_scale": 0.0},
+    ),
 ]
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    images, rows, columns = draw(st.integers(0, 2)), draw(st.integers(0, 2)), draw(st.integers(0, 3))
+    images, rows, columns = (
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 3)),
+    )
     attributes: dict[str, Any] = {
         "base_size": draw(st.integers(2, 6)),
         "pre_nms_topn": draw(st.sampled_from([1, 3, 30])),
@@ -159,16 +254,24 @@ def cases(draw: st.DrawFn) -> Case:
     element_type = ElementType.parse(draw(st.sampled_from(FLOATS)))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count = 2 * anchors * rows * columns
-    scores = np.array([distinct_scores(count, generator) for _ in range(images)]).reshape(images, 2 * anchors, rows, columns)
-    # Sizes that are doubled or left, so that half precision does not turn small differences into others.
+    scores = np.array([distinct_scores(count, generator) for _ in range(images)]).reshape(
+        images, 2 * anchors, rows, columns
+    )
+    # Sizes that are doubled or left, so that half precision does not turn small differences into
+    # others.
     deltas = generator.integers(-2, 3, (images, 4 * anchors, rows, columns)) / 4
     for channel in range(4 * anchors):
         if channel % 4 >= 2:
             deltas[:, channel] = 0
     # Scales of 0 let every box be large enough.
-    info = np.array([draw(st.integers(4, 20)), draw(st.integers(4, 20)), 0] + [0] * draw(st.integers(0, 1)))
+    info = np.array(
+        [draw(st.integers(4, 20)), draw(st.integers(4, 20)), 0] + [0] * draw(st.integers(0, 1))
+    )
     arrays = [
-        storage.encode(np.asarray(a, np.float64 if element_type is ElementType.f64 else np.float32), element_type)
+        storage.encode(
+            np.asarray(a, np.float64 if element_type is ElementType.f64 else np.float32),
+            element_type,
+        )
         for a in (scores, deltas, info)
     ]
     return Case(arrays, attributes, [element_type.name] * 3)
@@ -176,7 +279,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 def loop(case: Case) -> list[np.ndarray]:
     at = case.attributes
-    scores, deltas, info = (storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types))
+    scores, deltas, info = (
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)
+    )
     flow = at["framework"] == "tensorflow"
     pixel = 0 if flow else 1
     height, width = info[:2]
@@ -193,7 +298,9 @@ def loop(case: Case) -> list[np.ndarray]:
     regions, values = [], []
     for image in range(len(scores)):
         boxes, own = [], []
-        for y, x, a in itertools.product(range(scores.shape[2]), range(scores.shape[3]), range(len(anchors))):
+        for y, x, a in itertools.product(
+            range(scores.shape[2]), range(scores.shape[3]), range(len(anchors))
+        ):
             shift = [at["feat_stride"] * v for v in ((y, x) if flow else (x, y))] * 2
             box = [v + s for v, s in zip(anchors[a], shift)]
             if flow:
@@ -210,7 +317,16 @@ def loop(case: Case) -> list[np.ndarray]:
         rows = []
         for i in taken:
             box = cut(boxes[i], width, height) if at["clip_after_nms"] else boxes[i]
-            rows.append([image, *([v / s for v, s in zip(box, (width, height) * 2)] if at["normalize"] else box)])
+            rows.append(
+                [
+                    image,
+                    *(
+                        [v / s for v, s in zip(box, (width, height) * 2)]
+                        if at["normalize"]
+                        else box
+                    ),
+                ]
+            )
         missing = at["post_nms_topn"] - len(rows)
         regions += rows + ([[-1, 0, 0, 0, 0]] + [[0] * 5] * (missing - 1) if missing else [])
         values += [own[i] for i in taken] + [0.0] * missing
@@ -220,7 +336,16 @@ def loop(case: Case) -> list[np.ndarray]:
 SAMPLES = [
     Samples(
         Proposal1,
-        [Sample(**{**vars(s), "outputs": s.outputs[:1], "openvino": "" if s.openvino is UNSET else s.openvino}) for s in ALL],
+        [
+            Sample(
+                **{
+                    **vars(s),
+                    "outputs": s.outputs[:1],
+                    "openvino": "" if s.openvino is UNSET else s.openvino,
+                }
+            )
+            for s in ALL
+        ],
         REFUSALS,
         cases(),
         lambda c: loop(c)[:1],

@@ -30,13 +30,17 @@ EXAMPLES_1 = [
 EXAMPLES_4 = [
     Sample("page example 1: positive step", [I32(2), I32(23), I32(3)], [UP], to("i32")),
     Sample("page example 2: negative step", [I32(23), I32(2), I32(-3)], [DOWN], to("i32")),
-    Sample("page example 3: floating-point", [F32(1), F32(2.5), F32(0.5)], [np.array([1, 1.5, 2], F32)], to("f32")),
-    Sample("inputs are cut to integers", [F32(-1.5), F32(3.9), F32(1.9)], [np.array([-1, 0, 1, 2])], to("i64"),
+    Sample("page example 3: "
+           "floating-point", [F32(1), F32(2.5), F32(0.5)], [np.array([1, 1.5, 2], F32)], to("f32")),
+    Sample("inputs are cut to "
+           "integers", [F32(-1.5), F32(3.9), F32(1.9)], [np.array([-1, 0, 1, 2])], to("i64"),
            openvino="counts before it cuts"),
     Sample("mixed inputs", [I64(1), F32(2.2), F64(0.5)], [np.array([1, 1.5, 2], F32)], to("f32")),
     Sample("f16 inputs", [F64(0), np.float16(2), np.float16(0.75)], [np.array([0, 0.75, 1.5], np.float16)], to("f16")),
-    Sample("one rounding each, no drift", [F32(0), F32(1), F32(0.1)], [np.array([k / 10 for k in range(10)], F32)], to("f32")),
-    Sample("64-bit integers are exact", [I64(2**53), I64(2**53 + 3), I64(1)], [np.array([2**53, 2**53 + 1, 2**53 + 2])], to("i64"),
+    Sample("one rounding each, no "
+           "drift", [F32(0), F32(1), F32(0.1)], [np.array([k / 10 for k in range(10)], F32)], to("f32")),
+    Sample("64-bit integers are "
+           "exact", [I64(2**53), I64(2**53 + 3), I64(1)], [np.array([2**53, 2**53 + 1, 2**53 + 2])], to("i64"),
            openvino="counts in doubles and narrows to 32 bits"),
     Sample("u64 downwards", [np.uint64(2**63), np.uint64(2**63 - 2), I64(-1)], [np.array([2**63, 2**63 - 1], np.uint64)], to("u64"),
            openvino="narrows to 32 bits"),
@@ -48,15 +52,31 @@ EXAMPLES_4 = [
 REFUSALS = [
     Refusal("step 0", [I32(0), I32(1), I32(0)], "'step': expected a number other than 0, got 0"),
     Refusal("NaN", [F32(0), F32(np.nan), F32(1)], "'stop': expected a finite number, got nan"),
-    Refusal("infinity", [F32(np.inf), F32(1), F32(1)], "'start': expected a finite number, got inf"),
-    Refusal("vector", [np.array([0]), I64(1), I64(1)], r"'start': expected a scalar, got shape \[1\]"),
-    Refusal("boolean", [I32(0), np.bool_(True), I32(1)], "'stop' .port 1.: expected .*, got boolean"),
+    Refusal(
+        "infinity", [F32(np.inf), F32(1), F32(1)], "'start': expected a finite number, got inf"
+    ),
+    Refusal(
+        "vector", [np.array([0]), I64(1), I64(1)], r"'start': expected a scalar, got shape \[1\]"
+    ),
+    Refusal(
+        "boolean", [I32(0), np.bool_(True), I32(1)], "'stop' .port 1.: expected .*, got boolean"
+    ),
     Refusal("too long", [F64(0), F64(1e300), F64(1e-300)], "more than this machine's memory"),
 ]
 REFUSALS_1 = [Refusal("types", [I32(0), I64(1), I32(1)], "expected i32 as 'start' has, got i64")]
 REFUSALS_4 = [
-    Refusal("step cut to 0", [I32(0), I32(1), F32(0.9)], "'step': expected a number other than 0, got 0", to("i32")),
-    Refusal("output type", [I32(0), I32(1), I32(1)], "'output_type': expected a numeric type of at least 8 bits, got u4", to("u4")),
+    Refusal(
+        "step cut to 0",
+        [I32(0), I32(1), F32(0.9)],
+        "'step': expected a number other than 0, got 0",
+        to("i32"),
+    ),
+    Refusal(
+        "output type",
+        [I32(0), I32(1), I32(1)],
+        "'output_type': expected a numeric type of at least 8 bits, got u4",
+        to("u4"),
+    ),
 ]
 
 
@@ -68,7 +88,11 @@ def cases(draw: st.DrawFn, free: bool) -> Case:
     inputs = []
     for name, low in zip(types, (-60, -60, -12)):
         element_type = ElementType.parse(name)
-        quarters = draw(st.integers(0 if element_type.kind == "unsigned" else low, -low).filter(lambda n, low=low: low == -60 or abs(n) >= 4))
+        quarters = draw(
+            st.integers(0 if element_type.kind == "unsigned" else low, -low).filter(
+                lambda n, low=low: low == -60 or abs(n) >= 4
+            )
+        )
         value = np.float64(quarters / 4) if element_type.is_float else np.int64(quarters // 4)
         inputs.append(storage.encode(np.asarray(value), element_type))
     return Case(inputs, {"output_type": ElementType.parse(output)} if free else {}, types)
@@ -94,7 +118,8 @@ SAMPLES = [
     Samples(
         Range4,
         EXAMPLES_4,
-        [Refusal(r.name, r.inputs, r.message, to("f64") | dict(r.attributes)) for r in REFUSALS] + REFUSALS_4,
+        [Refusal(r.name, r.inputs, r.message, to("f64") | dict(r.attributes)) for r in REFUSALS]
+        + REFUSALS_4,
         cases(True),
         loop,
     ),

@@ -1,4 +1,6 @@
-"""Reductions. Worked by hand; the shapes of the first example of each are those of the specification pages, made small."""
+"""Reductions. Worked by hand; the shapes of the first example of each are those of the
+specification pages, made small.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def cases(draw: st.DrawFn, types: tuple[str, ...], min_side: int = 0) -> Case:
     shape = draw(shapes(max_rank=4, max_side=3, min_side=min_side))
     data, name = draw(arrays(shape, types, -3, 3))
     rank = len(shape)
-    axes = draw(st.lists(st.integers(0, max(rank - 1, 0)), max_size=rank, unique=True)) if rank else []
+    axes = (
+        draw(st.lists(st.integers(0, max(rank - 1, 0)), max_size=rank, unique=True)) if rank else []
+    )
     axes = [a - rank if draw(st.booleans()) else a for a in axes]
     given = np.array(axes, draw(st.sampled_from([np.int32, np.int64])))
     if len(axes) == 1 and draw(st.booleans()):
@@ -48,7 +52,9 @@ def loop(formula: Callable[[list[Any], ElementType], Any], case: Case) -> list[n
     data, axes = numbers(case.inputs[0], case.types[0]), case.inputs[1]
     along = {int(a) % data.ndim for a in axes.reshape(-1)}
     values = []
-    for kept in itertools.product(*(range(1 if i in along else d) for i, d in enumerate(data.shape))):
+    for kept in itertools.product(
+        *(range(1 if i in along else d) for i, d in enumerate(data.shape))
+    ):
         sides = [range(d) if i in along else [kept[i]] for i, d in enumerate(data.shape)]
         items = [data[place] for place in itertools.product(*sides)]
         values.append(formula(items, case.types[0]) if along else items[0])
@@ -63,7 +69,9 @@ def mean(items: list[Any], element_type: ElementType) -> Any:
     return math.trunc(sum(items) / len(items))
 
 
-def extreme(select_kernel: Callable[..., Any], sign: int) -> Callable[[list[Any], ElementType], Any]:
+def extreme(
+    select_kernel: Callable[..., Any], sign: int
+) -> Callable[[list[Any], ElementType], Any]:
     def formula(items: list[Any], element_type: ElementType) -> Any:
         limits = None if element_type.is_float else np.iinfo(element_type.dtype)
         nothing = sign * math.inf if limits is None else int(limits.max if sign > 0 else limits.min)
@@ -78,7 +86,11 @@ def norm(items: list[Any], element_type: ElementType) -> Any:
 
 
 def entry(
-    operation: Any, formula: Any, samples: Sequence[Sample], types: tuple[str, ...] = NUMBERS, refusals: Sequence[Refusal] = ()
+    operation: Any,
+    formula: Any,
+    samples: Sequence[Sample],
+    types: tuple[str, ...] = NUMBERS,
+    refusals: Sequence[Refusal] = (),
 ) -> Samples:
     data = GRID > 0 if types == ("boolean",) else GRID
     other = np.array([1]) if types == ("boolean",) else np.array([True])
@@ -86,14 +98,30 @@ def entry(
         operation,
         samples,
         [
-            Refusal("axis past the rank", [data, np.array([0, 2])], r"axes 2 is outside -2\.\.1 for rank 2"),
+            Refusal(
+                "axis past the rank",
+                [data, np.array([0, 2])],
+                r"axes 2 is outside -2\.\.1 for rank 2",
+            ),
             Refusal("axis twice", [data, np.array([1, -1])], r"axes \[1, -1\] name an axis twice"),
-            Refusal("axes of rank 2", [data, np.array([[0]])], r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]"),
-            Refusal("axes that are no integers", [data, f32(0)], r"'axes' \(port 1\): expected an integer type .* got f32"),
-            Refusal("another type", [other, LAST], r"'data' \(port 0\): expected .* got (boolean|i64)"),
+            Refusal(
+                "axes of rank 2",
+                [data, np.array([[0]])],
+                r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]",
+            ),
+            Refusal(
+                "axes that are no integers",
+                [data, f32(0)],
+                r"'axes' \(port 1\): expected an integer type .* got f32",
+            ),
+            Refusal(
+                "another type", [other, LAST], r"'data' \(port 0\): expected .* got (boolean|i64)"
+            ),
             *refusals,
         ],
-        cases(types, min_side=1 if operation is ops.ReduceMean else 0),  # integers have no mean of nothing
+        cases(
+            types, min_side=1 if operation is ops.ReduceMean else 0
+        ),  # integers have no mean of nothing
         lambda case: loop(formula, case),
     )
 
@@ -114,9 +142,23 @@ SAMPLES = [
             *basic(5, [2, 3]),
             Sample("no axes", [GRID, NONE], [GRID], openvino=NO_AXES),
             Sample("over nothing", [np.zeros((2, 0), np.float32), np.array([1])], [f32(0, 0)]),
-            Sample("nothing", [np.zeros((2, 0), np.float32), np.array([0])], [np.zeros((0,), np.float32)]),
-            Sample("i8 wraps", [np.array([100, 100], np.int8), np.array([0])], [np.array(-56, np.int8)], openvino="OpenVINO saturates"),
-            Sample("i64 in full width", [np.array([2**53, 1]), np.array([0])], [np.array(2**53 + 1)], openvino=NARROW),
+            Sample(
+                "nothing",
+                [np.zeros((2, 0), np.float32), np.array([0])],
+                [np.zeros((0,), np.float32)],
+            ),
+            Sample(
+                "i8 wraps",
+                [np.array([100, 100], np.int8), np.array([0])],
+                [np.array(-56, np.int8)],
+                openvino="OpenVINO saturates",
+            ),
+            Sample(
+                "i64 in full width",
+                [np.array([2**53, 1]), np.array([0])],
+                [np.array(2**53 + 1)],
+                openvino=NARROW,
+            ),
             Sample(
                 "f16 is summed in f32",
                 [np.array([2048, 1, 1, 1], np.float16), np.array([0])],
@@ -138,19 +180,33 @@ SAMPLES = [
         mean,
         [
             *basic(5 / 6, [2 / 3, 1]),
-            Sample("over nothing", [np.zeros((1, 0), np.float32), np.array([1])], [f32(np.nan)], openvino=EMPTY),
+            Sample(
+                "over nothing",
+                [np.zeros((1, 0), np.float32), np.array([1])],
+                [f32(np.nan)],
+                openvino=EMPTY,
+            ),
             Sample(
                 "integers are cut towards zero, the sum is exact",
                 [np.array([[100, 101], [-100, -101]], np.int8), LAST],
                 [np.array([100, -100], np.int8)],
                 openvino="OpenVINO adds in the narrow type",
             ),
-            Sample("i64 in full width", [np.array([LOWEST, LOWEST]), np.array([0])], [np.array(LOWEST)], openvino=NARROW),
-            Sample("empty integers", [np.zeros((0, 2), np.int32), LAST], [np.zeros((0,), np.int32)]),
+            Sample(
+                "i64 in full width",
+                [np.array([LOWEST, LOWEST]), np.array([0])],
+                [np.array(LOWEST)],
+                openvino=NARROW,
+            ),
+            Sample(
+                "empty integers", [np.zeros((0, 2), np.int32), LAST], [np.zeros((0,), np.int32)]
+            ),
         ],
         refusals=[
             Refusal(
-                "integers over nothing", [np.zeros((1, 0), np.int32), LAST], r"expected at least one element to average .* got shape \[1, 0\]"
+                "integers over nothing",
+                [np.zeros((1, 0), np.int32), LAST],
+                r"expected at least one element to average .* got shape \[1, 0\]",
             )
         ],
     ),
@@ -159,10 +215,26 @@ SAMPLES = [
         extreme(max, -1),
         [
             *basic(5, [3, 5]),
-            Sample("NaN wins", [f32(1, np.nan, 2), np.array([0])], [np.float32(np.nan)], openvino="OpenVINO loses the NaN"),
-            Sample("over nothing", [np.zeros((1, 0), np.float32), LAST], [f32(-np.inf)], openvino=EMPTY),
-            Sample("over nothing, integers", [np.zeros((1, 0), np.int8), LAST], [np.array([-128], np.int8)]),
-            Sample("u64", [np.array([2**63, 2**63 + 1], np.uint64), LAST], [np.array(2**63 + 1, np.uint64)], openvino=NARROW),
+            Sample(
+                "NaN wins",
+                [f32(1, np.nan, 2), np.array([0])],
+                [np.float32(np.nan)],
+                openvino="OpenVINO loses the NaN",
+            ),
+            Sample(
+                "over nothing", [np.zeros((1, 0), np.float32), LAST], [f32(-np.inf)], openvino=EMPTY
+            ),
+            Sample(
+                "over nothing, integers",
+                [np.zeros((1, 0), np.int8), LAST],
+                [np.array([-128], np.int8)],
+            ),
+            Sample(
+                "u64",
+                [np.array([2**63, 2**63 + 1], np.uint64), LAST],
+                [np.array(2**63 + 1, np.uint64)],
+                openvino=NARROW,
+            ),
         ],
     ),
     entry(
@@ -170,8 +242,14 @@ SAMPLES = [
         extreme(min, 1),
         [
             *basic(-6, [-2, -6]),
-            Sample("over nothing", [np.zeros((1, 0), np.float32), LAST], [f32(np.inf)], openvino=EMPTY),
-            Sample("over nothing, integers", [np.zeros((1, 0), np.uint8), LAST], [np.array([255], np.uint8)]),
+            Sample(
+                "over nothing", [np.zeros((1, 0), np.float32), LAST], [f32(np.inf)], openvino=EMPTY
+            ),
+            Sample(
+                "over nothing, integers",
+                [np.zeros((1, 0), np.uint8), LAST],
+                [np.array([255], np.uint8)],
+            ),
         ],
     ),
     entry(
@@ -191,14 +269,21 @@ SAMPLES = [
                 [np.array([5, 2, 117], np.int8)],
                 openvino="OpenVINO cuts",
             ),
-            Sample("integers that wrap", [np.array([100, 100], np.int8), LAST], [np.array(141 - 256, np.int8)], openvino="OpenVINO saturates"),
+            Sample(
+                "integers that wrap",
+                [np.array([100, 100], np.int8), LAST],
+                [np.array(141 - 256, np.int8)],
+                openvino="OpenVINO saturates",
+            ),
         ],
     ),
     entry(
         ops.ReduceLogicalAnd,
         lambda items, t: all(items),
         [
-            Sample("rows", [np.array([[True, False], [True, True]]), LAST], [np.array([False, True])]),
+            Sample(
+                "rows", [np.array([[True, False], [True, True]]), LAST], [np.array([False, True])]
+            ),
             Sample("over nothing", [np.zeros((1, 0), bool), LAST], [np.array([True])]),
         ],
         ("boolean",),
@@ -207,7 +292,9 @@ SAMPLES = [
         ops.ReduceLogicalOr,
         lambda items, t: any(items),
         [
-            Sample("rows", [np.array([[True, False], [False, False]]), LAST], [np.array([True, False])]),
+            Sample(
+                "rows", [np.array([[True, False], [False, False]]), LAST], [np.array([True, False])]
+            ),
             Sample("over nothing", [np.zeros((1, 0), bool), LAST], [np.array([False])]),
         ],
         ("boolean",),

@@ -1,4 +1,6 @@
-"""RegionYolo-1. The page has shapes only; expected values follow from YOLO's formulas by hand: sigmoid(0) = 1/2, sigmoid(ln 3) = 3/4."""
+"""RegionYolo-1. The page has shapes only; expected values follow from YOLO's formulas by hand:
+sigmoid(0) = 1/2, sigmoid(ln 3) = 3/4.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from uncork.storage import decode
 
 L = math.log(3)
 #: One region of x, y, width, height, objectness and two classes; two cells.
-CELLS = np.array([[0, L], [L, 0], [5, 6], [7, 8], [0, -L], [L, 2], [0, 2]], np.float32).reshape(1, 7, 1, 2)
+CELLS = np.array([[0, L], [L, 0], [5, 6], [7, 8], [0, -L], [L, 2], [0, 2]], np.float32).reshape(
+    1, 7, 1, 2
+)
 ALIKE = [[0.5, 0.75], [0.75, 0.5], [5, 6], [7, 8], [0.5, 0.25]]
 #: softmax(ln 3, 0) = 3/4, 1/4
 SOFT = np.array([*ALIKE, [0.75, 0.5], [0.25, 0.5]], np.float32).reshape(1, 7, 1, 2)
@@ -27,7 +31,8 @@ def how(**more: object) -> dict[str, object]:
 
 
 EXAMPLES = [
-    Sample("version 2: softmax over the classes, one row for each image", [CELLS], [SOFT.reshape(1, 14)], how()),
+    Sample("version 2: softmax over the classes, one row for each "
+           "image", [CELLS], [SOFT.reshape(1, 14)], how()),
     Sample("version 3: each class alone", [CELLS], [SINGLE], how(do_softmax=False, mask=[0])),
     Sample("the mask counts, not num", [CELLS], [SINGLE], how(do_softmax=False, mask=[5], num=9)),
     Sample("some axes become one", [CELLS], [SOFT.reshape(1, 7, 2)], how(axis=-2, end_axis=-1)),
@@ -44,10 +49,25 @@ EXAMPLES = [
 ]  # fmt: skip
 REFUSALS = [
     Refusal("rank", [CELLS[0]], r"'data': expected \[N, C, H, W\], got shape \[7,1,2\]", how()),
-    Refusal("channels", [CELLS[:, :6]], r"'data': expected 7 channels for 1 regions, got shape \[1,6,1,2\]", how()),
-    Refusal("channels of a mask", [CELLS], r"'data': expected 14 channels for 2 regions", how(do_softmax=False, mask=[0, 1])),
+    Refusal(
+        "channels",
+        [CELLS[:, :6]],
+        r"'data': expected 7 channels for 1 regions, got shape \[1,6,1,2\]",
+        how(),
+    ),
+    Refusal(
+        "channels of a mask",
+        [CELLS],
+        r"'data': expected 14 channels for 2 regions",
+        how(do_softmax=False, mask=[0, 1]),
+    ),
     Refusal("axis", [CELLS], "axis 4 is outside -4..3", how(axis=4)),
-    Refusal("end before", [CELLS], "expected end_axis not before axis, got axis 2 and end_axis 1", how(axis=2, end_axis=1)),
+    Refusal(
+        "end before",
+        [CELLS],
+        "expected end_axis not before axis, got axis 2 and end_axis 1",
+        how(axis=2, end_axis=1),
+    ),
     Refusal("classes", [CELLS], "'classes': expected at least 0, got -1", how(classes=-1)),
 ]
 
@@ -55,11 +75,26 @@ REFUSALS = [
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     soft = draw(st.booleans())
-    coords, classes, regions = draw(st.integers(0, 5)), draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    coords, classes, regions = (
+        draw(st.integers(0, 5)),
+        draw(st.integers(0, 3)),
+        draw(st.integers(0, 3)),
+    )
     axis = draw(st.integers(0, 3))
-    shape = (draw(st.integers(0, 2)), regions * (coords + 1 + classes), draw(st.integers(0, 2)), draw(st.integers(1, 2)))
+    shape = (
+        draw(st.integers(0, 2)),
+        regions * (coords + 1 + classes),
+        draw(st.integers(0, 2)),
+        draw(st.integers(1, 2)),
+    )
     data, name = draw(arrays(shape, ("f16", "bf16", "f32", "f64")))
-    attributes = {"axis": axis, "end_axis": draw(st.integers(axis, 3)), "coords": coords, "classes": classes, "num": regions}
+    attributes = {
+        "axis": axis,
+        "end_axis": draw(st.integers(axis, 3)),
+        "coords": coords,
+        "classes": classes,
+        "num": regions,
+    }
     return Case([data], {**attributes, "do_softmax": soft, "mask": [7] * regions}, [name])
 
 
@@ -76,10 +111,16 @@ def loop(case: Case) -> list[np.ndarray]:
     for n, channel, y, x in np.ndindex(*data.shape):
         region, entry = divmod(channel, size)
         value = data[n, channel, y, x]
-        if entry < min(2, a["coords"]) or entry == a["coords"] or (entry > a["coords"] and not a["do_softmax"]):
+        if (
+            entry < min(2, a["coords"])
+            or entry == a["coords"]
+            or (entry > a["coords"] and not a["do_softmax"])
+        ):
             result[n, channel, y, x] = sigmoid(value)
         elif entry > a["coords"]:
-            others = [data[n, region * size + a["coords"] + 1 + i, y, x] for i in range(a["classes"])]
+            others = [
+                data[n, region * size + a["coords"] + 1 + i, y, x] for i in range(a["classes"])
+            ]
             result[n, channel, y, x] = 1 / sum(math.exp(other - value) for other in others)
     if a["do_softmax"]:
         shape = list(data.shape)

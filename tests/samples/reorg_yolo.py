@@ -1,4 +1,6 @@
-"""ReorgYolo-2. The page has shapes only; expected values are traced by hand through Darknet's loop."""
+"""ReorgYolo-2. The page has shapes only; expected values are traced by hand through Darknet's
+loop.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,16 @@ def image(*shape: int) -> np.ndarray:
 
 
 EXAMPLES = [
-    # B = 1: channels 0 to 3 of the result so far are the places (0, 0), (0, 1), (1, 0), (1, 1) of the 2 x 2 blocks in [1, 4, 4].
+    # B = 1: channels 0 to 3 of the result so far are the places (0, 0), (0, 1), (1, 0), (1, 1) of
+    # the 2 x 2 blocks in [1, 4, 4].
     Sample(
         "four channels",
         [image(1, 4, 2, 2)],
-        [np.array([0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15], np.float32).reshape(1, 16, 1, 1)],
+        [
+            np.array([0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15], np.float32).reshape(
+                1, 16, 1, 1
+            )
+        ],
         STRIDE,
     ),
     # B = 2: each of them for two channels, 16 elements apart.
@@ -42,16 +49,38 @@ EXAMPLES = [
     Sample(
         "channels that are no multiple",
         [image(1, 5, 2, 2)],
-        [np.array([0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15, 8, 10, 16, 18], np.float32).reshape(1, 20, 1, 1)],
+        [
+            np.array(
+                [0, 2, 8, 10, 1, 3, 9, 11, 4, 6, 12, 14, 5, 7, 13, 15, 8, 10, 16, 18], np.float32
+            ).reshape(1, 20, 1, 1)
+        ],
         STRIDE,
     ),
 ]
 REFUSALS = [
-    Refusal("few channels", [image(1, 3, 2, 2)], r"expected at least 4 channels, stride\^2, got \[1,3,2,2\]", STRIDE),
-    Refusal("odd sides", [image(1, 4, 2, 3)], r"expected sides that stride 2 divides, got \[1,4,2,3\]", STRIDE),
-    Refusal("rank", [image(4, 2, 2)], r"'input': expected \[N, C, H, W\], got shape \[4,2,2\]", STRIDE),
+    Refusal(
+        "few channels",
+        [image(1, 3, 2, 2)],
+        r"expected at least 4 channels, stride\^2, got \[1,3,2,2\]",
+        STRIDE,
+    ),
+    Refusal(
+        "odd sides",
+        [image(1, 4, 2, 3)],
+        r"expected sides that stride 2 divides, got \[1,4,2,3\]",
+        STRIDE,
+    ),
+    Refusal(
+        "rank", [image(4, 2, 2)], r"'input': expected \[N, C, H, W\], got shape \[4,2,2\]", STRIDE
+    ),
     Refusal("stride", [image(1, 4, 2, 2)], "'stride': expected at least 1, got 0", {"stride": 0}),
-    Refusal("no multiple", [image(1, 5, 2, 2)], r"expected a multiple of 4 channels, stride\^2, got \[1,5,2,2\]", STRIDE, strict=True),
+    Refusal(
+        "no multiple",
+        [image(1, 5, 2, 2)],
+        r"expected a multiple of 4 channels, stride\^2, got \[1,5,2,2\]",
+        STRIDE,
+        strict=True,
+    ),
 ]
 
 
@@ -77,7 +106,9 @@ def loop(case: Case) -> list[np.ndarray]:
                 for i in range(w):
                     c2, offset = k % out_c, k // out_c
                     w2, h2 = i * stride + offset % stride, j * stride + offset // stride
-                    output[i + w * (j + h * (k + c * b))] = source[w2 + w * stride * (h2 + h * stride * (c2 + out_c * b))]
+                    output[i + w * (j + h * (k + c * b))] = source[
+                        w2 + w * stride * (h2 + h * stride * (c2 + out_c * b))
+                    ]
     return [output.reshape(batch, c * stride * stride, h // stride, w // stride)]
 
 

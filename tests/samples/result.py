@@ -19,7 +19,14 @@ def cases(draw: st.DrawFn) -> Case:
 SAMPLES = [
     Samples(
         Result,
-        [Sample("passes its input", [np.array([1, 2], np.int8)], [np.array([1, 2], np.int8)], openvino="untested: part of every other model")],
+        [
+            Sample(
+                "passes its input",
+                [np.array([1, 2], np.int8)],
+                [np.array([1, 2], np.int8)],
+                openvino="untested: part of every other model",
+            )
+        ],
         [Refusal("needs an input", [], r"input 'data' \(port 0\) is missing")],
         cases(),
         lambda case: [case.inputs[0]],

@@ -16,8 +16,18 @@ def one_step(cell: list[np.ndarray]) -> list[np.ndarray]:
 
 
 EXAMPLES = [
-    Sample("one step", one_step(PLAIN), [f32([[[5, 2, 0]]]), f32([[5, 2, 0]])], {"hidden_size": 3, "activations": ("relu",)}),
-    Sample("one step, tanh by default", one_step(SMALL), [f32([[[0.6199968680]]]), f32([[0.6199968680]])], {"hidden_size": 1}),
+    Sample(
+        "one step",
+        one_step(PLAIN),
+        [f32([[[5, 2, 0]]]), f32([[5, 2, 0]])],
+        {"hidden_size": 3, "activations": ("relu",)},
+    ),
+    Sample(
+        "one step, tanh by default",
+        one_step(SMALL),
+        [f32([[[0.6199968680]]]), f32([[0.6199968680]])],
+        {"hidden_size": 1},
+    ),
     Sample(
         "one step, empty list of activations",
         one_step(SMALL),
@@ -25,7 +35,8 @@ EXAMPLES = [
         {"hidden_size": 1, "activations": (), "direction": "reverse"},
     ),
     Sample(
-        # 1 -> 1 + 2 - 3/2 = 3/2 -> 3/2 + 2 - 3/2 ...: every unit adds 1/128 of all, 16/16 of x and a bias of -1/2
+        # 1 -> 1 + 2 - 3/2 = 3/2 -> 3/2 + 2 - 3/2 ...: every unit adds 1/128 of all, 16/16 of x and
+        # a bias of -1/2
         "the page's shapes",
         [
             np.ones((1, 4, 16), "f4"),
@@ -40,7 +51,14 @@ EXAMPLES = [
     ),
     Sample(
         "each direction has its own weights",
-        [f32([[2], [3]]), f32([[0], [0]]), np.array([2]), f32([[1]], [[2]]), f32([[1]], [[10]]), f32([1], [0])],
+        [
+            f32([[2], [3]]),
+            f32([[0], [0]]),
+            np.array([2]),
+            f32([[1]], [[2]]),
+            f32([[1]], [[10]]),
+            f32([1], [0]),
+        ],
         # forward 2+1 = 3, 3+1+3 = 7; reverse 2*3 = 6, 2*2 + 10*6 = 64
         [f32([[[3], [7]], [[64], [6]]]), f32([[7], [64]])],
         {"hidden_size": 1, "direction": "bidirectional", "activations": ("relu",)},
@@ -48,4 +66,8 @@ EXAMPLES = [
     *sequence_samples("RNN"),
 ]
 
-SAMPLES = [Samples(RNNSequence5, EXAMPLES, sequence_refusals("RNN"), cases("RNN", True), sequence_loop("RNN"))]
+SAMPLES = [
+    Samples(
+        RNNSequence5, EXAMPLES, sequence_refusals("RNN"), cases("RNN", True), sequence_loop("RNN")
+    )
+]

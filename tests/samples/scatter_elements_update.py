@@ -25,7 +25,9 @@ def mode(reduction: str, initial: bool = True) -> dict[str, object]:
     return {"reduction": reduction, "use_init_val": initial}
 
 
-def line(reduction: str, initial: bool, expected: list[float], dtype: type = F32, openvino: str = "") -> Sample:
+def line(
+    reduction: str, initial: bool, expected: list[float], dtype: type = F32, openvino: str = ""
+) -> Sample:
     """Place 0 gets 20 and 30, place 1 10, place 2 -7, place 3 nothing."""
     return Sample(
         f"{reduction}, {'with' if initial else 'without'} data, {np.dtype(dtype).name}",
@@ -42,7 +44,11 @@ BOTH = [
         [np.zeros((3, 4), np.int32), TARGETS, FOUR, np.array([1])],
         [np.array([[0, 11, 12, 0], [13, 0, 0, 14], [0, 0, 0, 0]], np.int32)],
     ),
-    Sample("more updates than places", [np.zeros(2), np.array([1, 0, 1]), np.array([5.0, 6, 7]), I64(-1)], [np.array([6.0, 7])]),
+    Sample(
+        "more updates than places",
+        [np.zeros(2), np.array([1, 0, 1]), np.array([5.0, 6, 7]), I64(-1)],
+        [np.array([6.0, 7])],
+    ),
     Sample(
         "strings",
         [np.array(["a", "b"], object), np.array([1]), np.array(["日本"], object), I64(0)],
@@ -61,13 +67,23 @@ BOTH = [
 ONLY_12 = [
     Sample(
         "page example 1: sum",
-        [LINE, np.array([1, 0, 0, -2, -1, 2]), np.array([10, 20, 30, 40, 70, 60], F32), np.array([0])],
+        [
+            LINE,
+            np.array([1, 0, 0, -2, -1, 2]),
+            np.array([10, 20, 30, 40, 70, 60], F32),
+            np.array([0]),
+        ],
         [np.array([52, 13, 104, 76], F32)],
         mode("sum"),
     ),
     Sample(
         "page example 2: sum without data",
-        [LINE, np.array([1, 0, 0, 2, 3, 2]), np.array([10, 20, 30, 40, 70, 60], F32), np.array([0])],
+        [
+            LINE,
+            np.array([1, 0, 0, 2, 3, 2]),
+            np.array([10, 20, 30, 40, 70, 60], F32),
+            np.array([0]),
+        ],
         [np.array([50, 10, 100, 70], F32)],
         mode("sum", False),
     ),
@@ -109,7 +125,12 @@ ONLY_12 = [
     ),
     Sample(
         "half-precision sums are rounded once",
-        [np.array([2048], np.float16), np.array([0, 0, 0]), np.array([1, 1, 1], np.float16), I64(0)],
+        [
+            np.array([2048], np.float16),
+            np.array([0, 0, 0]),
+            np.array([1, 1, 1], np.float16),
+            I64(0),
+        ],
         [np.array([2052], np.float16)],
         mode("sum"),
         openvino="may round every step",
@@ -134,16 +155,41 @@ ONLY_12 = [
     ),
 ]
 REFUSALS = [
-    Refusal("too large", [LINE, np.array([0, 4]), LINE[:2], I64(0)], r"indices\[1\] is 4, expected (-4|0) to 3"),
-    Refusal("updates", [LINE, np.array([0, 1]), LINE, I64(0)], r"updates of the shape of indices \[2\], got \[4\]"),
-    Refusal("ranks", [LINE, np.array([[0]]), LINE[:1, None], I64(0)], r"indices of the rank of data \[4\], got \[1,1\]"),
-    Refusal("size", [np.zeros((2, 2)), np.zeros((3, 2), int), np.zeros((3, 2)), I64(1)], r"within data \[2,2\] but for axis 1, got \[3,2\]"),
+    Refusal(
+        "too large",
+        [LINE, np.array([0, 4]), LINE[:2], I64(0)],
+        r"indices\[1\] is 4, expected (-4|0) to 3",
+    ),
+    Refusal(
+        "updates",
+        [LINE, np.array([0, 1]), LINE, I64(0)],
+        r"updates of the shape of indices \[2\], got \[4\]",
+    ),
+    Refusal(
+        "ranks",
+        [LINE, np.array([[0]]), LINE[:1, None], I64(0)],
+        r"indices of the rank of data \[4\], got \[1,1\]",
+    ),
+    Refusal(
+        "size",
+        [np.zeros((2, 2)), np.zeros((3, 2), int), np.zeros((3, 2)), I64(1)],
+        r"within data \[2,2\] but for axis 1, got \[3,2\]",
+    ),
     Refusal("axis", [LINE, np.array([0]), LINE[:1], I64(1)], r"axis 1 is outside -1\.\.0"),
     Refusal("scalar data", [F32(1), I64(0), F32(1), I64(0)], "'data' is a scalar"),
 ]
-NEGATIVE = [Refusal("negative", [LINE, np.array([-1]), LINE[:1], I64(0)], r"indices\[0\] is -1, expected 0 to 3")]
+NEGATIVE = [
+    Refusal(
+        "negative", [LINE, np.array([-1]), LINE[:1], I64(0)], r"indices\[0\] is -1, expected 0 to 3"
+    )
+]
 REDUCING = [
-    Refusal("too small", [LINE, np.array([-5]), LINE[:1], I64(0)], r"indices\[0\] is -5, expected -4 to 3", mode("sum")),
+    Refusal(
+        "too small",
+        [LINE, np.array([-5]), LINE[:1], I64(0)],
+        r"indices\[0\] is -5, expected -4 to 3",
+        mode("sum"),
+    ),
     Refusal(
         "strings",
         [np.array(["a"], object), np.array([0]), np.array(["b"], object), I64(0)],
@@ -167,7 +213,9 @@ def cases(draw: st.DrawFn, reducing: bool) -> Case:
     sides[axis] = draw(st.integers(0, 4)) if shape[axis] else 0
     low = -shape[axis] if reducing else 0
     indices = draw(integer_arrays(tuple(sides), low, max(shape[axis] - 1, 0), ("i4", "i8")))
-    reduction = draw(st.sampled_from(["none", "sum", "prod", "min", "max", "mean"])) if reducing else "none"
+    reduction = (
+        draw(st.sampled_from(["none", "sum", "prod", "min", "max", "mean"])) if reducing else "none"
+    )
     types = ["f32", "f64", "i8", "i64", "u16", "f16", "bf16", "i4"]
     types += ["boolean"] if reduction != "mean" else []
     types += ["string", "f8e4m3"] if reduction == "none" else []
@@ -187,18 +235,26 @@ def loop(case: Case) -> list[np.ndarray]:
     for place in itertools.product(*map(range, indices.shape)):
         target = list(place)
         target[int(axis)] = int(indices[place]) % data.shape[int(axis)]
-        got.setdefault(tuple(target), []).append(given[place].item() if not isinstance(given[place], str) else given[place])
+        got.setdefault(tuple(target), []).append(
+            given[place].item() if not isinstance(given[place], str) else given[place]
+        )
     output = values.copy() if moves else values.astype(object)
     for target, numbers in got.items():
         if moves:
             output[target] = numbers[-1]
             continue
-        all_numbers = [values[target].item(), *numbers] if case.attributes["use_init_val"] else numbers
+        all_numbers = (
+            [values[target].item(), *numbers] if case.attributes["use_init_val"] else numbers
+        )
         if data.dtype == bool:
-            result: object = {"sum": any, "prod": all, "min": all, "max": any}[reduction](all_numbers)
+            result: object = {"sum": any, "prod": all, "min": all, "max": any}[reduction](
+                all_numbers
+            )
         elif reduction == "mean":
             total = sum(all_numbers)
-            result = total // len(all_numbers) if element_type.is_integer else total / len(all_numbers)
+            result = (
+                total // len(all_numbers) if element_type.is_integer else total / len(all_numbers)
+            )
         else:
             result = {"sum": sum, "prod": math.prod, "min": min, "max": max}[reduction](all_numbers)
         if element_type.is_integer:
@@ -208,7 +264,11 @@ def loop(case: Case) -> list[np.ndarray]:
     if moves:
         return [output]
     carrier = data.dtype if not element_type.is_float else np.float64
-    return [storage.encode(output.astype(carrier), element_type) if element_type.is_float else output.astype(carrier)]
+    return [
+        storage.encode(output.astype(carrier), element_type)
+        if element_type.is_float
+        else output.astype(carrier)
+    ]
 
 
 SAMPLES = [

@@ -23,9 +23,16 @@ TENS = [10, 20, 30, 40, 50]
 
 
 def five(reduction: str, dtype: type, expected: list[int]) -> Sample:
-    """Examples 1 to 4 of the page of version 15; its 20 of none and its 3600 and 40 of prod are corrected."""
+    """Examples 1 to 4 of the page of version 15; its 20 of none and its 3600 and 40 of prod are
+    corrected.
+    """
     data, updates = np.array([1, 2, 3, 4], dtype), np.array(TENS, dtype)
-    return Sample(f"page: {reduction}", [data, FIVE, updates], [np.array(expected, dtype)], {"reduction": reduction})
+    return Sample(
+        f"page: {reduction}",
+        [data, FIVE, updates],
+        [np.array(expected, dtype)],
+        {"reduction": reduction},
+    )
 
 
 BOTH = [
@@ -39,14 +46,23 @@ BOTH = [
         [np.array([UP, UP, DOWN, DOWN], F32), np.array([[0], [2]]), np.array([FIRST, SECOND], F32)],
         [np.array([FIRST, UP, SECOND, DOWN], F32)],
     ),
-    Sample("one tuple, the update a scalar", [np.zeros((2, 2)), np.array([1, 0]), np.float64(7)], [np.array([[0.0, 0], [7, 0]])]),
+    Sample(
+        "one tuple, the update a scalar",
+        [np.zeros((2, 2)), np.array([1, 0]), np.float64(7)],
+        [np.array([[0.0, 0], [7, 0]])],
+    ),
     Sample(
         "one tuple, the update in an element",
         [np.zeros((2, 2)), np.array([1, 0]), np.array([7.0])],
         [np.array([[0.0, 0], [7, 0]])],
         openvino="refuses it",
     ),
-    Sample("nothing to update", [np.arange(3.0), np.zeros((0, 1), I64), np.zeros(0)], [np.arange(3.0)], openvino="refuses it"),
+    Sample(
+        "nothing to update",
+        [np.arange(3.0), np.zeros((0, 1), I64), np.zeros(0)],
+        [np.arange(3.0)],
+        openvino="refuses it",
+    ),
     Sample(
         "empty tuples name everything",
         [np.arange(2), np.zeros((2, 0), I64), np.array([[3, 4], [5, 6]])],
@@ -92,13 +108,39 @@ ONLY_15 = [
     ),
 ]
 REFUSALS = [
-    Refusal("too large", [np.zeros((2, 3)), np.array([[1, 3]]), np.zeros(1)], r"indices\[0, 1\] is 3, expected (-3|0) to 2"),
-    Refusal("long tuples", [np.zeros(3), np.array([[0, 0]]), np.zeros(1)], r"at most 1 indices a tuple \(data \[3\]\), got indices \[1,2\]"),
-    Refusal("updates", [np.zeros((2, 3)), np.array([[0]]), np.zeros((1, 2))], r"'updates': expected shape \[1,3\], got \[1,2\]"),
-    Refusal("scalar data", [np.float64(1), np.array([0]), np.float64(1)], "'data': expected at least one dimension"),
-    Refusal("scalar indices", [np.zeros(3), I64(0), np.float64(1)], "'indices': expected at least one dimension"),
+    Refusal(
+        "too large",
+        [np.zeros((2, 3)), np.array([[1, 3]]), np.zeros(1)],
+        r"indices\[0, 1\] is 3, expected (-3|0) to 2",
+    ),
+    Refusal(
+        "long tuples",
+        [np.zeros(3), np.array([[0, 0]]), np.zeros(1)],
+        r"at most 1 indices a tuple \(data \[3\]\), got indices \[1,2\]",
+    ),
+    Refusal(
+        "updates",
+        [np.zeros((2, 3)), np.array([[0]]), np.zeros((1, 2))],
+        r"'updates': expected shape \[1,3\], got \[1,2\]",
+    ),
+    Refusal(
+        "scalar data",
+        [np.float64(1), np.array([0]), np.float64(1)],
+        "'data': expected at least one dimension",
+    ),
+    Refusal(
+        "scalar indices",
+        [np.zeros(3), I64(0), np.float64(1)],
+        "'indices': expected at least one dimension",
+    ),
 ]
-NEGATIVE = [Refusal("negative", [np.zeros(3), np.array([[-1]]), np.zeros(1)], r"indices\[0, 0\] is -1, expected 0 to 2")]
+NEGATIVE = [
+    Refusal(
+        "negative",
+        [np.zeros(3), np.array([[-1]]), np.zeros(1)],
+        r"indices\[0, 0\] is -1, expected 0 to 2",
+    )
+]
 REDUCING = [
     Refusal(
         "strings",
@@ -116,13 +158,21 @@ def cases(draw: st.DrawFn, reducing: bool) -> Case:
     middle = draw(shapes(max_rank=2, max_side=3))
     sides = shape[:size]
     middle = (*middle, 0) if 0 in sides else middle
-    columns = [draw(integer_arrays(middle, -s if reducing else 0, max(s - 1, 0), ("i8",))) for s in sides]
+    columns = [
+        draw(integer_arrays(middle, -s if reducing else 0, max(s - 1, 0), ("i8",))) for s in sides
+    ]
     indices = np.stack(columns, -1) if columns else np.zeros((*middle, 0), I64)
-    reduction = draw(st.sampled_from(["none", "sum", "sub", "prod", "min", "max"])) if reducing else "none"
-    types = ["f32", "i8", "i64", "u16", "f16", "bf16", "boolean", "u4"] + (["string"] if reduction == "none" else [])
+    reduction = (
+        draw(st.sampled_from(["none", "sum", "sub", "prod", "min", "max"])) if reducing else "none"
+    )
+    types = ["f32", "i8", "i64", "u16", "f16", "bf16", "boolean", "u4"] + (
+        ["string"] if reduction == "none" else []
+    )
     data, name = draw(arrays(shape, tuple(types)))
     updates, _ = draw(arrays((*middle, *shape[size:]), (name,)))
-    return Case([data, indices, updates], {"reduction": reduction} if reducing else {}, [name, None, name])
+    return Case(
+        [data, indices, updates], {"reduction": reduction} if reducing else {}, [name, None, name]
+    )
 
 
 def loop(case: Case) -> list[np.ndarray]:
@@ -138,16 +188,29 @@ def loop(case: Case) -> list[np.ndarray]:
         new, old = given[place], output[target]
         new = new if isinstance(new, str) else new.item()
         if data.dtype == bool:
-            output[target] = {"none": new, "sum": old or new, "sub": old != new, "prod": old and new, "min": old and new, "max": old or new}[
-                reduction
-            ]
+            output[target] = {
+                "none": new,
+                "sum": old or new,
+                "sub": old != new,
+                "prod": old and new,
+                "min": old and new,
+                "max": old or new,
+            }[reduction]
         elif moves:
             output[target] = new
         else:
-            output[target] = {"sum": old + new, "sub": old - new, "prod": old * new, "min": min(old, new), "max": max(old, new)}[reduction]
+            output[target] = {
+                "sum": old + new,
+                "sub": old - new,
+                "prod": old * new,
+                "min": min(old, new),
+                "max": max(old, new),
+            }[reduction]
     if element_type.is_integer:
         low = -(2 ** (element_type.bits - 1)) if element_type.kind == "signed" else 0
-        output = np.array([(v - low) % 2**element_type.bits + low for v in output.reshape(-1)], object).reshape(output.shape)
+        output = np.array(
+            [(v - low) % 2**element_type.bits + low for v in output.reshape(-1)], object
+        ).reshape(output.shape)
     if element_type.is_float and not moves:
         return [storage.encode(output.astype(np.float64), element_type)]
     return [output.astype(data.dtype)]

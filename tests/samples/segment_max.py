@@ -32,8 +32,18 @@ EXAMPLES = [
         [np.array([2, 4, 0, 5, 0, 7], np.float32)],
         ZERO,
     ),
-    Sample("page example 1: fewer segments than ids", [DATA, IDS, I64(2)], [np.array([3, 0], np.float32)], ZERO),
-    Sample("page example 2: more segments", [DATA, IDS, I64(8)], [np.array([3, 0, -2, -4, 0, 0, 0, 0], np.float32)], ZERO),
+    Sample(
+        "page example 1: fewer segments than ids",
+        [DATA, IDS, I64(2)],
+        [np.array([3, 0], np.float32)],
+        ZERO,
+    ),
+    Sample(
+        "page example 2: more segments",
+        [DATA, IDS, I64(8)],
+        [np.array([3, 0, -2, -4, 0, 0, 0, 0], np.float32)],
+        ZERO,
+    ),
     Sample(
         "page example 3: rows",
         [np.array([[1, -2, 3, 4], [5, 6, -7, 8], [-9, 7, -8, 0]], np.int32), np.array([0, 1, 1])],
@@ -41,7 +51,13 @@ EXAMPLES = [
         LOWEST,
     ),
     Sample("lowest f32", [DATA, IDS], [np.array([3, LEAST["f32"], -2, -4], np.float32)], LOWEST),
-    Sample("lowest f16", [DATA[:1].astype(np.float16), np.array([1])], [np.array([-65504, 3], np.float16)], LOWEST, openvino="gives -infinity"),
+    Sample(
+        "lowest f16",
+        [DATA[:1].astype(np.float16), np.array([1])],
+        [np.array([-65504, 3], np.float16)],
+        LOWEST,
+        openvino="gives -infinity",
+    ),
     Sample(
         "lowest bf16",
         [np.array([0x4040], np.uint16), np.array([1])],
@@ -50,11 +66,37 @@ EXAMPLES = [
         types=["bf16"],
         output_types=["bf16"],
     ),
-    Sample("lowest i64", [np.array([5]), np.array([1])], [np.array([-(2**63), 5])], LOWEST, openvino="gives the least i32"),
-    Sample("lowest u8", [np.array([5], np.uint8), np.array([1])], [np.array([0, 5], np.uint8)], LOWEST),
-    Sample("-infinity is a value", [np.float32([-np.inf]), np.array([0])], [np.float32([-np.inf])], ZERO, openvino="gives the lowest f32"),
-    Sample("NaN is the maximum", [np.float32([1, np.nan, 2]), np.array([0, 0, 0])], [np.float32([np.nan])], ZERO, openvino="loses the NaN"),
-    Sample("no rows", [np.zeros((0, 2), np.float32), np.zeros((0,), I64)], [np.zeros((0, 2), np.float32)], ZERO, openvino="refuses it"),
+    Sample(
+        "lowest i64",
+        [np.array([5]), np.array([1])],
+        [np.array([-(2**63), 5])],
+        LOWEST,
+        openvino="gives the least i32",
+    ),
+    Sample(
+        "lowest u8", [np.array([5], np.uint8), np.array([1])], [np.array([0, 5], np.uint8)], LOWEST
+    ),
+    Sample(
+        "-infinity is a value",
+        [np.float32([-np.inf]), np.array([0])],
+        [np.float32([-np.inf])],
+        ZERO,
+        openvino="gives the lowest f32",
+    ),
+    Sample(
+        "NaN is the maximum",
+        [np.float32([1, np.nan, 2]), np.array([0, 0, 0])],
+        [np.float32([np.nan])],
+        ZERO,
+        openvino="loses the NaN",
+    ),
+    Sample(
+        "no rows",
+        [np.zeros((0, 2), np.float32), np.zeros((0,), I64)],
+        [np.zeros((0, 2), np.float32)],
+        ZERO,
+        openvino="refuses it",
+    ),
     Sample(
         "no rows, some segments",
         [np.zeros((0, 2), np.float32), np.zeros((0,), I64), I64(2)],
@@ -65,13 +107,43 @@ EXAMPLES = [
     Sample("no segments", [DATA, IDS, I64(0)], [np.zeros((0,), np.float32)], ZERO),
 ]
 REFUSALS = [
-    Refusal("unsorted", [DATA, IDS[::-1].copy()], r"segment_ids\[2\] is 2, expected at least the one before it", ZERO),
-    Refusal("negative", [DATA[:2], np.array([-1, 0])], r"segment_ids\[0\] is -1, expected at least 0", ZERO),
-    Refusal("lengths", [DATA[:2], IDS], r"'segment_ids': expected an id for each row of data \[2\], got shape \[5\]", ZERO),
-    Refusal("a matrix of ids", [DATA, IDS[None]], r"'segment_ids': expected a 1-D tensor, got shape \[1,5\]", ZERO),
+    Refusal(
+        "unsorted",
+        [DATA, IDS[::-1].copy()],
+        r"segment_ids\[2\] is 2, expected at least the one before it",
+        ZERO,
+    ),
+    Refusal(
+        "negative",
+        [DATA[:2], np.array([-1, 0])],
+        r"segment_ids\[0\] is -1, expected at least 0",
+        ZERO,
+    ),
+    Refusal(
+        "lengths",
+        [DATA[:2], IDS],
+        r"'segment_ids': expected an id for each row of data \[2\], got shape \[5\]",
+        ZERO,
+    ),
+    Refusal(
+        "a matrix of ids",
+        [DATA, IDS[None]],
+        r"'segment_ids': expected a 1-D tensor, got shape \[1,5\]",
+        ZERO,
+    ),
     Refusal("a scalar", [np.float32(1), IDS], "'data' is a scalar: it has no rows", ZERO),
-    Refusal("number of segments", [DATA, IDS, I64(-1)], "'num_segments' is -1, expected at least 0", ZERO),
-    Refusal("numbers of segments", [DATA, IDS, np.array([4])], r"'num_segments': expected a scalar, got shape \[1\]", ZERO),
+    Refusal(
+        "number of segments",
+        [DATA, IDS, I64(-1)],
+        "'num_segments' is -1, expected at least 0",
+        ZERO,
+    ),
+    Refusal(
+        "numbers of segments",
+        [DATA, IDS, np.array([4])],
+        r"'num_segments': expected a scalar, got shape \[1\]",
+        ZERO,
+    ),
     Refusal("too many segments", [DATA, IDS, I64(2**60)], "more than this machine's memory", ZERO),
     Refusal("no fill_mode", [DATA, IDS], "'fill_mode' is missing"),
 ]
@@ -83,7 +155,9 @@ def cases(draw: st.DrawFn) -> Case:
     data, name = draw(arrays((len(ids), *draw(shapes(max_rank=2, max_side=3))), FLOATS + INTEGERS))
     inputs = [data, np.array(ids, draw(st.sampled_from([np.int32, np.int64])))]
     if draw(st.booleans()):
-        inputs.append(np.array(draw(st.integers(0, 7)), draw(st.sampled_from([np.int32, np.int64]))))
+        inputs.append(
+            np.array(draw(st.integers(0, 7)), draw(st.sampled_from([np.int32, np.int64])))
+        )
     return Case(inputs, draw(st.sampled_from([ZERO, LOWEST])), [name])
 
 

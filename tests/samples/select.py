@@ -25,7 +25,8 @@ EXAMPLES = [
            [np.array([[-1, 6], [1, 6], [3, 6]], np.float32)], {"auto_broadcast": "pdpd"}),
     Sample("pdpd from an axis", [np.array([True, False, True]), THEN, np.array([7, 8, 9], np.float32)],
            [np.array([[-1, 0], [8, 8], [3, 4]], np.float32)], {"auto_broadcast": "pdpd", "auto_broadcast_axis": 0}, openvino="not on the CPU"),
-    Sample("the other side's NaN does not matter", [np.array([True, False]), np.array([1, np.nan]), np.array([np.nan, 2.0])],
+    Sample("the other side's NaN does not "
+           "matter", [np.array([True, False]), np.array([1, np.nan]), np.array([np.nan, 2.0])],
            [np.array([1.0, 2.0])]),
     Sample("strings", [np.array([True, False]), np.array(["a", "b"], object), np.array("日本", object)], [np.array(["a", "日本"], object)],
            openvino="not for strings"),
@@ -34,10 +35,28 @@ EXAMPLES = [
            openvino="narrows to 32 bits"),
 ]  # fmt: skip
 REFUSALS = [
-    Refusal("shapes", [MASK, THEN, ELSE[:2]], r"numpy broadcasting, got 'then' \[3,2\], 'else' \[2,2\], 'cond' \[3,2\]"),
-    Refusal("no broadcasting", [MASK, THEN, ELSE[:1]], "no broadcasting, got", {"auto_broadcast": "none"}),
-    Refusal("pdpd does not stretch then", [MASK, THEN[:1], ELSE], "pdpd broadcasting to 'then'", {"auto_broadcast": "pdpd"}),
-    Refusal("cond of another type", [MASK.astype(np.uint8), THEN, ELSE], "'cond' .port 0.: expected boolean, got u8"),
+    Refusal(
+        "shapes",
+        [MASK, THEN, ELSE[:2]],
+        r"numpy broadcasting, got 'then' \[3,2\], 'else' \[2,2\], 'cond' \[3,2\]",
+    ),
+    Refusal(
+        "no broadcasting",
+        [MASK, THEN, ELSE[:1]],
+        "no broadcasting, got",
+        {"auto_broadcast": "none"},
+    ),
+    Refusal(
+        "pdpd does not stretch then",
+        [MASK, THEN[:1], ELSE],
+        "pdpd broadcasting to 'then'",
+        {"auto_broadcast": "pdpd"},
+    ),
+    Refusal(
+        "cond of another type",
+        [MASK.astype(np.uint8), THEN, ELSE],
+        "'cond' .port 0.: expected boolean, got u8",
+    ),
     Refusal("types", [MASK, THEN, ELSE.astype(np.float64)], "expected f32 as 'then' has, got f64"),
 ]
 
@@ -63,7 +82,8 @@ def loop(case: Case) -> list[np.ndarray]:
     output = np.empty(shape, case.inputs[1].dtype)
     for place in itertools.product(*map(range, shape)):
         mask, then, other = (
-            a[tuple(0 if s == 1 else p for p, s in zip(place, sizes))[rank - a.ndim :]] for a, sizes in zip(case.inputs, padded)
+            a[tuple(0 if s == 1 else p for p, s in zip(place, sizes))[rank - a.ndim :]]
+            for a, sizes in zip(case.inputs, padded)
         )
         output[place] = then if mask else other
     return [output]

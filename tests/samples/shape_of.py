@@ -19,8 +19,18 @@ EXAMPLES = [
 ]
 EXAMPLES_3 = [Sample("i32", [np.zeros((2, 3), np.float32)], [np.array([2, 3], np.int32)], I32)]
 REFUSALS_3 = [
-    Refusal("too long for i32", [np.zeros((2**31, 0), bool)], r"shape \[2147483648, 0\] does not fit i32", I32),
-    Refusal("output type", [np.zeros(2)], "attribute 'output_type': expected i64 or i32, got u8", {"output_type": ElementType.u8}),
+    Refusal(
+        "too long for i32",
+        [np.zeros((2**31, 0), bool)],
+        r"shape \[2147483648, 0\] does not fit i32",
+        I32,
+    ),
+    Refusal(
+        "output type",
+        [np.zeros(2)],
+        "attribute 'output_type': expected i64 or i32, got u8",
+        {"output_type": ElementType.u8},
+    ),
 ]
 
 
@@ -40,5 +50,11 @@ def loop(case: Case) -> list[np.ndarray]:
 
 SAMPLES = [
     Samples(ShapeOf1, EXAMPLES, [], cases([{}]), loop),
-    Samples(ShapeOf3, EXAMPLES + EXAMPLES_3, REFUSALS_3, cases([{}, {"output_type": ElementType.i64}, I32]), loop),
+    Samples(
+        ShapeOf3,
+        EXAMPLES + EXAMPLES_3,
+        REFUSALS_3,
+        cases([{}, {"output_type": ElementType.i64}, I32]),
+        loop,
+    ),
 ]

@@ -21,7 +21,12 @@ EXAMPLES = [
            openvino="not for strings"),
 ]  # fmt: skip
 REFUSALS = [
-    Refusal("no multiple", [ROW.reshape(1, 6)], r"a multiple of group 4 along axis 1, got data \[1,6\]", {"group": 4}),
+    Refusal(
+        "no multiple",
+        [ROW.reshape(1, 6)],
+        r"a multiple of group 4 along axis 1, got data \[1,6\]",
+        {"group": 4},
+    ),
     Refusal("axis", [ROW], r"axis 1 is outside -1\.\.0 for rank 1", {"group": 2}),
     Refusal("group", [ROW.reshape(1, 6)], "'group': expected at least 1, got 0", {"group": 0}),
     Refusal("scalar", [np.float32(1)], "'data' is a scalar"),
@@ -35,7 +40,9 @@ def cases(draw: st.DrawFn) -> Case:
     group = draw(st.integers(1, 3))
     shape[axis] *= group
     data, name = draw(arrays(tuple(shape)))
-    return Case([data], {"axis": axis - len(shape) if draw(st.booleans()) else axis, "group": group}, [name])
+    return Case(
+        [data], {"axis": axis - len(shape) if draw(st.booleans()) else axis, "group": group}, [name]
+    )
 
 
 def loop(case: Case) -> list[np.ndarray]:

@@ -33,11 +33,24 @@ EXAMPLES = [
     ),
     Sample(
         "page example 3: two axes",
-        [np.arange(15.0).reshape(3, 5), np.array([[50.0, 60], [70, 80]]), *bounds([0, 1], [3, 5], [2, 2])],
+        [
+            np.arange(15.0).reshape(3, 5),
+            np.array([[50.0, 60], [70, 80]]),
+            *bounds([0, 1], [3, 5], [2, 2]),
+        ],
         [np.array([[0.0, 50, 2, 60, 4], [5, 6, 7, 8, 9], [10, 70, 12, 80, 14]])],
     ),
-    Sample("backwards", [np.arange(3), np.array([7, 8]), *bounds([2], [0], [-1])], [np.array([0, 8, 7])]),
-    Sample("an empty slice", [np.arange(3), np.zeros((0,), np.int64), *bounds([2], [2], [1])], [np.arange(3)], openvino="refuses it"),
+    Sample(
+        "backwards",
+        [np.arange(3), np.array([7, 8]), *bounds([2], [0], [-1])],
+        [np.array([0, 8, 7])],
+    ),
+    Sample(
+        "an empty slice",
+        [np.arange(3), np.zeros((0,), np.int64), *bounds([2], [2], [1])],
+        [np.arange(3)],
+        openvino="refuses it",
+    ),
     Sample(
         "strings",
         [np.array(["a", "b"], object), np.array(["日本"], object), *bounds([1], [2], [1])],
@@ -46,19 +59,38 @@ EXAMPLES = [
     ),
 ]
 REFUSALS = [
-    Refusal("updates", [TABLE, TABLE, *bounds([0], [1], [1])], r"'updates': expected the shape of the slice \[1,5\], got \[2,5\]"),
-    Refusal("no broadcasting", [TABLE, TABLE[:, :1], *bounds([0], [2], [1])], r"expected the shape of the slice \[2,5\], got \[2,1\]"),
+    Refusal(
+        "updates",
+        [TABLE, TABLE, *bounds([0], [1], [1])],
+        r"'updates': expected the shape of the slice \[1,5\], got \[2,5\]",
+    ),
+    Refusal(
+        "no broadcasting",
+        [TABLE, TABLE[:, :1], *bounds([0], [2], [1])],
+        r"expected the shape of the slice \[2,5\], got \[2,1\]",
+    ),
     Refusal("step 0", [TABLE, TABLE, *bounds([0], [1], [0])], "expected steps other than 0"),
     Refusal("lengths", [TABLE, TABLE, *bounds([0, 0], [1], [1])], "of one length"),
     Refusal("axis", [TABLE, TABLE, *bounds([0], [1], [1], [2])], r"axes 2 is outside -2\.\.1"),
-    Refusal("too many", [TABLE[0], TABLE[0], *bounds([0, 0], [1, 1], [1, 1])], "at most one slice for each dimension"),
-    Refusal("scalar data", [np.float32(1), np.float32(1), *[np.zeros((0,), np.int64)] * 3], "at least one dimension, got a scalar"),
+    Refusal(
+        "too many",
+        [TABLE[0], TABLE[0], *bounds([0, 0], [1, 1], [1, 1])],
+        "at most one slice for each dimension",
+    ),
+    Refusal(
+        "scalar data",
+        [np.float32(1), np.float32(1), *[np.zeros((0,), np.int64)] * 3],
+        "at least one dimension, got a scalar",
+    ),
 ]
 
 
 def visited(case: Case) -> list[list[int]]:
     """For each axis the places that the slice visits."""
-    data, numbers = case.inputs[0], case.inputs[-4:] if len(case.inputs) % 2 == 0 else case.inputs[-3:]
+    data, numbers = (
+        case.inputs[0],
+        case.inputs[-4:] if len(case.inputs) % 2 == 0 else case.inputs[-3:],
+    )
     axes = [int(a) for a in numbers[3]] if len(numbers) > 3 else range(len(numbers[0]))
     places = [list(range(s)) for s in data.shape]
     for axis, each in zip(axes, zip(*numbers[:3])):

@@ -34,7 +34,11 @@ EXAMPLES = [
 FROM_END = [Sample("axis from the end", [DATA], [COLUMNS], {"axis": -2})]
 REFUSALS = [
     Refusal("axis past the rank", [f32(1, 2)], r"axis 1 is outside -1\.\.0 for rank 1"),
-    Refusal("integers", [np.array([[1]])], r"'data' \(port 0\): expected a floating-point type .* got i64"),
+    Refusal(
+        "integers",
+        [np.array([[1]])],
+        r"'data' \(port 0\): expected a floating-point type .* got i64",
+    ),
 ]
 
 
@@ -42,7 +46,9 @@ REFUSALS = [
 def cases(draw: st.DrawFn, from_end: bool) -> Case:
     shape = draw(shapes(min_rank=1, max_rank=4, max_side=3))
     data, name = draw(arrays(shape, FLOATS))
-    return Case([data], {"axis": draw(st.integers(-len(shape) if from_end else 0, len(shape) - 1))}, [name])
+    return Case(
+        [data], {"axis": draw(st.integers(-len(shape) if from_end else 0, len(shape) - 1))}, [name]
+    )
 
 
 def loop(case: Case, formula: Callable[[float, list[float]], float]) -> list[np.ndarray]:
@@ -64,7 +70,10 @@ SAMPLES = [
     Samples(
         SoftMax1,
         EXAMPLES,
-        [*REFUSALS, Refusal("negative axis", [DATA], r"'axis': expected at least 0, got -1", {"axis": -1})],
+        [
+            *REFUSALS,
+            Refusal("negative axis", [DATA], r"'axis': expected at least 0, got -1", {"axis": -1}),
+        ],
         cases(False),
         lambda c: loop(c, softmax),
     ),

@@ -14,7 +14,9 @@ from uncork.ops.space_to_batch import BatchToSpace2, SpaceToBatch2
 
 LINE = np.array([[1, 2, 3, 4]], np.float32)
 IMAGE = np.arange(1, 17, dtype=np.float32).reshape(1, 4, 4)
-CORNERS = np.array([[[1, 3], [9, 11]], [[2, 4], [10, 12]], [[5, 7], [13, 15]], [[6, 8], [14, 16]]], np.float32)
+CORNERS = np.array(
+    [[[1, 3], [9, 11]], [[2, 4], [10, 12]], [[5, 7], [13, 15]], [[6, 8], [14, 16]]], np.float32
+)
 
 
 def numbers(*lists: list[int]) -> list[np.ndarray]:
@@ -22,9 +24,15 @@ def numbers(*lists: list[int]) -> list[np.ndarray]:
 
 
 FORWARD = [
-    Sample("a line", [LINE, *numbers([1, 2], [0, 0], [0, 0])], [np.array([[1, 3], [2, 4]], np.float32)]),
+    Sample(
+        "a line", [LINE, *numbers([1, 2], [0, 0], [0, 0])], [np.array([[1, 3], [2, 4]], np.float32)]
+    ),
     Sample("an image", [IMAGE, *numbers([1, 2, 2], [0, 0, 0], [0, 0, 0])], [CORNERS]),
-    Sample("pads", [LINE[:, :3], *numbers([1, 2], [0, 1], [0, 2])], [np.array([[0, 2, 0], [1, 3, 0]], np.float32)]),
+    Sample(
+        "pads",
+        [LINE[:, :3], *numbers([1, 2], [0, 1], [0, 2])],
+        [np.array([[0, 2, 0], [1, 3, 0]], np.float32)],
+    ),
     Sample(
         "two images interleave",
         [np.array([[1, 2], [3, 4]], np.int32), *numbers([1, 2], [0, 0], [0, 0])],
@@ -32,7 +40,10 @@ FORWARD = [
     ),
     Sample(
         "page example: shape",
-        [np.zeros((2, 6, 10, 3, 3), np.float32), *numbers([1, 2, 4, 3, 1], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0])],
+        [
+            np.zeros((2, 6, 10, 3, 3), np.float32),
+            *numbers([1, 2, 4, 3, 1], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0]),
+        ],
         [np.zeros((48, 3, 3, 1, 3), np.float32)],
     ),
     Sample(
@@ -43,16 +54,42 @@ FORWARD = [
     ),
 ]
 FORWARD_REFUSALS = [
-    Refusal("block does not divide", [LINE, *numbers([1, 3], [0, 0], [0, 1])], "divide the padded size 5 of axis 1"),
-    Refusal("block 0", [LINE, *numbers([1, 0], [0, 0], [0, 0])], r"'block_shape': expected numbers of at least 1, got \[1, 0\]"),
-    Refusal("batch block", [LINE, *numbers([2, 2], [0, 0], [0, 0])], r"'block_shape': expected 1 for the batch dimension, got \[2, 2\]"),
-    Refusal("negative pad", [LINE, *numbers([1, 1], [0, -1], [0, 0])], r"'pads_begin': expected numbers of at least 0, got \[0, -1\]"),
-    Refusal("batch pad", [LINE, *numbers([1, 1], [0, 0], [1, 0])], r"'pads_end': expected 0 for the batch dimension, got \[1, 0\]"),
-    Refusal("length", [LINE, *numbers([1], [0, 0], [0, 0])], r"'block_shape': expected a number for each dimension of data \[1,4\]"),
+    Refusal(
+        "block does not divide",
+        [LINE, *numbers([1, 3], [0, 0], [0, 1])],
+        "divide the padded size 5 of axis 1",
+    ),
+    Refusal(
+        "block 0",
+        [LINE, *numbers([1, 0], [0, 0], [0, 0])],
+        r"'block_shape': expected numbers of at least 1, got \[1, 0\]",
+    ),
+    Refusal(
+        "batch block",
+        [LINE, *numbers([2, 2], [0, 0], [0, 0])],
+        r"'block_shape': expected 1 for the batch dimension, got \[2, 2\]",
+    ),
+    Refusal(
+        "negative pad",
+        [LINE, *numbers([1, 1], [0, -1], [0, 0])],
+        r"'pads_begin': expected numbers of at least 0, got \[0, -1\]",
+    ),
+    Refusal(
+        "batch pad",
+        [LINE, *numbers([1, 1], [0, 0], [1, 0])],
+        r"'pads_end': expected 0 for the batch dimension, got \[1, 0\]",
+    ),
+    Refusal(
+        "length",
+        [LINE, *numbers([1], [0, 0], [0, 0])],
+        r"'block_shape': expected a number for each dimension of data \[1,4\]",
+    ),
     Refusal("rank", [LINE[0], *numbers([1], [0], [0])], r"at least 2 dimensions, got shape \[4\]"),
 ]
 BACKWARD = [
-    Sample("a line", [np.array([[1, 3], [2, 4]], np.float32), *numbers([1, 2], [0, 0], [0, 0])], [LINE]),
+    Sample(
+        "a line", [np.array([[1, 3], [2, 4]], np.float32), *numbers([1, 2], [0, 0], [0, 0])], [LINE]
+    ),
     Sample("an image", [CORNERS, *numbers([1, 2, 2], [0, 0, 0], [0, 0, 0])], [IMAGE]),
     Sample("crops", [CORNERS, *numbers([1, 2, 2], [0, 1, 0], [0, 0, 2])], [IMAGE[:, 1:, :2]]),
     Sample(
@@ -62,15 +99,32 @@ BACKWARD = [
     ),
     Sample(
         "page example 2: shape",
-        [np.zeros((48, 3, 3, 1, 3), np.float32), *numbers([1, 2, 4, 3, 1], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0])],
+        [
+            np.zeros((48, 3, 3, 1, 3), np.float32),
+            *numbers([1, 2, 4, 3, 1], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0]),
+        ],
         [np.zeros((2, 6, 10, 3, 3), np.float32)],
     ),
 ]
 BACKWARD_REFUSALS = [
-    Refusal("batch", [np.zeros((3, 2)), *numbers([1, 2], [0, 0], [0, 0])], r"product divides the batch 3, got block_shape \[1, 2\]"),
-    Refusal("crops", [np.zeros((2, 2)), *numbers([1, 2], [0, 3], [0, 2])], "crops of at most 4 along axis 1, got 3 and 2"),
-    Refusal("negative crop", [np.zeros((2, 2)), *numbers([1, 2], [0, 0], [0, -1])], r"'crops_end': expected numbers of at least 0"),
-    Refusal("rank", [np.zeros(2), *numbers([1], [0], [0])], r"at least 2 dimensions, got shape \[2\]"),
+    Refusal(
+        "batch",
+        [np.zeros((3, 2)), *numbers([1, 2], [0, 0], [0, 0])],
+        r"product divides the batch 3, got block_shape \[1, 2\]",
+    ),
+    Refusal(
+        "crops",
+        [np.zeros((2, 2)), *numbers([1, 2], [0, 3], [0, 2])],
+        "crops of at most 4 along axis 1, got 3 and 2",
+    ),
+    Refusal(
+        "negative crop",
+        [np.zeros((2, 2)), *numbers([1, 2], [0, 0], [0, -1])],
+        r"'crops_end': expected numbers of at least 0",
+    ),
+    Refusal(
+        "rank", [np.zeros(2), *numbers([1], [0], [0])], r"at least 2 dimensions, got shape \[2\]"
+    ),
 ]
 
 
@@ -82,7 +136,11 @@ def cases(draw: st.DrawFn, forward: bool) -> Case:
     whole = [s * b for s, b in zip(inner, blocks)]
     first = [draw(st.integers(0, n)) for n in whole]
     last = [draw(st.integers(0, n - f)) for n, f in zip(whole, first)]
-    shape = (batch, *(n - f - e for n, f, e in zip(whole, first, last))) if forward else (batch * math.prod(blocks), *inner)
+    shape = (
+        (batch, *(n - f - e for n, f, e in zip(whole, first, last)))
+        if forward
+        else (batch * math.prod(blocks), *inner)
+    )
     data, name = draw(arrays(shape))
     return Case([data, *numbers([1, *blocks], [0, *first], [0, *last])], {}, [name])
 
@@ -100,8 +158,13 @@ def pair(place: tuple[int, ...], blocks: list[int], batch: int) -> tuple[int, ..
 def forward(case: Case) -> list[np.ndarray]:
     data, block_shape, begin, end = case.inputs
     blocks = [int(b) for b in block_shape[1:]]
-    sizes = [(s + int(b) + int(e)) // block for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks)]
-    output = np.full([data.shape[0] * math.prod(blocks), *sizes], "" if data.dtype == object else 0, data.dtype)
+    sizes = [
+        (s + int(b) + int(e)) // block
+        for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks)
+    ]
+    output = np.full(
+        [data.shape[0] * math.prod(blocks), *sizes], "" if data.dtype == object else 0, data.dtype
+    )
     for place in itertools.product(*map(range, output.shape)):
         source = tuple(p - int(b) for p, b in zip(pair(place, blocks, data.shape[0]), begin))
         if all(0 <= p < s for p, s in zip(source, data.shape)):
@@ -113,7 +176,10 @@ def backward(case: Case) -> list[np.ndarray]:
     data, block_shape, begin, end = case.inputs
     blocks = [int(b) for b in block_shape[1:]]
     batch = data.shape[0] // math.prod(blocks)
-    sizes = [s * block - int(b) - int(e) for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks)]
+    sizes = [
+        s * block - int(b) - int(e)
+        for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks)
+    ]
     output = np.empty([batch, *sizes], data.dtype)
     for place in itertools.product(*map(range, data.shape)):
         target = tuple(p - int(b) for p, b in zip(pair(place, blocks, batch), begin))

@@ -19,17 +19,39 @@ SQUEEZED = [
     Sample("page example 1", [THIN, np.array([0, 2])], [FLAT]),
     Sample("page example 2: to a scalar", [np.array([5], np.int32), np.array([0])], [np.int32(5)]),
     Sample("no axes", [THIN], [FLAT]),
-    Sample("empty axes", [THIN, np.zeros((0,), np.int64)], [FLAT], openvino="cannot read an empty constant"),
+    Sample(
+        "empty axes",
+        [THIN, np.zeros((0,), np.int64)],
+        [FLAT],
+        openvino="cannot read an empty constant",
+    ),
     Sample("a scalar axis from the end", [THIN, np.int32(-2)], [FLAT.reshape(1, 3, 2)]),
-    Sample("strings", [np.array([["a", "日本"]], object), np.array([0])], [np.array(["a", "日本"], object)]),
-    Sample("an empty dimension stays", [np.zeros((1, 0), np.float32)], [np.zeros((0,), np.float32)]),
+    Sample(
+        "strings",
+        [np.array([["a", "日本"]], object), np.array([0])],
+        [np.array(["a", "日本"], object)],
+    ),
+    Sample(
+        "an empty dimension stays", [np.zeros((1, 0), np.float32)], [np.zeros((0,), np.float32)]
+    ),
     Sample("an axis named twice", [THIN, np.array([0, -4])], [FLAT.reshape(3, 1, 2)]),
 ]
-SKIPPED = [Sample("an axis that is not 1 stays", [THIN, np.array([1, 2])], [FLAT.reshape(1, 3, 2)], SKIP)]
+SKIPPED = [
+    Sample("an axis that is not 1 stays", [THIN, np.array([1, 2])], [FLAT.reshape(1, 3, 2)], SKIP)
+]
 SQUEEZE_REFUSALS = [
     Refusal("axis", [THIN, np.array([4])], r"axes 4 is outside -4\.\.3 for rank 4"),
-    Refusal("shape of axes", [THIN, np.array([[0]])], r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]"),
-    Refusal("strict: not 1", [THIN, np.array([1])], r"axis 1 is not of size 1: data \[1,3,1,2\]", strict=True),
+    Refusal(
+        "shape of axes",
+        [THIN, np.array([[0]])],
+        r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]",
+    ),
+    Refusal(
+        "strict: not 1",
+        [THIN, np.array([1])],
+        r"axis 1 is not of size 1: data \[1,3,1,2\]",
+        strict=True,
+    ),
     Refusal("strict: twice", [THIN, np.array([0, 0])], r"\[0, 0\] name an axis twice", strict=True),
 ]
 UNSQUEEZED = [
@@ -42,7 +64,11 @@ UNSQUEEZED = [
 UNSQUEEZE_REFUSALS = [
     Refusal("axis", [FLAT, np.array([3])], r"axes 3 is outside -3\.\.2 for rank 3"),
     Refusal("twice", [FLAT, np.array([0, -4])], r"'axes': \[0, -4\] name an axis twice"),
-    Refusal("shape of axes", [FLAT, np.array([[0]])], r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]"),
+    Refusal(
+        "shape of axes",
+        [FLAT, np.array([[0]])],
+        r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]",
+    ),
 ]
 
 
@@ -79,7 +105,9 @@ def unsqueezes(draw: st.DrawFn) -> Case:
     axes = [a - rank if draw(st.booleans()) else a for a in axes]
     data, name = draw(arrays(shape))
     given = np.array(axes, draw(st.sampled_from(["i4", "i8"])))
-    return Case([data, given.reshape(()) if count == 1 and draw(st.booleans()) else given], {}, [name])
+    return Case(
+        [data, given.reshape(()) if count == 1 and draw(st.booleans()) else given], {}, [name]
+    )
 
 
 def unsqueezed(case: Case) -> list[np.ndarray]:

@@ -1,4 +1,6 @@
-"""StridedSlice-1. The page's examples that agree with OpenVINO, smaller where only shapes are given."""
+"""StridedSlice-1. The page's examples that agree with OpenVINO, smaller where only shapes are
+given.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,17 @@ PLAIN = {"begin_mask": (), "end_mask": ()}
 MASKS = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
 
 
-def sample(name: str, data: np.ndarray, bounds: list[list[int]], expected: object, openvino: str = "", **masks: tuple[int, ...]) -> Sample:
-    """Masks are filled up to one length, as OpenVINO asks; the sample that says otherwise is not."""
+def sample(
+    name: str,
+    data: np.ndarray,
+    bounds: list[list[int]],
+    expected: object,
+    openvino: str = "",
+    **masks: tuple[int, ...],
+) -> Sample:
+    """Masks are filled up to one length, as OpenVINO asks; the sample that says otherwise is
+    not.
+    """
     if not openvino:
         longest = len(bounds[0])
         masks = {n: (*masks.get(n, ()), *[0] * (longest - len(masks.get(n, ())))) for n in MASKS}
@@ -27,17 +38,24 @@ def sample(name: str, data: np.ndarray, bounds: list[list[int]], expected: objec
 
 
 EXAMPLES = [
-    sample("page example: strides both ways", np.arange(16).reshape(4, 4), [[1, 3], [4, 0], [2, -2]], [[7, 5], [15, 13]]),
-    sample("page example: end from the end", CUBE, [[0, 0, 0], [2, 2, -1], [1, 1, 1]], [[[0, 1, 2], [4, 5, 6]], [[12, 13, 14], [16, 17, 18]]]),
-    sample("page example: begin_mask and end_mask, the [1:, :, ::-1] of its text", CUBE, [[1, 1, 123], [0, 0, 2], [1, 1, -1]],
+    sample("page example: strides both "
+           "ways", np.arange(16).reshape(4, 4), [[1, 3], [4, 0], [2, -2]], [[7, 5], [15, 13]]),
+    sample("page example: end from the "
+           "end", CUBE, [[0, 0, 0], [2, 2, -1], [1, 1, 1]], [[[0, 1, 2], [4, 5, 6]], [[12, 13, 14], [16, 17, 18]]]),
+    sample("page example: begin_mask and end_mask, the [1:, :, ::-1] of its "
+           "text", CUBE, [[1, 1, 123], [0, 0, 2], [1, 1, -1]],
            [[[15, 14, 13, 12], [19, 18, 17, 16], [23, 22, 21, 20]]],
            begin_mask=(0, 1, 1), end_mask=(1, 1, 1)),
-    sample("page example: new_axis_mask", CUBE[0, :2], [[1234, 0, -1, 0], [1234, 2, 9876, 4], [132, 1, 241, 1]],
+    sample("page example: "
+           "new_axis_mask", CUBE[0, :2], [[1234, 0, -1, 0], [1234, 2, 9876, 4], [132, 1, 241, 1]],
            [[[[0, 1, 2, 3]], [[4, 5, 6, 7]]]],
            new_axis_mask=(1, 0, 1, 0)),
-    sample("page example: shrink_axis_mask", CUBE, [[0, 0, 0], [1, 0, 4], [1, 1, 1]], [[0, 1, 2, 3]], shrink_axis_mask=(0, 1, 0)),
-    sample("page example: ellipsis_mask", CUBE, [[0, 0, 0], [1, 0, 2], [1, -1, 1]], [[[0, 1], [4, 5], [8, 9]]], ellipsis_mask=(0, 1, 0)),
-    sample("page example: masks of unequal length", CUBE, [[1, 1, 10, 10], [123, 1, 10, 2], [1, -1, 1, 1]],
+    sample("page example: "
+           "shrink_axis_mask", CUBE, [[0, 0, 0], [1, 0, 4], [1, 1, 1]], [[0, 1, 2, 3]], shrink_axis_mask=(0, 1, 0)),
+    sample("page example: "
+           "ellipsis_mask", CUBE, [[0, 0, 0], [1, 0, 2], [1, -1, 1]], [[[0, 1], [4, 5], [8, 9]]], ellipsis_mask=(0, 1, 0)),
+    sample("page example: masks of unequal "
+           "length", CUBE, [[1, 1, 10, 10], [123, 1, 10, 2], [1, -1, 1, 1]],
            [[[[12, 13]], [[16, 17]], [[20, 21]]]],
            begin_mask=(0, 0, 1, 1), end_mask=(1, 1, 0, 0), new_axis_mask=(0, 0, 1), shrink_axis_mask=(0,), ellipsis_mask=(0, 1),
            openvino="asks for masks of one length"),
@@ -45,11 +63,13 @@ EXAMPLES = [
     sample("fewer bounds than dimensions", CUBE[0], [[1], [2], [1]], [[4, 5, 6, 7]]),
     sample("equal bounds are empty", FOUR, [[1], [1], [1]], np.zeros(0)),
     sample("backwards from before the start", FOUR, [[-10], [-20], [-1]], [0]),
-    sample("backwards over everything", FOUR, [[0], [0], [-1]], [3, 2, 1, 0], begin_mask=(1,), end_mask=(1,)),
+    sample("backwards over "
+           "everything", FOUR, [[0], [0], [-1]], [3, 2, 1, 0], begin_mask=(1,), end_mask=(1,)),
     sample("bounds beyond the dimension", FOUR, [[1234], [4321], [1]], np.zeros(0)),
     sample("shrink from the end to a scalar", FOUR, [[-1], [0], [1]], 3.0, shrink_axis_mask=(1,)),
     sample("shrink with begin_mask", FOUR, [[2], [3], [1]], 0.0, begin_mask=(1,), shrink_axis_mask=(1,)),
-    sample("new axis before an ellipsis", CUBE[0, 0], [[0, 0, 1], [0, 0, 2], [1, 1, 1]], [[1]], new_axis_mask=(1,), ellipsis_mask=(0, 1)),
+    sample("new axis before an "
+           "ellipsis", CUBE[0, 0], [[0, 0, 1], [0, 0, 2], [1, 1, 1]], [[1]], new_axis_mask=(1,), ellipsis_mask=(0, 1)),
     sample("an empty ellipsis", FOUR, [[0, 1], [0, 2], [1, 1]], [1], ellipsis_mask=(1,)),
     sample("new axis on a scalar", np.float32(5), [[0], [0], [1]], [5], new_axis_mask=(1,), openvino="not on scalars"),
     Sample("strings", [np.array(["a", "", "日本"], object), np.array([-1]), np.array([0]), np.array([-2])], [np.array(["日本"], object)], PLAIN,
@@ -57,9 +77,24 @@ EXAMPLES = [
 ]  # fmt: skip
 ONE = [np.array([0]), np.array([1]), np.array([1])]
 REFUSALS = [
-    Refusal("stride 0", [FOUR, np.array([0]), np.array([1]), np.array([0])], r"'stride': expected strides other than 0, got \[0\]", PLAIN),
-    Refusal("lengths", [FOUR, np.array([0]), np.array([1, 1])], r"of one length, got 'begin' \[1\], 'end' \[2\]", PLAIN),
-    Refusal("too many", [FOUR, np.array([0, 0]), np.array([1, 1])], "bounds for at most 1 axes, got 2", PLAIN),
+    Refusal(
+        "stride 0",
+        [FOUR, np.array([0]), np.array([1]), np.array([0])],
+        r"'stride': expected strides other than 0, got \[0\]",
+        PLAIN,
+    ),
+    Refusal(
+        "lengths",
+        [FOUR, np.array([0]), np.array([1, 1])],
+        r"of one length, got 'begin' \[1\], 'end' \[2\]",
+        PLAIN,
+    ),
+    Refusal(
+        "too many",
+        [FOUR, np.array([0, 0]), np.array([1, 1])],
+        "bounds for at most 1 axes, got 2",
+        PLAIN,
+    ),
     Refusal(
         "shrink outside",
         [FOUR, np.array([4]), *ONE[1:]],
@@ -67,22 +102,49 @@ REFUSALS = [
         PLAIN | {"shrink_axis_mask": (1,)},
     ),
     Refusal(
-        "shrink before", [FOUR, np.array([-5]), *ONE[1:]], r"begin\[0\] is -5, which lies outside axis 0", PLAIN | {"shrink_axis_mask": (1,)}
+        "shrink before",
+        [FOUR, np.array([-5]), *ONE[1:]],
+        r"begin\[0\] is -5, which lies outside axis 0",
+        PLAIN | {"shrink_axis_mask": (1,)},
     ),
-    Refusal("two ellipses", [FOUR, *ONE], "'ellipsis_mask': expected at most one 1", PLAIN | {"ellipsis_mask": (1, 1)}),
-    Refusal("mask of 2", [FOUR, *ONE], "'end_mask': expected a list of 0 and 1, got", {"begin_mask": (), "end_mask": (2,)}),
-    Refusal("scalar begin", [FOUR, np.int64(0), np.array([1])], r"'begin': expected a 1-D tensor, got shape \[\]", PLAIN),
+    Refusal(
+        "two ellipses",
+        [FOUR, *ONE],
+        "'ellipsis_mask': expected at most one 1",
+        PLAIN | {"ellipsis_mask": (1, 1)},
+    ),
+    Refusal(
+        "mask of 2",
+        [FOUR, *ONE],
+        "'end_mask': expected a list of 0 and 1, got",
+        {"begin_mask": (), "end_mask": (2,)},
+    ),
+    Refusal(
+        "scalar begin",
+        [FOUR, np.int64(0), np.array([1])],
+        r"'begin': expected a 1-D tensor, got shape \[\]",
+        PLAIN,
+    ),
 ]
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    kinds = draw(st.lists(st.sampled_from(["slice", "slice", "shrink", "new", "whole"]), max_size=4))
+    kinds = draw(
+        st.lists(st.sampled_from(["slice", "slice", "shrink", "new", "whole"]), max_size=4)
+    )
     kinds = [k for i, k in enumerate(kinds) if k != "whole" or "whole" not in kinds[:i]]
     real = kinds.count("slice") + kinds.count("shrink")
     shape = list(draw(shapes(min_rank=real, max_rank=max(real, 3), max_side=4)))
-    masks = {name: [draw(st.integers(0, 1)) for _ in range(draw(st.integers(0, 4)))] for name in ("begin_mask", "end_mask")}
-    for kind, name in (("shrink", "shrink_axis_mask"), ("new", "new_axis_mask"), ("whole", "ellipsis_mask")):
+    masks = {
+        name: [draw(st.integers(0, 1)) for _ in range(draw(st.integers(0, 4)))]
+        for name in ("begin_mask", "end_mask")
+    }
+    for kind, name in (
+        ("shrink", "shrink_axis_mask"),
+        ("new", "new_axis_mask"),
+        ("whole", "ellipsis_mask"),
+    ):
         masks[name] = [int(k == kind) for k in kinds]
     begin = [draw(st.integers(-6, 6)) for _ in kinds]
     end = [draw(st.integers(-6, 6)) for _ in kinds]

@@ -25,19 +25,35 @@ def i32(*values: int) -> np.ndarray:
 SQUARE = (2, 2)
 TORN = utf8("日本")
 PACK = [
-    Sample("page example 1", [np.array([0, 5]), np.array([5, 13]), utf8("IntelOpenVINO")], [words("Intel", "OpenVINO")]),
+    Sample(
+        "page example 1",
+        [np.array([0, 5]), np.array([5, 13]), utf8("IntelOpenVINO")],
+        [words("Intel", "OpenVINO")],
+    ),
     Sample(
         "page example 2: an empty string",
         [i32(0, 3, 3, 8, 9), i32(3, 3, 8, 9, 13), utf8("OMZGenAI 2024")],
         [words("OMZ", "", "GenAI", " ", "2024")],
     ),
-    Sample("page example 3: skipped symbols", [np.array([0, 8]), np.array([1, 9]), utf8("123456789")], [words("1", "9")]),
+    Sample(
+        "page example 3: skipped symbols",
+        [np.array([0, 8]), np.array([1, 9]), utf8("123456789")],
+        [words("1", "9")],
+    ),
     Sample(
         "page example 4: two dimensions",
-        [np.array([[0, 5], [13, 16]]), np.array([[5, 13], [16, 21]]), utf8("IntelOpenVINOOMZGenAI")],
+        [
+            np.array([[0, 5], [13, 16]]),
+            np.array([[5, 13], [16, 21]]),
+            utf8("IntelOpenVINOOMZGenAI"),
+        ],
         [words("Intel", "OpenVINO", "OMZ", "GenAI").reshape(SQUARE)],
     ),
-    Sample("overlaps, characters of three bytes", [np.array([0, 3]), np.array([6, 6]), TORN], [words("日本", "本")]),
+    Sample(
+        "overlaps, characters of three bytes",
+        [np.array([0, 3]), np.array([6, 6]), TORN],
+        [words("日本", "本")],
+    ),
     Sample("a scalar", [np.int64(1), np.int64(3), utf8("abc")], [np.array("bc", object)]),
     Sample(
         "no strings",
@@ -48,17 +64,49 @@ PACK = [
     Sample("no symbols", [np.array([0]), np.array([0]), utf8("")], [words("")]),
 ]
 PACK_REFUSALS = [
-    Refusal("past the end", [i32(0, 2), i32(2, 4), utf8("abc")], r"ends\[1\] is 4, expected its begin to 3, the number of symbols"),
+    Refusal(
+        "past the end",
+        [i32(0, 2), i32(2, 4), utf8("abc")],
+        r"ends\[1\] is 4, expected its begin to 3, the number of symbols",
+    ),
     Refusal("backwards", [i32(2), i32(1), utf8("abc")], r"ends\[0\] is 1, expected its begin to 3"),
-    Refusal("negative", [i32(-1), i32(1), utf8("abc")], r"begins\[0\] is -1, expected 0 to 3, the number of symbols"),
-    Refusal("half a character", [i32(0), i32(2), TORN], r"string \[0\] \(bytes 0 to 2\) is not UTF-8: unexpected end of data"),
-    Refusal("shapes", [i32(0, 0), i32(1), utf8("abc")], r"expected begins and ends of one shape, got \[2\] and \[1\]"),
-    Refusal("types", [i32(0), np.array([1]), utf8("abc")], r"'ends' \(port 1\): expected i32 as 'begins' has, got i64"),
-    Refusal("a matrix of symbols", [i32(0), i32(1), utf8("abc")[None]], r"'symbols': expected a 1-D tensor, got shape \[1,3\]"),
-    Refusal("symbols that are no bytes", [i32(0), i32(1), i32(7)], r"'symbols' \(port 2\): expected u8, got i32"),
+    Refusal(
+        "negative",
+        [i32(-1), i32(1), utf8("abc")],
+        r"begins\[0\] is -1, expected 0 to 3, the number of symbols",
+    ),
+    Refusal(
+        "half a character",
+        [i32(0), i32(2), TORN],
+        r"string \[0\] \(bytes 0 to 2\) is not UTF-8: unexpected end of data",
+    ),
+    Refusal(
+        "shapes",
+        [i32(0, 0), i32(1), utf8("abc")],
+        r"expected begins and ends of one shape, got \[2\] and \[1\]",
+    ),
+    Refusal(
+        "types",
+        [i32(0), np.array([1]), utf8("abc")],
+        r"'ends' \(port 1\): expected i32 as 'begins' has, got i64",
+    ),
+    Refusal(
+        "a matrix of symbols",
+        [i32(0), i32(1), utf8("abc")[None]],
+        r"'symbols': expected a 1-D tensor, got shape \[1,3\]",
+    ),
+    Refusal(
+        "symbols that are no bytes",
+        [i32(0), i32(1), i32(7)],
+        r"'symbols' \(port 2\): expected u8, got i32",
+    ),
 ]
 UNPACK = [
-    Sample("page example 1", [words("Intel", "OpenVINO")], [i32(0, 5), i32(5, 13), utf8("IntelOpenVINO")]),
+    Sample(
+        "page example 1",
+        [words("Intel", "OpenVINO")],
+        [i32(0, 5), i32(5, 13), utf8("IntelOpenVINO")],
+    ),
     Sample(
         "page example 2: an empty string",
         [words("OMZ", "", "GenAI", " ", "2024")],
@@ -67,16 +115,42 @@ UNPACK = [
     Sample(
         "page example 3: two dimensions",
         [words("Intel", "OpenVINO", "OMZ", "GenAI").reshape(SQUARE)],
-        [i32(0, 5, 13, 16).reshape(SQUARE), i32(5, 13, 16, 21).reshape(SQUARE), utf8("IntelOpenVINOOMZGenAI")],
+        [
+            i32(0, 5, 13, 16).reshape(SQUARE),
+            i32(5, 13, 16, 21).reshape(SQUARE),
+            utf8("IntelOpenVINOOMZGenAI"),
+        ],
     ),
-    Sample("characters of more than one byte", [words("日本", "é")], [i32(0, 6), i32(6, 8), utf8("日本é")]),
-    Sample("no strings", [words()], [i32(), i32(), utf8("")], openvino="untested: no strings cannot be given"),
-    Sample("a scalar", [np.array("ab", object)], [np.int32(0), np.int32(2), utf8("ab")], openvino="untested: one string cannot be given"),
+    Sample(
+        "characters of more than one byte",
+        [words("日本", "é")],
+        [i32(0, 6), i32(6, 8), utf8("日本é")],
+    ),
+    Sample(
+        "no strings",
+        [words()],
+        [i32(), i32(), utf8("")],
+        openvino="untested: no strings cannot be given",
+    ),
+    Sample(
+        "a scalar",
+        [np.array("ab", object)],
+        [np.int32(0), np.int32(2), utf8("ab")],
+        openvino="untested: one string cannot be given",
+    ),
 ]
 UNPACK_REFUSALS = [
-    Refusal("half of a surrogate pair", [words("a", "\ud800")], r"'data': '\\ud800' has half of a surrogate pair"),
+    Refusal(
+        "half of a surrogate pair",
+        [words("a", "\ud800")],
+        r"'data': '\\ud800' has half of a surrogate pair",
+    ),
     # 2**31 bytes, of one text that is there once.
-    Refusal("too long for i32", [words(*["x" * 2**18] * 2**13)], r"expected less than 2\*\*31 bytes of text, got 2147483648"),
+    Refusal(
+        "too long for i32",
+        [words(*["x" * 2**18] * 2**13)],
+        r"expected less than 2\*\*31 bytes of text, got 2147483648",
+    ),
     Refusal("numbers", [i32(1)], r"'data' \(port 0\): expected string, got i32"),
 ]
 TEXT = st.text(st.sampled_from("ab é日𝄞"), max_size=4)
@@ -90,7 +164,10 @@ def pack_cases(draw: st.DrawFn) -> Case:
         edges.append(edges[-1] + len(character.encode("utf-8")))
     shape = draw(shapes(max_rank=2, max_side=3))
     count = int(np.prod(shape, dtype=int))
-    pairs = [sorted(draw(st.tuples(st.sampled_from(edges), st.sampled_from(edges)))) for _ in range(count)]
+    pairs = [
+        sorted(draw(st.tuples(st.sampled_from(edges), st.sampled_from(edges))))
+        for _ in range(count)
+    ]
     dtype = draw(st.sampled_from([np.int32, np.int64]))
     begins, ends = (np.array([p[i] for p in pairs], dtype).reshape(shape) for i in range(2))
     return Case([begins, ends, utf8("".join(characters))])
@@ -100,7 +177,9 @@ def pack_loop(case: Case) -> list[np.ndarray]:
     begins, ends, symbols = case.inputs
     output = np.empty(begins.shape, object)
     for place in np.ndindex(*begins.shape):
-        output[place] = bytes(int(symbols[i]) for i in range(int(begins[place]), int(ends[place]))).decode("utf-8")
+        output[place] = bytes(
+            int(symbols[i]) for i in range(int(begins[place]), int(ends[place]))
+        ).decode("utf-8")
     return [output]
 
 

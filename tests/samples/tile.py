@@ -1,4 +1,6 @@
-"""Tile-1. The page's examples have shapes only; here they are a size smaller and filled with numbers."""
+"""Tile-1. The page's examples have shapes only; here they are a size smaller and filled with
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,45 @@ from uncork.ops.tile import Tile1
 PAIR = np.array([[1, 2]], np.float32)
 
 EXAMPLES = [
-    Sample("as many repeats as dimensions", [PAIR, np.array([2, 2])], [np.array([[1, 2, 1, 2], [1, 2, 1, 2]], np.float32)]),
-    Sample("more repeats than dimensions", [PAIR[0], np.array([2, 1, 2])], [np.array([[[1, 2, 1, 2]]] * 2, np.float32)]),
-    Sample("fewer repeats than dimensions", [PAIR, np.array([2])], [np.array([[1, 2, 1, 2]], np.float32)]),
+    Sample(
+        "as many repeats as dimensions",
+        [PAIR, np.array([2, 2])],
+        [np.array([[1, 2, 1, 2], [1, 2, 1, 2]], np.float32)],
+    ),
+    Sample(
+        "more repeats than dimensions",
+        [PAIR[0], np.array([2, 1, 2])],
+        [np.array([[[1, 2, 1, 2]]] * 2, np.float32)],
+    ),
+    Sample(
+        "fewer repeats than dimensions",
+        [PAIR, np.array([2])],
+        [np.array([[1, 2, 1, 2]], np.float32)],
+    ),
     Sample("a scalar", [np.float32(3), np.array([2])], [np.array([3, 3], np.float32)]),
-    Sample("a scalar as it is", [np.float32(3), np.zeros((0,), np.int64)], [np.float32(3)], openvino="refuses no repeats"),
+    Sample(
+        "a scalar as it is",
+        [np.float32(3), np.zeros((0,), np.int64)],
+        [np.float32(3)],
+        openvino="refuses no repeats",
+    ),
     Sample("no times", [PAIR, np.array([0, 1])], [np.zeros((0, 2), np.float32)]),
     Sample(
-        "strings", [np.array(["a", "日本"], object), np.array([2])], [np.array(["a", "日本", "a", "日本"], object)], openvino="not for strings"
+        "strings",
+        [np.array(["a", "日本"], object), np.array([2])],
+        [np.array(["a", "日本", "a", "日本"], object)],
+        openvino="not for strings",
     ),
 ]
 REFUSALS = [
-    Refusal("negative", [PAIR, np.array([1, -2])], r"'repeats': expected no negative numbers, got \[1, -2\]"),
-    Refusal("scalar repeats", [PAIR, np.int64(2)], r"'repeats': expected a 1-D tensor, got shape \[\]"),
+    Refusal(
+        "negative",
+        [PAIR, np.array([1, -2])],
+        r"'repeats': expected no negative numbers, got \[1, -2\]",
+    ),
+    Refusal(
+        "scalar repeats", [PAIR, np.int64(2)], r"'repeats': expected a 1-D tensor, got shape \[\]"
+    ),
     Refusal("too much", [PAIR, np.array([2**40, 2**40])], "more than this machine's memory"),
 ]
 
@@ -34,7 +62,9 @@ REFUSALS = [
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     data, name = draw(arrays(draw(shapes(max_rank=3, max_side=3))))
-    return Case([data, np.array(draw(st.lists(st.integers(0, 3), max_size=4)), np.int64)], {}, [name])
+    return Case(
+        [data, np.array(draw(st.lists(st.integers(0, 3), max_size=4)), np.int64)], {}, [name]
+    )
 
 
 def loop(case: Case) -> list[np.ndarray]:

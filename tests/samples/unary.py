@@ -1,4 +1,6 @@
-"""Functions of one number. The loops use Python's math module; worked examples come from the pages and from well-known values."""
+"""Functions of one number. The loops use Python's math module; worked examples come from the pages
+and from well-known values.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +37,24 @@ def half_away(x: float) -> float:
 
 def no_number(type_name: str, value: int, fine: int = 1) -> Refusal:
     return Refusal(
-        f"no integer: {value}", [i32(fine, value)], rf"'data': data\[1\] is {value}, expected a value whose {type_name} is a number of that"
+        f"no integer: {value}",
+        [i32(fine, value)],
+        rf"'data': data\[1\] is {value}, expected a value whose {type_name} is a number of that",
     )
 
 
 TYPES = [
     Refusal("booleans", [np.array([True])], r"'data' \(port 0\): expected one of .* got boolean"),
-    Refusal("4-bit floats", [np.array([1], np.uint8)], r"'data' \(port 0\): expected one of .* got nf4", types=["nf4"]),
+    Refusal(
+        "4-bit floats",
+        [np.array([1], np.uint8)],
+        r"'data' \(port 0\): expected one of .* got nf4",
+        types=["nf4"],
+    ),
 ]
-FLOAT_ONLY = [Refusal("integers", [i64(1)], r"'data' \(port 0\): expected a floating-point type .* got i64")]
+FLOAT_ONLY = [
+    Refusal("integers", [i64(1)], r"'data' \(port 0\): expected a floating-point type .* got i64")
+]
 
 
 def circle(negative: int) -> list[Refusal]:
@@ -51,7 +62,9 @@ def circle(negative: int) -> list[Refusal]:
     return [
         *TYPES,
         Refusal(
-            "an angle without digits", [i64(1, -(2**60))], r"data\[1\] is -1152921504606846976, expected an integer below 9,007,199,254,740,992"
+            "an angle without digits",
+            [i64(1, -(2**60))],
+            r"data\[1\] is -1152921504606846976, expected an integer below 9,007,199,254,740,992",
         ),
         Refusal(
             "negative, unsigned",
@@ -110,7 +123,9 @@ SAMPLES = [
         abs,
         [
             Sample("floats", [f32(-1.5, 0, 2, -np.inf)], [f32(1.5, 0, 2, np.inf)]),
-            Sample("the lowest integer stays", [i64(LOWEST, -3)], [i64(LOWEST, 3)], openvino=NARROW),
+            Sample(
+                "the lowest integer stays", [i64(LOWEST, -3)], [i64(LOWEST, 3)], openvino=NARROW
+            ),
             Sample("unsigned", [np.array([200], np.uint8)], [np.array([200], np.uint8)]),
         ],
         TYPES,
@@ -121,8 +136,15 @@ SAMPLES = [
         lambda x: -x,
         [
             Sample("floats", [f32(-1.5, 2)], [f32(1.5, -2)]),
-            Sample("the lowest integer stays", [i64(LOWEST, -3)], [i64(LOWEST, 3)], openvino=NARROW),
-            Sample("unsigned wraps", [np.array([1, 0], np.uint8)], [np.array([255, 0], np.uint8)], openvino="the page wants signed types"),
+            Sample(
+                "the lowest integer stays", [i64(LOWEST, -3)], [i64(LOWEST, 3)], openvino=NARROW
+            ),
+            Sample(
+                "unsigned wraps",
+                [np.array([1, 0], np.uint8)],
+                [np.array([255, 0], np.uint8)],
+                openvino="the page wants signed types",
+            ),
         ],
         TYPES,
         NUMBERS,
@@ -159,12 +181,30 @@ SAMPLES = [
     ),
     unary(
         ops.Round,
-        lambda x, mode="half_to_even": x if isinstance(x, int) else round(x) if mode == "half_to_even" else half_away(x),
+        lambda x, mode="half_to_even": (
+            x if isinstance(x, int) else round(x) if mode == "half_to_even" else half_away(x)
+        ),
         [
             Sample("page example: half_to_even", [f32(*HALVES)], [f32(-4, -2, -2, 0, 1, 2, 2, 2)]),
-            Sample("page example: half_away_from_zero", [f32(*HALVES)], [f32(-5, -2, -2, 1, 1, 2, 2, 3)], {"mode": "half_away_from_zero"}),
-            Sample("the number below one half", [f32(0.49999997)], [f32(0)], {"mode": "half_away_from_zero"}, openvino="OpenVINO says 1"),
-            Sample("large and infinite", [f32(8388609, np.inf)], [f32(8388609, np.inf)], {"mode": "half_away_from_zero"}),
+            Sample(
+                "page example: half_away_from_zero",
+                [f32(*HALVES)],
+                [f32(-5, -2, -2, 1, 1, 2, 2, 3)],
+                {"mode": "half_away_from_zero"},
+            ),
+            Sample(
+                "the number below one half",
+                [f32(0.49999997)],
+                [f32(0)],
+                {"mode": "half_away_from_zero"},
+                openvino="OpenVINO says 1",
+            ),
+            Sample(
+                "large and infinite",
+                [f32(8388609, np.inf)],
+                [f32(8388609, np.inf)],
+                {"mode": "half_away_from_zero"},
+            ),
             Sample("integers stay", [i64(2**62 + 1)], [i64(2**62 + 1)], openvino=NARROW),
         ],
         TYPES,
@@ -182,7 +222,13 @@ SAMPLES = [
         log,
         [
             Sample("by hand", [f32(1, math.e, 0, np.inf)], [f32(0, 1, -np.inf, np.inf)]),
-            Sample("f64", [np.array([1e-300])], [np.array([-690.7755278982137])], rtol=1e-14, openvino="OpenVINO computes f64 in f32"),
+            Sample(
+                "f64",
+                [np.array([1e-300])],
+                [np.array([-690.7755278982137])],
+                rtol=1e-14,
+                openvino="OpenVINO computes f64 in f32",
+            ),
             Sample("integers", [i32(1, 3, 100)], [i32(0, 1, 5)]),
         ],
         [*TYPES, no_number("Log", 0), no_number("Log", -1)],
@@ -203,7 +249,13 @@ SAMPLES = [
                 openvino=NARROW,
             ),
         ],
-        [*TYPES, no_number("Sqrt", -1), Refusal("no integer: i64", [i64(4, -4)], r"data\[1\] is -4, expected a value whose Sqrt is")],
+        [
+            *TYPES,
+            no_number("Sqrt", -1),
+            Refusal(
+                "no integer: i64", [i64(4, -4)], r"data\[1\] is -4, expected a value whose Sqrt is"
+            ),
+        ],
         low=0,
         high=100,
     ),
@@ -211,7 +263,11 @@ SAMPLES = [
         ops.Erf,
         math.erf,
         [
-            Sample("tables", [f32(0, 0.5, -1, 3, np.inf)], [f32(0, 0.5204999, -0.8427008, 0.99997791, 1)]),
+            Sample(
+                "tables",
+                [f32(0, 0.5, -1, 3, np.inf)],
+                [f32(0, 0.5204999, -0.8427008, 0.99997791, 1)],
+            ),
             Sample("f64", [np.array([0.5])], [np.array([0.5204998778130465])], rtol=1e-15),
             Sample("integers", [i32(-3, 0, 1)], [i32(-1, 0, 1)]),
         ],
@@ -221,7 +277,11 @@ SAMPLES = [
         ops.ErfInv,
         inverse_erf,
         [
-            Sample("page: special values", [f32(0, 1, -1, 1.5, -2)], [f32(0, np.inf, -np.inf, np.nan, np.nan)]),
+            Sample(
+                "page: special values",
+                [f32(0, 1, -1, 1.5, -2)],
+                [f32(0, np.inf, -np.inf, np.nan, np.nan)],
+            ),
             Sample("tables", [f32(0.5204999, -0.8427008)], [f32(0.5, -1)], rtol=1e-5),
             Sample(
                 "f64, at the very end",
@@ -246,8 +306,22 @@ SAMPLES = [
         circle(4),
         types=SIGNED,
     ),
-    real(ops.Cos, math.cos, [Sample("by hand", [f32(0, PI / 3, PI)], [f32(1, 0.5, -1)])], circle(4), types=SIGNED),
-    real(ops.Tan, math.tan, [Sample("by hand", [f32(0, PI / 4, -PI / 4)], [f32(0, 1, -1)])], circle(2), types=SIGNED, low=-1, high=1),
+    real(
+        ops.Cos,
+        math.cos,
+        [Sample("by hand", [f32(0, PI / 3, PI)], [f32(1, 0.5, -1)])],
+        circle(4),
+        types=SIGNED,
+    ),
+    real(
+        ops.Tan,
+        math.tan,
+        [Sample("by hand", [f32(0, PI / 4, -PI / 4)], [f32(0, 1, -1)])],
+        circle(2),
+        types=SIGNED,
+        low=-1,
+        high=1,
+    ),
     real(
         ops.Asin,
         or_nan(math.asin),
@@ -264,9 +338,24 @@ SAMPLES = [
         low=-1,
         high=1,
     ),
-    real(ops.Atan, math.atan, [Sample("by hand", [f32(0, 1, -np.inf)], [f32(0, PI / 4, -PI / 2)])], TYPES),
-    real(ops.Sinh, math.sinh, [Sample("by hand", [f32(0, 1, -1)], [f32(0, 1.1752012, -1.1752012)])], [*TYPES, no_number("Sinh", 100)]),
-    real(ops.Cosh, math.cosh, [Sample("by hand", [f32(0, 1, -1)], [f32(1, 1.5430806, 1.5430806)])], [*TYPES, no_number("Cosh", 100)]),
+    real(
+        ops.Atan,
+        math.atan,
+        [Sample("by hand", [f32(0, 1, -np.inf)], [f32(0, PI / 4, -PI / 2)])],
+        TYPES,
+    ),
+    real(
+        ops.Sinh,
+        math.sinh,
+        [Sample("by hand", [f32(0, 1, -1)], [f32(0, 1.1752012, -1.1752012)])],
+        [*TYPES, no_number("Sinh", 100)],
+    ),
+    real(
+        ops.Cosh,
+        math.cosh,
+        [Sample("by hand", [f32(0, 1, -1)], [f32(1, 1.5430806, 1.5430806)])],
+        [*TYPES, no_number("Cosh", 100)],
+    ),
     real(
         ops.Tanh,
         math.tanh,
@@ -276,9 +365,18 @@ SAMPLES = [
         ],
         TYPES,
     ),
-    real(ops.Asinh, math.asinh, [Sample("by hand", [f32(0, 1, -1)], [f32(0, 0.8813736, -0.8813736)])], TYPES),
     real(
-        ops.Acosh, or_nan(math.acosh), [Sample("by hand", [f32(1, 2, 0)], [f32(0, 1.316958, np.nan)])], [*TYPES, no_number("Acosh", 0)], low=1
+        ops.Asinh,
+        math.asinh,
+        [Sample("by hand", [f32(0, 1, -1)], [f32(0, 0.8813736, -0.8813736)])],
+        TYPES,
+    ),
+    real(
+        ops.Acosh,
+        or_nan(math.acosh),
+        [Sample("by hand", [f32(1, 2, 0)], [f32(0, 1.316958, np.nan)])],
+        [*TYPES, no_number("Acosh", 0)],
+        low=1,
     ),
     real(
         ops.Atanh,

@@ -26,18 +26,41 @@ def i64(*values: int) -> np.ndarray:
 
 #: The examples of the ONNX operation of that name, and those next to them.
 EXAMPLES = [
-    Sample("sorted", [DATA], [np.array([1, 2, 3, 4], np.float32), i64(1, 0, 3, 4), i64(1, 0, 0, 2, 3, 2), i64(2, 1, 2, 1)]),
+    Sample(
+        "sorted",
+        [DATA],
+        [
+            np.array([1, 2, 3, 4], np.float32),
+            i64(1, 0, 3, 4),
+            i64(1, 0, 0, 2, 3, 2),
+            i64(2, 1, 2, 1),
+        ],
+    ),
     Sample(
         "as found",
         [DATA],
-        [np.array([2, 1, 3, 4], np.float32), i64(0, 1, 3, 4), i64(0, 1, 1, 2, 3, 2), i64(1, 2, 2, 1)],
+        [
+            np.array([2, 1, 3, 4], np.float32),
+            i64(0, 1, 3, 4),
+            i64(0, 1, 1, 2, 3, 2),
+            i64(1, 2, 2, 1),
+        ],
         AS_FOUND,
     ),
-    Sample("rows", [ROWS, I64(0)], [np.array([[0, 9, 1], [1, 0, 0]], np.float32), i64(2, 0), i64(1, 1, 0), i64(1, 2)]),
+    Sample(
+        "rows",
+        [ROWS, I64(0)],
+        [np.array([[0, 9, 1], [1, 0, 0]], np.float32), i64(2, 0), i64(1, 1, 0), i64(1, 2)],
+    ),
     Sample(
         "columns",
         [ROWS, np.array([-1], np.int32)],
-        [np.array([[0, 0, 1], [0, 0, 1], [1, 9, 0]], np.float32), i64(2, 1, 0), i64(2, 1, 0), i64(1, 1, 1)],
+        [
+            np.array([[0, 0, 1], [0, 0, 1], [1, 9, 0]], np.float32),
+            i64(2, 1, 0),
+            i64(2, 1, 0),
+            i64(1, 1, 1),
+        ],
     ),
     Sample(
         "types of indices and counts",
@@ -46,9 +69,17 @@ EXAMPLES = [
         SMALL,
     ),
     Sample("a scalar", [np.float32(7)], [np.float32([7]), i64(0), i64(0), i64(1)]),
-    Sample("nothing", [np.zeros((0,), np.float32)], [np.zeros((0,), np.float32), i64(), i64(), i64()], openvino="OpenVINO may die"),
     Sample(
-        "no slices", [np.zeros((0, 2), np.float32), I64(0)], [np.zeros((0, 2), np.float32), i64(), i64(), i64()], openvino="OpenVINO may die"
+        "nothing",
+        [np.zeros((0,), np.float32)],
+        [np.zeros((0,), np.float32), i64(), i64(), i64()],
+        openvino="OpenVINO may die",
+    ),
+    Sample(
+        "no slices",
+        [np.zeros((0, 2), np.float32), I64(0)],
+        [np.zeros((0, 2), np.float32), i64(), i64(), i64()],
+        openvino="OpenVINO may die",
     ),
     Sample(
         "empty slices are equal",
@@ -71,16 +102,39 @@ EXAMPLES = [
     Sample(
         "strings",
         [np.array(["日本", "b", "a", "b", ""], object)],
-        [np.array(["", "a", "b", "日本"], object), i64(4, 2, 1, 0), i64(3, 2, 1, 2, 0), i64(1, 1, 2, 1)],
+        [
+            np.array(["", "a", "b", "日本"], object),
+            i64(4, 2, 1, 0),
+            i64(3, 2, 1, 2, 0),
+            i64(1, 1, 2, 1),
+        ],
         openvino="OpenVINO refuses strings",
     ),
 ]
 REFUSALS = [
     Refusal("axis", [ROWS, I64(2)], r"axis 2 is outside -2\.\.1 for rank 2"),
-    Refusal("axes", [ROWS, np.array([0, 1])], r"'axis': expected a scalar or one element, got shape \[2\]"),
-    Refusal("a scalar with an axis", [np.float32(1), I64(0)], "'data' is a scalar: there is no axis to slice along"),
-    Refusal("type of indices", [DATA], "'index_element_type': expected i32 or i64, got u8", {"index_element_type": ElementType.u8}),
-    Refusal("type of counts", [DATA], "'count_element_type': expected i32 or i64, got f32", {"count_element_type": ElementType.f32}),
+    Refusal(
+        "axes",
+        [ROWS, np.array([0, 1])],
+        r"'axis': expected a scalar or one element, got shape \[2\]",
+    ),
+    Refusal(
+        "a scalar with an axis",
+        [np.float32(1), I64(0)],
+        "'data' is a scalar: there is no axis to slice along",
+    ),
+    Refusal(
+        "type of indices",
+        [DATA],
+        "'index_element_type': expected i32 or i64, got u8",
+        {"index_element_type": ElementType.u8},
+    ),
+    Refusal(
+        "type of counts",
+        [DATA],
+        "'count_element_type': expected i32 or i64, got f32",
+        {"count_element_type": ElementType.f32},
+    ),
 ]
 
 
@@ -101,7 +155,10 @@ def loop(case: Case) -> list[np.ndarray]:
         slices = [(v,) for v in data.ravel().tolist()]
     else:
         axis = int(case.inputs[1].reshape(-1)[0]) % data.ndim
-        slices = [tuple(data[(slice(None),) * axis + (i,)].ravel().tolist()) for i in range(data.shape[axis])]
+        slices = [
+            tuple(data[(slice(None),) * axis + (i,)].ravel().tolist())
+            for i in range(data.shape[axis])
+        ]
     found: list[tuple[Any, ...]] = []
     for piece in slices:
         if piece not in found:
@@ -117,7 +174,9 @@ def loop(case: Case) -> list[np.ndarray]:
         for place, i in enumerate(firsts):
             values[place] = source.ravel()[i]
     else:
-        values = np.empty((*source.shape[:axis], len(firsts), *source.shape[axis + 1 :]), source.dtype)
+        values = np.empty(
+            (*source.shape[:axis], len(firsts), *source.shape[axis + 1 :]), source.dtype
+        )
         for place, i in enumerate(firsts):
             before = (slice(None),) * axis
             values[(*before, place)] = source[(*before, i)]

@@ -13,7 +13,9 @@ from uncork.score.unit import Counts, Job, UnitScorer
 
 @dataclass(frozen=True)
 class UnitResult:
-    """The output of a unit, the rows that were rejected with their reasons (`Job.reject_schema`), and how many there are of each."""
+    """The output of a unit, the rows that were rejected with their reasons (`Job.reject_schema`),
+    and how many there are of each.
+    """
 
     table: pa.Table
     rejects: pa.Table
@@ -23,7 +25,12 @@ class UnitResult:
 
 def score_unit(job: Job, unit: Unit) -> UnitResult:
     """Score a unit by a scorer of its own."""
-    scorer, batches, faults, counts = UnitScorer(job), list[pa.RecordBatch](), list[RowError](), Counts()
+    scorer, batches, faults, counts = (
+        UnitScorer(job),
+        list[pa.RecordBatch](),
+        list[RowError](),
+        Counts(),
+    )
     for scored in scorer.batches(unit):
         batches.append(scored.table)
         faults.extend(scored.faults)

@@ -38,7 +38,9 @@ class Here:
     def __init__(self, *_: Any, units: int | None = None) -> None:
         self.units = units
 
-    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[RowError]:
+    def run(
+        self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
+    ) -> list[RowError]:
         scorer, faults = UnitScorer(job), list[RowError]()
         for number, unit in enumerate(units):
             if number == self.units:
@@ -57,7 +59,13 @@ def score(folder: Path, output: str, rejects: str | None, **options: Any) -> Sum
     uncork.score.__dict__["_engine"] = Here
     on_error = {} if rejects is None else {"on_error": "reject", "rejects": rejects}
     source = folder / ("rows.parquet" if rejects else "good.parquet")
-    common: dict[str, Any] = {"rows_per_part": 10, "batch_size": 5, "backend": "reference", **on_error, **options}
+    common: dict[str, Any] = {
+        "rows_per_part": 10,
+        "batch_size": 5,
+        "backend": "reference",
+        **on_error,
+        **options,
+    }
     return uncork.score(folder / "model.xml", source, output, **common)
 
 
@@ -68,13 +76,23 @@ class Case:
         self.folder, self.overwrite = folder, overwrite
         self.output = str(folder / output)
         self.rejects = None if rejects is None else os.path.join(folder, rejects)
-        self.rows = list(range(20)) if rejects is None else [i for i in range(20) if i not in (3, 13)]
+        self.rows = (
+            list(range(20)) if rejects is None else [i for i in range(20) if i not in (3, 13)]
+        )
 
     def prepare(self) -> None:
-        """Leave the folder as it is before the run: with an old output of other rows, or without."""
+        """Leave the folder as it is before the run: with an old output of other rows, or
+        without.
+        """
         elsewhere = self.elsewhere()
         for path in [*self.folder.iterdir(), *(elsewhere.iterdir() if elsewhere else ())]:
-            if path.name not in ("model.xml", "model.bin", "rows.parquet", "good.parquet", "elsewhere"):
+            if path.name not in (
+                "model.xml",
+                "model.bin",
+                "rows.parquet",
+                "good.parquet",
+                "elsewhere",
+            ):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         if self.overwrite:
             assert not in_a_fork(lambda: score(self.folder, self.output, self.rejects, limit=4))
@@ -138,7 +156,10 @@ class Case:
             self.run(False, overwrite=False)
         except UncorkError as error:
             message = str(error)
-            assert "is there already: choose another name, or overwrite it (--overwrite)" in message or "--resume" in message, message
+            assert (
+                "is there already: choose another name, or overwrite it (--overwrite)" in message
+                or "--resume" in message
+            ), message
         self.look()
         summary = self.run(True)
         assert (summary.counts.rows, summary.counts.rejected) == (20, 20 - len(self.rows))

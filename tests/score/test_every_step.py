@@ -1,4 +1,6 @@
-"""A run that ends at any step on the file system: the old output or the new one is whole, and it is resumed."""
+"""A run that ends at any step on the file system: the old output or the new one is whole, and it is
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,43 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every run is a 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """model.xml (`ids` i64[?] -> `out` f32[?,3]), rows.parquet (20 rows, ids 3 and 13 bad), good.parquet."""
+    """model.xml (`ids` i64[?] -> `out` f32[?,3]), rows.parquet (20 rows, ids 3 and 13 bad),
+    good.parquet.
+    """
     write_lookup(tmp_path / "model.xml")
     values = [99 if i in (3, 13) else i % 20 for i in range(20)]
     pq.write_table(pa.table({"ids": values}), tmp_path / "rows.parquet", row_group_size=10)
-    pq.write_table(pa.table({"ids": [i % 20 for i in range(20)]}), tmp_path / "good.parquet", row_group_size=10)
+    pq.write_table(
+        pa.table({"ids": [i % 20 for i in range(20)]}), tmp_path / "good.parquet", row_group_size=10
+    )
     return tmp_path
 
 
 FOLDER, FILE, SIMPLE = ("out", "bad.parquet"), ("out.parquet", "bad.parquet"), ("out.parquet", "")
-CASES = [(*kind, before, "killed") for kind in (FOLDER, FILE, SIMPLE) for before in ("fresh", "overwrite")]
-CASES += [(*kind, "overwrite", how) for kind in (FOLDER, FILE) for how in ("interrupted", "full", "denied")]
+CASES = [
+    (*kind, before, "killed")
+    for kind in (FOLDER, FILE, SIMPLE)
+    for before in ("fresh", "overwrite")
+]
+CASES += [
+    (*kind, "overwrite", how)
+    for kind in (FOLDER, FILE)
+    for how in ("interrupted", "full", "denied")
+]
 
 
 @pytest.mark.parametrize(("output", "rejects", "before", "how"), CASES)
-def test_a_run_that_ends_at_any_step(folder: Path, output: str, rejects: str, before: str, how: str) -> None:
+def test_a_run_that_ends_at_any_step(
+    folder: Path, output: str, rejects: str, before: str, how: str
+) -> None:
     words = [str(folder), output, rejects, before, how]
-    done = subprocess.run([sys.executable, "-m", "tests.score.steps", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.score.steps", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["steps"] > 10

@@ -1,4 +1,6 @@
-"""What goes wrong while rows are scored: workers killed, Ctrl-C, a full disk, files that break off. Rows must reconcile exactly."""
+"""What goes wrong while rows are scored: workers killed, Ctrl-C, a full disk, files that break off.
+Rows must reconcile exactly.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,25 @@ def check(output: Path, rows: list[Row] = ROWS) -> None:
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
     """The command, in a process group of its own as a terminal would give it."""
     pipe = subprocess.PIPE
-    return subprocess.Popen([*COMMAND, *SLOW, *more], cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    return subprocess.Popen(
+        [*COMMAND, *SLOW, *more],
+        cwd=folder,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def journalled(folder: Path) -> list[int]:
     """The units that the journal of a run into `out` has."""
     path = folder / ".out.partial" / JOURNAL
     # The last line may just be being written.
-    return [json.loads(line)["unit"] for line in path.read_text().split("\n")[1:-1]] if path.exists() else []
+    return (
+        [json.loads(line)["unit"] for line in path.read_text().split("\n")[1:-1]]
+        if path.exists()
+        else []
+    )
 
 
 def wait_for(folder: Path, units: int, process: subprocess.Popen[str] | None = None) -> None:
@@ -73,14 +86,21 @@ def wait_for(folder: Path, units: int, process: subprocess.Popen[str] | None = N
 
 def limited(size: int, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     """The command where no file may have more than `size` bytes."""
-    limit = f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({size}, r.RLIM_INFINITY)); import sys, uncork.cli as c; sys.exit(c.main())"
+    limit = (
+        f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({size}, r.RLIM_INFINITY)); "
+        "import sys, uncork.cli as c; sys.exit(c.main())"
+    )
     command = [sys.executable, "-c", limit, *COMMAND[3:], *more]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def children(process: int) -> list[int]:
     # By thread: a worker that was replaced is the child of the thread that serves it.
-    return [int(word) for path in Path(f"/proc/{process}/task").glob("*/children") for word in path.read_text().split()]
+    return [
+        int(word)
+        for path in Path(f"/proc/{process}/task").glob("*/children")
+        for word in path.read_text().split()
+    ]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for workers in /proc")
@@ -92,7 +112,9 @@ def test_killed_workers_are_replaced_and_rows_scored_once(source: Path) -> None:
     killed: set[int] = set()
     while len(killed) < 4:
         wait_for(folder, len(killed) + 1, process)
-        for victim in sorted(set(children(process.pid)) - killed)[:1]:  # the oldest: no unit is hit twice in a row
+        for victim in sorted(set(children(process.pid)) - killed)[
+            :1
+        ]:  # the oldest: no unit is hit twice in a row
             os.kill(victim, signal.SIGKILL)
             killed.add(victim)
     out, err = process.communicate(timeout=120)
@@ -105,45 +127,84 @@ def test_killed_workers_are_replaced_and_rows_scored_once(source: Path) -> None:
     assert not list((folder / "out").glob("*.tmp"))
 
 
-def test_a_unit_that_kills_every_worker_is_an_error(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_kills_every_worker_is_an_error(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     killer = (
-        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker as w; "
+        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker "
+        "as w; "
         "w.write_unit = lambda *a: os.kill(os.getpid(), 9); w.main()"
     )
     monkeypatch.setattr("uncork.score.local._START", killer)
-    message = r"worker: 3 workers ended while scoring rows 0 to \d+, the last by SIGKILL \(the system does that when memory runs out"
+    message = (
+        r"worker: 3 workers ended while scoring rows 0 to \d+, the last by SIGKILL \(the "
+        r"system does that when memory runs out"
+    )
     with pytest.raises(UncorkError, match=message):
-        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1)
+        uncork.score(
+            source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1
+        )
     assert not (source.parent / ".out.partial").exists()
 
 
-def test_the_unit_that_was_being_scored_is_blamed(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker has the next unit before the disk is done with one; the units before the fatal one are kept."""
+def test_the_unit_that_was_being_scored_is_blamed(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker has the next unit before the disk is done with one; the units before the fatal one
+    are kept.
+    """
     killer = (
-        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker as w; write = w.write_unit; "
-        "w.write_unit = lambda *a: os.kill(os.getpid(), 9) if a[1].number == 2 else write(*a); w.main()"
+        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker "
+        "as w; write = w.write_unit; "
+        "w.write_unit = lambda *a: os.kill(os.getpid(), 9) if a[1].number == 2 else write(*a); "
+        "w.main()"
     )
     monkeypatch.setattr("uncork.score.local._START", killer)
-    with pytest.raises(UncorkError, match=r"3 workers ended while scoring rows 2000 to 2999, (.|\n)*2 of 20 parts \(2,000 rows\) are kept"):
-        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1, rows_per_part=1000)
+    with pytest.raises(
+        UncorkError,
+        match=r"3 workers ended while scoring rows 2000 to 2999, (.|\n)*2 of 20 parts \(2,000 "
+        r"rows\) are kept",
+    ):
+        uncork.score(
+            source.parent / "bags.xml",
+            source,
+            source.parent / "out",
+            inputs=BAGS,
+            workers=1,
+            rows_per_part=1000,
+        )
 
 
 def test_a_part_that_cannot_be_made_durable(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes wrong while the next unit is scored is an error of the run, and the part is not there."""
+    """What goes wrong while the next unit is scored is an error of the run, and the part is not
+    there.
+    """
     failing = (
-        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker as w; real = os.replace; "
-        "os.replace = lambda a, b: real(a, b) if 'part-00003' not in str(a) else real('/nowhere', b); w.main()"
+        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker "
+        "as w; real = os.replace; "
+        "os.replace = lambda a, b: real(a, b) if 'part-00003' not in str(a) else "
+        "real('/nowhere', b); w.main()"
     )
     monkeypatch.setattr("uncork.score.local._START", failing)
     folder = source.parent
-    with pytest.raises(UncorkError, match=r"part-00003.parquet: cannot be written: No such file(.|\n)*3 of 20 parts"):
-        uncork.score(folder / "bags.xml", source, folder / "out", inputs=BAGS, workers=1, rows_per_part=1000)
-    assert sorted(path.name for path in (folder / ".out.partial").iterdir()) == [JOURNAL, *(f"part-0000{i}.parquet" for i in range(3))]
+    with pytest.raises(
+        UncorkError,
+        match=r"part-00003.parquet: cannot be written: No such file(.|\n)*3 of 20 parts",
+    ):
+        uncork.score(
+            folder / "bags.xml", source, folder / "out", inputs=BAGS, workers=1, rows_per_part=1000
+        )
+    assert sorted(path.name for path in (folder / ".out.partial").iterdir()) == [
+        JOURNAL,
+        *(f"part-0000{i}.parquet" for i in range(3)),
+    ]
 
 
 def test_progress_only_grows(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
-    prepared = prepare_score(source.parent / "bags.xml", source, inputs=BAGS, batch_size=1, rows_per_part=1000)
+    prepared = prepare_score(
+        source.parent / "bags.xml", source, inputs=BAGS, batch_size=1, rows_per_part=1000
+    )
     engine = LocalEngine(2)
     sink = Sink(str(source.parent / "out"), None, prepared.describe(), prepared.job)
     sink.open(False, False)
@@ -158,7 +219,9 @@ def test_progress_only_grows(source: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_rows_are_told_a_few_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also while a unit is under way: by a clock of our own, since a fast machine is done with a unit before the first time."""
+    """Also while a unit is under way: by a clock of our own, since a fast machine is done with a
+    unit before the first time.
+    """
     now, told = [100.0], []
     monkeypatch.setattr("uncork.score.worker.time.monotonic", lambda: now[0])
     add = worker._seldom(told.append)
@@ -168,14 +231,20 @@ def test_rows_are_told_a_few_times_a_second(monkeypatch: pytest.MonkeyPatch) -> 
     assert told == [40, 30]
 
 
-def test_scratch_files_of_other_hosts_have_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hosts may have processes of one number, and write the same part into a folder that they share."""
+def test_scratch_files_of_other_hosts_have_other_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hosts may have processes of one number, and write the same part into a folder that they
+    share.
+    """
     schema = pa.schema([pa.field("row", pa.int64())])
     writers = []
     for host in ("left", "right", "right", "odd/[name]*"):
         monkeypatch.setattr("socket.gethostname", lambda host=host: host)
         writers.append(PartWriter(tmp_path / "part-00000.parquet", schema))
-        assert len(scratch_files(tmp_path, os.getpid())) == sum(host in name for name in ("left", "right", "odd/[name]*")) + (len(writers) == 3)
+        assert len(scratch_files(tmp_path, os.getpid())) == sum(
+            host in name for name in ("left", "right", "odd/[name]*")
+        ) + (len(writers) == 3)
         assert not scratch_files(tmp_path, os.getpid() + 1)
     assert len(list(tmp_path.glob("*.tmp"))) == len(writers)
     for number, writer in enumerate(writers):
@@ -200,12 +269,26 @@ def test_interrupted_and_resumed(source: Path) -> None:
     # The command alone does not touch what is kept.
     assert (
         "has the parts of an interrupted run"
-        in subprocess.run([*COMMAND, *SLOW], cwd=folder, capture_output=True, text=True, check=False).stderr
+        in subprocess.run(
+            [*COMMAND, *SLOW], cwd=folder, capture_output=True, text=True, check=False
+        ).stderr
     )
     # Nor is another command taken for the same.
-    other = subprocess.run([*COMMAND, *SLOW, "--resume", "--no-strict"], cwd=folder, capture_output=True, text=True, check=False)
+    other = subprocess.run(
+        [*COMMAND, *SLOW, "--resume", "--no-strict"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "cannot be resumed: load options not as before" in other.stderr
-    done = subprocess.run([*COMMAND, *SLOW, "--resume", "--workers", "1", "--json"], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*COMMAND, *SLOW, "--resume", "--workers", "1", "--json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     summary = json.loads(done.stdout)
     assert summary["resumed_rows"] == sum(400 if unit % 3 < 2 else 200 for unit in kept)
     assert (summary["rows"], summary["scored"]) == (COUNT, COUNT)
@@ -230,9 +313,14 @@ def test_a_killed_run_is_resumed(source: Path) -> None:
     first.write_bytes(first.read_bytes()[:-1])
     second.unlink()
     (partial / "part-00059.parquet.123.tmp").write_text("half")
-    subprocess.run([*COMMAND, *SLOW, "--resume", "--workers", "2"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [*COMMAND, *SLOW, "--resume", "--workers", "2"], cwd=folder, check=True, capture_output=True
+    )
     check(folder / "out")
-    assert sorted(path.name for path in (folder / "out").iterdir()) == ["_SUCCESS", *(f"part-{i:05d}.parquet" for i in range(60))]
+    assert sorted(path.name for path in (folder / "out").iterdir()) == [
+        "_SUCCESS",
+        *(f"part-{i:05d}.parquet" for i in range(60)),
+    ]
 
 
 def test_workers_end_with_their_parent(source: Path) -> None:
@@ -243,7 +331,10 @@ def test_workers_end_with_their_parent(source: Path) -> None:
     process.kill()
     process.communicate(timeout=60)
     until = time.monotonic() + 20
-    while any(Path(f"/proc/{worker}").exists() and "Z" not in Path(f"/proc/{worker}/stat").read_text() for worker in workers):
+    while any(
+        Path(f"/proc/{worker}").exists() and "Z" not in Path(f"/proc/{worker}/stat").read_text()
+        for worker in workers
+    ):
         assert time.monotonic() < until, "a worker lives on"
         time.sleep(0.05)
 
@@ -252,7 +343,13 @@ def test_one_run_at_a_time(source: Path) -> None:
     process = start(source.parent, "--workers", "1")
     try:
         wait_for(source.parent, 1, process)
-        other = subprocess.run([*COMMAND, *SLOW, "--resume"], cwd=source.parent, capture_output=True, text=True, check=False)
+        other = subprocess.run(
+            [*COMMAND, *SLOW, "--resume"],
+            cwd=source.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert "out: is being written by another run" in other.stderr
     finally:
         process.communicate(timeout=120)
@@ -281,15 +378,28 @@ def test_a_source_that_changed_is_not_resumed(source: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     os.utime(source)
-    done = subprocess.run([*COMMAND, *SLOW, "--resume"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*COMMAND, *SLOW, "--resume"], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert "cannot be resumed: source not as before" in done.stderr
     assert done.returncode == 1
 
 
 def test_a_full_disk(source: Path) -> None:
-    """A limit on the size of files stands for the disk: writing fails in the same place with another number."""
+    """A limit on the size of files stands for the disk: writing fails in the same place with
+    another number.
+    """
     folder = source.parent
-    wide = ["--keep", "row,user,items", "--batch-size", "512", "--rows-per-part", "20000", "--workers", "2"]
+    wide = [
+        "--keep",
+        "row,user,items",
+        "--batch-size",
+        "512",
+        "--rows-per-part",
+        "20000",
+        "--workers",
+        "2",
+    ]
     done = limited(60_000, folder, *wide)
     assert done.returncode == 1
     assert "cannot be written: " in done.stderr
@@ -305,7 +415,16 @@ def test_a_full_disk_in_mid_run_is_resumed(source: Path) -> None:
     folder = source.parent
     rows = [Row(i, [i % 20] * (3 if i < 1200 else 3000)) for i in range(2000)]
     write(source, rows, 400)
-    wide = ["--keep", "row,items", "--batch-size", "100", "--rows-per-part", "400", "--workers", "1"]
+    wide = [
+        "--keep",
+        "row,items",
+        "--batch-size",
+        "100",
+        "--rows-per-part",
+        "400",
+        "--workers",
+        "1",
+    ]
     # Values that do not compress.
     table = pq.read_table(source)
     noise = pa.array([os.urandom(20 if i < 1200 else 1500).hex() for i in range(2000)])
@@ -320,44 +439,82 @@ def test_a_full_disk_in_mid_run_is_resumed(source: Path) -> None:
 
 
 def test_a_disk_that_is_full_when_parts_are_joined(source: Path) -> None:
-    """The parts fit and the whole does not: they are kept, the old output stays, and nothing else."""
+    """The parts fit and the whole does not: they are kept, the old output stays, and nothing
+    else.
+    """
     folder = source.parent
     write(source, ROWS[:2000], 500)
-    words = ["--keep", "row,user", "--batch-size", "500", "--rows-per-part", "500", "--workers", "1"]
+    words = [
+        "--keep",
+        "row,user",
+        "--batch-size",
+        "500",
+        "--rows-per-part",
+        "500",
+        "--workers",
+        "1",
+    ]
     command = ["out.parquet" if word == "out" else word for word in [*COMMAND, *words]]
     subprocess.run([*command, "--limit", "7"], cwd=folder, check=True, capture_output=True)
     old = (folder / "out.parquet").read_bytes()
-    limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (30_000, r.RLIM_INFINITY)); import sys, uncork.cli as c; sys.exit(c.main())"
+    limit = (
+        "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (30_000, r.RLIM_INFINITY)); "
+        "import sys, uncork.cli as c; sys.exit(c.main())"
+    )
     full = [sys.executable, "-c", limit, *command[3:], "--overwrite"]
     done = subprocess.run(full, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "_joined.parquet: cannot be written: File too large\n4 of 4 parts (2,000 rows) are kept in " in done.stderr
+    assert (
+        "_joined.parquet: cannot be written: File too large\n4 of 4 parts (2,000 rows) are kept in "
+        in done.stderr
+    )
     assert (folder / "out.parquet").read_bytes() == old
     assert not list((folder / ".out.parquet.partial").glob("*.tmp"))
-    subprocess.run([*command, "--overwrite", "--resume"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [*command, "--overwrite", "--resume"], cwd=folder, check=True, capture_output=True
+    )
     check(folder / "out.parquet", ROWS[:2000])
     assert not (folder / ".out.parquet.partial").exists()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux") or os.getuid() != 0, reason="mounts a file system")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or os.getuid() != 0, reason="mounts a file system"
+)
 def test_a_really_full_disk(source: Path) -> None:
     small = source.parent / "small"
     small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)],
+        check=False,
+        capture_output=True,
+    ).returncode:
         pytest.skip("may not mount")
     try:
         with pytest.raises(UncorkError, match=r"cannot be written: .*No space left on device"):
-            uncork.score(source.parent / "bags.xml", source, small / "out", inputs=BAGS, keep=["row", "user", "items"], workers=2)
+            uncork.score(
+                source.parent / "bags.xml",
+                source,
+                small / "out",
+                inputs=BAGS,
+                keep=["row", "user", "items"],
+                workers=2,
+            )
         assert not (small / "out").exists()
     finally:
         subprocess.run(["umount", str(small)], check=True)
 
 
 def damaged(source: Path, column: str) -> None:
-    """Overwrite bytes in the middle of a column's data of the second half of the file; the footer stays whole."""
+    """Overwrite bytes in the middle of a column's data of the second half of the file; the footer
+    stays whole.
+    """
     metadata = pq.ParquetFile(source).metadata
     group = metadata.row_group(metadata.num_row_groups - 2)
-    chunk = next(group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema.startswith(column))
+    chunk = next(
+        group.column(i)
+        for i in range(group.num_columns)
+        if group.column(i).path_in_schema.startswith(column)
+    )
     data = bytearray(source.read_bytes())
     begin = chunk.dictionary_page_offset or chunk.data_page_offset
     data[begin : begin + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
@@ -367,9 +524,19 @@ def damaged(source: Path, column: str) -> None:
 def test_a_damaged_file_is_named(source: Path) -> None:
     damaged(source, "items")
     with pytest.raises(
-        UncorkError, match=r"rows.parquet: cannot be read, at row 0 of groups 18 to 18: .*\n\d+ of 20 parts .* are kept"
+        UncorkError,
+        match=r"rows.parquet: cannot be read, at row 0 of groups 18 to 18: .*\n\d+ of 20 parts "
+        r".* are kept",
     ) as caught:
-        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1, rows_per_part=1000, batch_size=100)
+        uncork.score(
+            source.parent / "bags.xml",
+            source,
+            source.parent / "out",
+            inputs=BAGS,
+            workers=1,
+            rows_per_part=1000,
+            batch_size=100,
+        )
     assert "18 of 20 parts (18,000 rows)" in str(caught.value)
     assert not (source.parent / "out").exists()
 
@@ -388,14 +555,29 @@ def test_bad_rows_can_be_taken_out_of_a_run_that_failed(source: Path) -> None:
     rows = [Row(row.user, list(row.items)) for row in ROWS[:3000]]
     rows[2500].items.append(20)
     write(source, rows, 500)
-    options: dict[str, Any] = {"inputs": BAGS, "workers": 1, "rows_per_part": 500, "batch_size": 100}
-    with pytest.raises(InputError, match=r"row 2500, column 'items', value 20: (.|\n)*5 of 6 parts \(2,500 rows\) are kept"):
+    options: dict[str, Any] = {
+        "inputs": BAGS,
+        "workers": 1,
+        "rows_per_part": 500,
+        "batch_size": 100,
+    }
+    with pytest.raises(
+        InputError,
+        match=r"row 2500, column 'items', value 20: (.|\n)*5 of 6 parts \(2,500 rows\) are kept",
+    ):
         uncork.score(folder / "bags.xml", source, folder / "out", **options)
     with pytest.raises(InputError, match="cannot be resumed: on_error not as before"):
-        uncork.score(folder / "bags.xml", source, folder / "out", **options, on_error="null", resume=True)
+        uncork.score(
+            folder / "bags.xml", source, folder / "out", **options, on_error="null", resume=True
+        )
     more: dict[str, Any] = {"on_error": "reject", "rejects": folder / "bad.parquet", "resume": True}
     summary = uncork.score(folder / "bags.xml", source, folder / "out", **options, **more)
-    assert (summary.counts.rows, summary.counts.scored, summary.counts.rejected, summary.resumed_rows) == (3000, 2999, 1, 2500)
+    assert (
+        summary.counts.rows,
+        summary.counts.scored,
+        summary.counts.rejected,
+        summary.resumed_rows,
+    ) == (3000, 2999, 1, 2500)
     table = pq.read_table(folder / "out")
     assert table["row"].to_pylist() == [i for i in range(3000) if i != 2500]
     assert pq.read_table(folder / "bad.parquet")["reject_row"].to_pylist() == [2500]
@@ -413,7 +595,15 @@ def test_ctrl_c_from_python(source: Path) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt, match=r"interrupted; \d+ of 60 parts"):
-        uncork.score(folder / "bags.xml", source, folder / "out", inputs=BAGS, workers=2, batch_size=1, rows_per_part=400)
+        uncork.score(
+            folder / "bags.xml",
+            source,
+            folder / "out",
+            inputs=BAGS,
+            workers=2,
+            batch_size=1,
+            rows_per_part=400,
+        )
     thread.join()
     assert threading.active_count() == before
     assert not (folder / "out").exists()

@@ -1,4 +1,6 @@
-"""Scoring loses nothing: what is at OUTPUT, rejected rows, runs that were interrupted, their journals."""
+"""Scoring loses nothing: what is at OUTPUT, rejected rows, runs that were interrupted, their
+journals.
+"""
 
 from __future__ import annotations
 
@@ -45,15 +47,26 @@ def source(bags: Path, tmp_path: Path) -> Path:
 
 def score(source: Path, output: str, **options: Any) -> Any:
     folder = source.parent
-    common: dict[str, Any] = {"inputs": BAGS, "rows_per_part": 50, "batch_size": 50, "backend": "reference", **options}
+    common: dict[str, Any] = {
+        "inputs": BAGS,
+        "rows_per_part": 50,
+        "batch_size": 50,
+        "backend": "reference",
+        **options,
+    }
     return uncork.score(folder / "bags.xml", source, os.path.join(folder, output), **common)
 
 
-def interrupt(source: Path, output: str, units: int, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Path:
+def interrupt(
+    source: Path, output: str, units: int, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> Path:
     """A run that ends after some units; the folder with what it has done."""
     with monkeypatch.context() as patch:
         patch.setattr("uncork.score._engine", lambda *_: Here(units=units))
-        with pytest.raises(UncorkError, match=rf"{units} of 10 parts .* are kept in .*: the same with --resume goes on"):
+        with pytest.raises(
+            UncorkError,
+            match=rf"{units} of 10 parts .* are kept in .*: the same with --resume goes on",
+        ):
             score(source, output, **options)
     return source.with_name(f".{output}.partial")
 
@@ -64,18 +77,29 @@ def interrupt(source: Path, output: str, units: int, monkeypatch: pytest.MonkeyP
 def test_only_outputs_are_replaced(source: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "diary.txt").write_text("dear diary")
-    with pytest.raises(InputError, match=r"data: is not overwritten: it holds 'diary.txt', which uncork score did not write"):
+    with pytest.raises(
+        InputError,
+        match=r"data: is not overwritten: it holds 'diary.txt', which uncork score did not write",
+    ):
         score(source, "data", overwrite=True)
     score(source.with_name("old.parquet"), "out")
     (tmp_path / "out" / "diary.txt").write_text("dear diary")
-    with pytest.raises(InputError, match=r"out: is not overwritten: it holds 'diary.txt', which uncork score did not write; move it away"):
+    with pytest.raises(
+        InputError,
+        match=r"out: is not overwritten: it holds 'diary.txt', which uncork score did not write; "
+        r"move it away",
+    ):
         score(source, "out", overwrite=True)
     (tmp_path / "out" / "diary.txt").unlink()
     (tmp_path / "out" / "_SUCCESS").write_text("")  # as Spark writes it
-    with pytest.raises(InputError, match="out: is not overwritten: it has no _SUCCESS of uncork score"):
+    with pytest.raises(
+        InputError, match="out: is not overwritten: it has no _SUCCESS of uncork score"
+    ):
         score(source, "out", overwrite=True)
     (tmp_path / "letter.parquet").write_text("PAR1 is how this letter begins")
-    with pytest.raises(InputError, match=r"letter.parquet: is not overwritten: what is there is no Parquet file"):
+    with pytest.raises(
+        InputError, match=r"letter.parquet: is not overwritten: what is there is no Parquet file"
+    ):
         score(source, "letter.parquet", overwrite=True)
     assert (tmp_path / "data" / "diary.txt").read_text() == "dear diary"
     check(tmp_path / "out", OLD)
@@ -88,17 +112,26 @@ def test_only_outputs_are_replaced(source: Path, tmp_path: Path) -> None:
     assert hidden(tmp_path) == []
 
 
-def test_what_is_read_is_never_replaced(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_is_never_replaced(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     np.save(tmp_path / "table.npy", np.zeros((20, 3), np.float32))
     (tmp_path / "map.toml").write_text("")
     (tmp_path / "in").mkdir()
     inner = Path(shutil.copy(source, tmp_path / "in"))
     (tmp_path / "link").symlink_to(tmp_path / "in")
-    options: dict[str, Any] = {"overwrite": True, "mapping": tmp_path / "map.toml", "tables": {"bag": tmp_path / "table.npy"}}
+    options: dict[str, Any] = {
+        "overwrite": True,
+        "mapping": tmp_path / "map.toml",
+        "tables": {"bag": tmp_path / "table.npy"},
+    }
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for name, message in (
         ("rows.parquet", "rows.parquet: would be written over the source"),
-        ("link/rows.parquet", "rows.parquet: would be written over .*, the source|would be written over the source"),
+        (
+            "link/rows.parquet",
+            "rows.parquet: would be written over .*, the source|would be written over the source",
+        ),
         ("in", "in: would be written over .*rows.parquet, the source"),
         ("link", "in: would be written over .*rows.parquet, the source"),
         (str(tmp_path), "would be written over .*, (the model|the source)"),
@@ -128,9 +161,19 @@ def test_rejects_are_apart_from_the_output(source: Path, tmp_path: Path, output:
     score(source.with_name("old.parquet"), "out")
     inside = {"out": ["out/bad.parquet"], "out.parquet": ["out.parquet", "./out.parquet"]}[output]
     for name in inside:
-        with pytest.raises(InputError, match=r"rejected rows cannot lie in the output, .*: give another name"):
-            score(source, output, on_error="reject", rejects=os.path.join(tmp_path, name), overwrite=True)
-    with pytest.raises(InputError, match=r"bad.csv: rejected rows are a Parquet file: expected a name in .parquet"):
+        with pytest.raises(
+            InputError, match=r"rejected rows cannot lie in the output, .*: give another name"
+        ):
+            score(
+                source,
+                output,
+                on_error="reject",
+                rejects=os.path.join(tmp_path, name),
+                overwrite=True,
+            )
+    with pytest.raises(
+        InputError, match=r"bad.csv: rejected rows are a Parquet file: expected a name in .parquet"
+    ):
         score(source, output, on_error="reject", rejects=tmp_path / "bad.csv")
     check(tmp_path / "out", OLD)
 
@@ -139,24 +182,35 @@ def test_rejects_are_apart_from_the_output(source: Path, tmp_path: Path, output:
     ("name", "kind"),
     [
         *((name, True) for name in ("a.parquet", "A.PARQUET", "a.b.pq")),
-        *((name, False) for name in ("a", "a/", "a.2026.05", ".a", "a.csv/", "a.", "day=2026-01.05")),
+        *(
+            (name, False)
+            for name in ("a", "a/", "a.2026.05", ".a", "a.csv/", "a.", "day=2026-01.05")
+        ),
     ],
 )
 def test_kinds_of_outputs(name: str, kind: bool) -> None:
     assert is_one_file(name) is kind
 
 
-@pytest.mark.parametrize("name", ["scores.csv", "scores.arrow", "scores.csv.gz", "scores.json", "scores.v2", "scores.db"])
+@pytest.mark.parametrize(
+    "name", ["scores.csv", "scores.arrow", "scores.csv.gz", "scores.json", "scores.v2", "scores.db"]
+)
 def test_an_output_of_an_unknown_kind_is_refused(source: Path, name: str) -> None:
-    with pytest.raises(InputError, match=rf"'\.\w+' is no kind of file that is written: .* write '.*{name}/'"):
+    with pytest.raises(
+        InputError, match=rf"'\.\w+' is no kind of file that is written: .* write '.*{name}/'"
+    ):
         score(source, name)
     assert not source.with_name(name).exists()
     score(source, f"{name}/")
     check(source.with_name(name))
 
 
-def test_an_output_by_a_link_and_on_another_file_system(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file that a link names is written, the link stays; rejects are copied where they cannot be renamed."""
+def test_an_output_by_a_link_and_on_another_file_system(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that a link names is written, the link stays; rejects are copied where they cannot
+    be renamed.
+    """
     (tmp_path / "deep").mkdir()
     (tmp_path / "latest.parquet").symlink_to(tmp_path / "deep" / "out.parquet")
     (tmp_path / "latest").symlink_to(tmp_path / "deep" / "out")
@@ -165,7 +219,11 @@ def test_an_output_by_a_link_and_on_another_file_system(source: Path, tmp_path: 
 
     def apart(old: Any, new: Any) -> None:
         """As if every folder were a file system."""
-        if os.path.dirname(old) != os.path.dirname(new) and "joined" not in str(old) and ".partial/part" not in str(old):
+        if (
+            os.path.dirname(old) != os.path.dirname(new)
+            and "joined" not in str(old)
+            and ".partial/part" not in str(old)
+        ):
             raise OSError(18, os.strerror(18))
         real(old, new)
 
@@ -173,7 +231,15 @@ def test_an_output_by_a_link_and_on_another_file_system(source: Path, tmp_path: 
     for overwrite in (False, True):
         for name in ("latest", "latest.parquet"):
             bad = f"../bad-{name}.parquet"
-            uncork.score("../bags.xml", "../rows.parquet", f"../{name}", inputs=BAGS, on_error="reject", rejects=bad, overwrite=overwrite)
+            uncork.score(
+                "../bags.xml",
+                "../rows.parquet",
+                f"../{name}",
+                inputs=BAGS,
+                on_error="reject",
+                rejects=bad,
+                overwrite=overwrite,
+            )
             check(tmp_path / name)
             assert pq.read_table(bad).num_rows == 0
     assert (tmp_path / "latest").is_symlink() and (tmp_path / "latest.parquet").is_symlink()
@@ -195,20 +261,32 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "fsync", failing(28))
     with pytest.raises(OSError, match="No space left"):
         replace_file(tmp_path / "new", tmp_path / "old")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"new": "new", "old": "old"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "new": "new",
+        "old": "old",
+    }
 
 
 # ---- runs that were interrupted
 
 
 @pytest.mark.parametrize("output", ["out", "out.parquet"])
-def test_a_finished_run_is_known_again(source: Path, tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_is_known_again(
+    source: Path, tmp_path: Path, output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = score(source, output)
     again = score(source, output, resume=True)
     assert again.already_finished and not first.already_finished
     assert again.counts == first.counts and again.to_json()["already_finished"] is True
     assert "finished by an earlier run: there was nothing to do" in str(again)
-    words = ["score", str(tmp_path / "bags.xml"), str(source), str(tmp_path / output), "--resume", "--backend-is-default"]
+    words = [
+        "score",
+        str(tmp_path / "bags.xml"),
+        str(source),
+        str(tmp_path / output),
+        "--resume",
+        "--backend-is-default",
+    ]
     words[-1:] = [word for name, text in BAGS.items() for word in ("--input", f"{name}={text}")]
     # Other options make another run; the same file at another time is another source.
     assert main(words) == 1
@@ -216,13 +294,18 @@ def test_a_finished_run_is_known_again(source: Path, tmp_path: Path, output: str
     assert main([*words, "--overwrite"]) == 0
     capsys.readouterr()
     assert main(words) == 0
-    assert "500 rows in = 500 scored + 0 rejected\nfinished by an earlier run" in capsys.readouterr().err
+    assert (
+        "500 rows in = 500 scored + 0 rejected\nfinished by an earlier run"
+        in capsys.readouterr().err
+    )
     os.utime(source, ns=(1, 1))
     assert main(words) == 1
     check(tmp_path / output)
 
 
-def test_a_finished_run_without_its_rejects_or_parts_is_not_finished(source: Path, tmp_path: Path) -> None:
+def test_a_finished_run_without_its_rejects_or_parts_is_not_finished(
+    source: Path, tmp_path: Path
+) -> None:
     rows = [random_rows(1)[0], *ROWS[1:]]
     rows[0].items.append(99)
     write(source, rows, 50)
@@ -230,7 +313,10 @@ def test_a_finished_run_without_its_rejects_or_parts_is_not_finished(source: Pat
     score(source, "out", **options)
     assert score(source, "out", resume=True, **options).counts.rejected == 1
     (tmp_path / "bad.parquet").rename(tmp_path / "taken.parquet")
-    with pytest.raises(InputError, match=r"bad.parquet: the output is finished, but its 1 rejected rows are not here any more"):
+    with pytest.raises(
+        InputError,
+        match=r"bad.parquet: the output is finished, but its 1 rejected rows are not here any more",
+    ):
         score(source, "out", resume=True, **options)
     (tmp_path / "taken.parquet").rename(tmp_path / "bad.parquet")
     (tmp_path / "out" / "part-00003.parquet").unlink()
@@ -251,30 +337,44 @@ def test_an_old_output_that_was_moved_away_comes_back(source: Path, tmp_path: Pa
     assert hidden(tmp_path) == []
 
 
-def test_folders_of_others_in_the_way(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_others_in_the_way(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / ".out.old").mkdir()
     (tmp_path / ".out.old" / "diary.txt").write_text("dear diary")
     for resume in (False, True):
-        with pytest.raises(InputError, match=r"\.out\.old is in the way, and no whole output of uncork score: move it away"):
+        with pytest.raises(
+            InputError,
+            match=r"\.out\.old is in the way, and no whole output of uncork score: move it away",
+        ):
             score(source, "out", overwrite=True, resume=resume)
     shutil.rmtree(tmp_path / ".out.old")
     partial = interrupt(source, "out", 3, monkeypatch)
     (partial / "diary.txt").write_text("dear diary")
     for resume in (False, True):
-        with pytest.raises(InputError, match=r"there is 'diary.txt', which uncork score did not write: move it away"):
+        with pytest.raises(
+            InputError,
+            match=r"there is 'diary.txt', which uncork score did not write: move it away",
+        ):
             score(source, "out", resume=resume)
     (partial / "diary.txt").unlink()
     assert score(source, "out", resume=True).resumed_rows == 150
     check(tmp_path / "out")
     (tmp_path / ".file.partial").write_text("a file")
-    with pytest.raises(InputError, match=r"there is '.file.partial', which uncork score did not write"):
+    with pytest.raises(
+        InputError, match=r"there is '.file.partial', which uncork score did not write"
+    ):
         score(source, "file")
     (tmp_path / ".dir.partial" / JOURNAL).mkdir(parents=True)
-    with pytest.raises(InputError, match=r"there is '_journal.jsonl', which uncork score did not write"):
+    with pytest.raises(
+        InputError, match=r"there is '_journal.jsonl', which uncork score did not write"
+    ):
         score(source, "dir", resume=True)
 
 
-def test_parts_that_were_damaged_are_scored_again(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_were_damaged_are_scored_again(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     partial = interrupt(source, "out", 6, monkeypatch)
     data = (partial / "part-00002.parquet").read_bytes()
     (partial / "part-00002.parquet").write_bytes(bytes(len(data)))
@@ -283,7 +383,9 @@ def test_parts_that_were_damaged_are_scored_again(source: Path, tmp_path: Path, 
     check(tmp_path / "out")
 
 
-def test_an_output_that_comes_meanwhile_stays(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_comes_meanwhile_stays(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Meanwhile(Here):
         def run(self, *arguments: Any) -> Any:
             found = super().run(*arguments)
@@ -302,7 +404,9 @@ def test_an_output_that_comes_meanwhile_stays(source: Path, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("changed", ["bags.xml", "bags.bin", "table.npy"])
-def test_a_model_that_changes_meanwhile_makes_no_output(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+def test_a_model_that_changes_meanwhile_makes_no_output(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     np.save(tmp_path / "table.npy", np.zeros((20, 3), np.float32))
 
     class Meanwhile(Here):
@@ -316,7 +420,9 @@ def test_a_model_that_changes_meanwhile_makes_no_output(source: Path, tmp_path: 
 
     monkeypatch.setattr("uncork.score._engine", Meanwhile)
     what = {"bags.xml": "model", "bags.bin": "weights", "table.npy": "tables"}[changed]
-    with pytest.raises(UncorkError, match=rf"bags.xml: changed while rows were scored: {what}; rows by the old"):
+    with pytest.raises(
+        UncorkError, match=rf"bags.xml: changed while rows were scored: {what}; rows by the old"
+    ):
         score(source, "out", tables={"bag": tmp_path / "table.npy"})
     assert not (tmp_path / "out").exists()
 
@@ -344,12 +450,17 @@ def test_the_first_rows(source: Path, tmp_path: Path, rows: int, form: str) -> N
     options: dict[str, Any] = {"keep": ["row", "user"], "limit": rows}
     if form == "csv":
         options["inputs"] = {"ids": "values(user, round=false)", "offsets": "offsets(user)"}
-        options["on_error"], options["rejects"] = "reject", tmp_path / "bad.parquet"  # no user is an id
+        options["on_error"], options["rejects"] = (
+            "reject",
+            tmp_path / "bad.parquet",
+        )  # no user is an id
         options["inputs"] = {"ids": "user", "offsets": "offsets(user)"}
     summary = score(many, "out", **options)
     assert summary.counts.rows == len(wanted)
     if form == "csv":
-        assert pq.read_table(tmp_path / "bad.parquet")["user"].to_pylist() == [row.user for row in wanted]
+        assert pq.read_table(tmp_path / "bad.parquet")["user"].to_pylist() == [
+            row.user for row in wanted
+        ]
         return
     found = check(tmp_path / "out", wanted)
     assert found["user"].to_pylist() == [row.user for row in wanted]
@@ -388,7 +499,9 @@ def spoil(text: bytes, chance: random.Random) -> bytes:
     elif kind == 3:
         del data[start:end]
     elif kind == 4:
-        data[start:start] = chance.choice([b"\n", b"[]\n", b"{}\n", b'{"unit": 3}\n', b"\xff\n", b"null\n", b"\0" * 512 + b"\n"])
+        data[start:start] = chance.choice(
+            [b"\n", b"[]\n", b"{}\n", b'{"unit": 3}\n', b"\xff\n", b"null\n", b"\0" * 512 + b"\n"]
+        )
     elif kind == 5:
         chance.shuffle(lines)
         data = bytearray(b"".join(lines))
@@ -422,7 +535,9 @@ def test_damaged_journals(source: Path, tmp_path: Path, monkeypatch: pytest.Monk
         check(tmp_path / "out")
         shutil.rmtree(tmp_path / "out")
         assert hidden(tmp_path) == []
-    assert all("out: cannot be resumed: " in text and f"delete {partial}" in text for text in refused)
+    assert all(
+        "out: cannot be resumed: " in text and f"delete {partial}" in text for text in refused
+    )
     assert any(f"the journal of the interrupted run is damaged, {why}" in text for text in refused)
     assert len(resumed) > 20 and len(refused) > 5
     assert len(set(resumed)) > 3
@@ -431,7 +546,11 @@ def test_damaged_journals(source: Path, tmp_path: Path, monkeypatch: pytest.Monk
 def test_journals_of_other_times(source: Path, tmp_path: Path) -> None:
     """A first line that is no description, or empty."""
     partial = tmp_path / ".out.partial"
-    for text, message in ((b"\0" * 512 + b"\n", "is damaged"), (b"[]\n", "is damaged"), (line_of({"schema": 1}), "not as before")):
+    for text, message in (
+        (b"\0" * 512 + b"\n", "is damaged"),
+        (b"[]\n", "is damaged"),
+        (line_of({"schema": 1}), "not as before"),
+    ):
         partial.mkdir(exist_ok=True)
         (partial / JOURNAL).write_bytes(text)
         with pytest.raises(InputError, match=f"out: cannot be resumed: .*{message}.*delete "):
@@ -442,7 +561,9 @@ def test_journals_of_other_times(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks")
-def test_an_ending_run_has_its_journal_to_the_end(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ending_run_has_its_journal_to_the_end(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody may resume a run whose parts are just being joined."""
     code = (
         "import sys, uncork; maps = {'ids': 'values(items)', 'offsets': 'offsets(items)'}; "
@@ -453,7 +574,14 @@ def test_an_ending_run_has_its_journal_to_the_end(source: Path, tmp_path: Path, 
 
     def replace(old: Any, new: Any) -> None:
         if str(new) == str(tmp_path / "out.parquet"):
-            command = [sys.executable, "-c", code, str(tmp_path / "bags.xml"), str(source), str(tmp_path / "out.parquet")]
+            command = [
+                sys.executable,
+                "-c",
+                code,
+                str(tmp_path / "bags.xml"),
+                str(source),
+                str(tmp_path / "out.parquet"),
+            ]
             said.append(subprocess.run(command, capture_output=True, text=True, check=False).stderr)
         real(old, new)
 
@@ -465,7 +593,10 @@ def test_an_ending_run_has_its_journal_to_the_end(source: Path, tmp_path: Path, 
 
 def test_without_pyarrow(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UncorkError, match=r"uncork score: needs pyarrow, which is not installed: pip install 'uncork\[score\]'"):
+    with pytest.raises(
+        UncorkError,
+        match=r"uncork score: needs pyarrow, which is not installed: pip install 'uncork\[score\]'",
+    ):
         score(source, "out")
 
 

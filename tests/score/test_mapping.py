@@ -19,7 +19,11 @@ from uncork.types import ElementType, PartialShape
 
 def ports(**texts: str) -> list[ModelPort]:
     return [
-        ModelPort((name,), ElementType.parse(text.partition("[")[0]), PartialShape.parse(text.partition("[")[2].rstrip("]")))
+        ModelPort(
+            (name,),
+            ElementType.parse(text.partition("[")[0]),
+            PartialShape.parse(text.partition("[")[2].rstrip("]")),
+        )
         for name, text in texts.items()
     ]
 
@@ -45,7 +49,10 @@ SCHEMA = pa.schema(
         ("column(age, fill=3)", Expression("column", ("age",), fill=3)),
         ("values(items,fill=empty)", Expression("values", ("items",), fill_empty=True)),
         ("padded(items, 50)", Expression("padded", ("items",), 50)),
-        ("padded( items , 50 , side = left, keep=first, pad=-1)", Expression("padded", ("items",), 50, "left", "first", -1)),
+        (
+            "padded( items , 50 , side = left, keep=first, pad=-1)",
+            Expression("padded", ("items",), 50, "left", "first", -1),
+        ),
         ("length(items, 50)", Expression("length", ("items",), 50)),
         ('stack(a, "b, c", round=true)', Expression("stack", ("a", "b, c"), rounded=True)),
         ("rows()", Expression("rows")),
@@ -60,8 +67,14 @@ def test_parse(text: str, expected: Expression) -> None:
     assert parse(str(expected)) == expected
 
 
-@given(st.text(min_size=1), st.sampled_from(["column", "values", "padded"]), st.sampled_from([None, 0, -2.5, "", "empty", True]))
-def test_what_is_printed_reads_the_same(name: str, function: str, fill: int | float | str | None) -> None:
+@given(
+    st.text(min_size=1),
+    st.sampled_from(["column", "values", "padded"]),
+    st.sampled_from([None, 0, -2.5, "", "empty", True]),
+)
+def test_what_is_printed_reads_the_same(
+    name: str, function: str, fill: int | float | str | None
+) -> None:
     expression = Expression(function, (name,), 7 if function == "padded" else None, fill=fill)
     assert parse(str(expression)) == expression
 
@@ -93,7 +106,9 @@ def test_parse_refusals(text: str, message: str) -> None:
 
 
 def test_equal_names_map_by_default_and_positions_are_names() -> None:
-    mapping = bind(ports(age="i64[?]", x="f32[?,3]", n="i64[]"), SCHEMA, {"x": "triple", "2": "rows()"})
+    mapping = bind(
+        ports(age="i64[?]", x="f32[?,3]", n="i64[]"), SCHEMA, {"x": "triple", "2": "rows()"}
+    )
     assert mapping.to_text() == {"age": "age", "x": "triple", "n": "rows()"}
     assert mapping.columns == ("age", "triple")
     assert mapping.batch is None
@@ -102,52 +117,87 @@ def test_equal_names_map_by_default_and_positions_are_names() -> None:
 @pytest.mark.parametrize(
     ("port", "text", "message"),
     [
-        ("i64[?]", "itmes", "there is no column 'itmes'; did you mean 'items'?; columns: items, age, price"),
+        (
+            "i64[?]",
+            "itmes",
+            "there is no column 'itmes'; did you mean 'items'?; columns: items, age, price",
+        ),
         (
             "i64[?]",
             "items",
-            "column 'items' has lists of any length (list<element: int64>), and the input is x i64[?]; see values(items), offsets(items)",
+            "column 'items' has lists of any length (list<element: int64>), and the input is x "
+            "i64[?]; see values(items), offsets(items)",
         ),
         ("i64[?,?]", "age", "expected shape [?,?], and age gives [rows]"),
-        ("i64[?,4]", "padded(items, 5)", "expected shape [?,4], and padded(items, 5) gives [rows,5]"),
+        (
+            "i64[?,4]",
+            "padded(items, 5)",
+            "expected shape [?,4], and padded(items, 5) gives [rows,5]",
+        ),
         ("i64[?,1]", "values(items)", "expected shape [?,1], and values(items) gives [values]"),
-        ("i64[?,3]", "padded(age, 3)", "padded() needs a column of lists, and column 'age' has int32"),
-        ("i64[?]", "price", "expected i64, and column 'price' has double; ids and counts are never rounded: convert the column itself"),
+        (
+            "i64[?,3]",
+            "padded(age, 3)",
+            "padded() needs a column of lists, and column 'age' has int32",
+        ),
+        (
+            "i64[?]",
+            "price",
+            "expected i64, and column 'price' has double; ids and counts are never rounded: "
+            "convert the column itself",
+        ),
         ("f32[?]", "word", "expected f32, and column 'word' has string"),
         ("string[?]", "age", "expected string, and column 'age' has int32"),
         ("i64[?]", "day", "column 'day' has date32[day], which is no input's type"),
         ("f32[?]", "offsets(items)", "expected f32, and offsets(items) gives whole numbers"),
         ("i64[?]", "column(age, round=true)", "round=true is for floats, and the input is i64"),
-        ("f32[?,2]", "stack(age, items)", "stack() takes columns of single values, and column 'items' has list"),
+        (
+            "f32[?,2]",
+            "stack(age, items)",
+            "stack() takes columns of single values, and column 'items' has list",
+        ),
         ("f32[?,2]", "triple", "expected shape [?,2], and triple gives [rows,3]"),
         ("i64[?]", "0.5", "expected i64, got f64[]; ids and counts are never rounded"),
         ("f32[?,2]", "[1, 2, 3]", "expected shape [2], got [3]"),
     ],
 )
 def test_what_does_not_fit_is_refused(port: str, text: str, message: str) -> None:
-    with pytest.raises(InputError, match=re.escape(message).replace("element:\\ ", r"(element|item):\ ")):
+    with pytest.raises(
+        InputError, match=re.escape(message).replace("element:\\ ", r"(element|item):\ ")
+    ):
         bind(ports(x=port), SCHEMA, {"x": text})
 
 
 def test_every_problem_is_in_one_error() -> None:
     with pytest.raises(InputError) as caught:
-        bind(ports(a="i64[?]", b="i64[?]", c="f32[?]"), SCHEMA, {"aa": "age", "b": "price", "a": "age"})
+        bind(
+            ports(a="i64[?]", b="i64[?]", c="f32[?]"),
+            SCHEMA,
+            {"aa": "age", "b": "price", "a": "age"},
+        )
     assert [str(problem) for problem in caught.value.problems] == [
         "no input is called 'aa'; did you mean 'a'?; inputs: a i64[?], b i64[?], c f32[?]",
-        "input 'b': expected i64, and column 'price' has double; ids and counts are never rounded: convert the column itself",
-        "input 'c': f32[?] is not mapped, and no column has its name; columns: items, age, price, day, triple, word",
+        "input 'b': expected i64, and column 'price' has double; ids and counts are never "
+        "rounded: convert the column itself",
+        "input 'c': f32[?] is not mapped, and no column has its name; columns: items, age, "
+        "price, day, triple, word",
     ]
 
 
 def test_fixed_numbers_of_rows() -> None:
     assert bind(ports(a="i64[8]", b="f32[8,3]"), SCHEMA, {"a": "age", "b": "triple"}).batch == 8
-    with pytest.raises(InputError, match=re.escape("the inputs fix different numbers of rows: 8 ('a'), 4 ('b')")):
+    with pytest.raises(
+        InputError, match=re.escape("the inputs fix different numbers of rows: 8 ('a'), 4 ('b')")
+    ):
         bind(ports(a="i64[8]", b="f32[4,3]"), SCHEMA, {"a": "age", "b": "triple"})
 
 
 def test_toml(tmp_path: Path) -> None:
     path = tmp_path / "mapping.toml"
-    path.write_text('keep = ["user"]\ntop_k = 5\n[inputs]\na = "padded(items, 50)"\nn = 3\nv = [1, 2]\n[outputs]\nscores = "0"\n')
+    path.write_text(
+        'keep = ["user"]\ntop_k = 5\n[inputs]\na = "padded(items, 50)"\nn = 3\nv = [1, 2]\n'
+        '[outputs]\nscores = "0"\n'
+    )
     assert read_toml(path) == {
         "keep": ["user"],
         "top_k": 5,
@@ -155,7 +205,11 @@ def test_toml(tmp_path: Path) -> None:
         "outputs": {"scores": "0"},
     }
     for text, message in [
-        ("[input]\n", "has no meaning for 'input'; did you mean 'inputs'?; known: inputs, outputs, keep, top_k"),
+        (
+            "[input]\n",
+            "has no meaning for 'input'; did you mean 'inputs'?; known: inputs, outputs, keep, "
+            "top_k",
+        ),
         ("keep = 3\n", "'keep': expected a list, got 3"),
         ("keep = \n", "is not TOML: "),
     ]:

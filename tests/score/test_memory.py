@@ -37,16 +37,35 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_t
 
 
 def test_memory_is_flat_over_ten_times_the_rows(bags: Path, tmp_path: Path) -> None:
-    """One unit, one row group, uncompressed: 5 MB and 50 MB of ids, copied to the output as well."""
+    """One unit, one row group, uncompressed: 5 MB and 50 MB of ids, copied to the output as
+    well.
+    """
     peaks = []
     for rows in (12_000, 120_000):
         ids = np.random.default_rng(0).integers(0, len(TABLE), rows * 50)
-        items = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32) * 50), pa.array(ids))
+        items = pa.ListArray.from_arrays(
+            pa.array(np.arange(rows + 1, dtype=np.int32) * 50), pa.array(ids)
+        )
         source = tmp_path / f"{rows}.parquet"
-        pq.write_table(pa.table({"items": items}), source, row_group_size=rows, use_dictionary=False, compression="none")
+        pq.write_table(
+            pa.table({"items": items}),
+            source,
+            row_group_size=rows,
+            use_dictionary=False,
+            compression="none",
+        )
         assert source.stat().st_size > rows * 400
-        command = [sys.executable, "-c", _PEAK, str(bags), str(source), str(tmp_path / f"out{rows}")]
-        peaks.append(int(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        command = [
+            sys.executable,
+            "-c",
+            _PEAK,
+            str(bags),
+            str(source),
+            str(tmp_path / f"out{rows}"),
+        ]
+        peaks.append(
+            int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        )
     assert peaks[1] - peaks[0] < 15_000, f"{peaks} kB"
 
 
@@ -54,14 +73,22 @@ def test_workers_share_the_tables(tmp_path: Path) -> None:
     """64 MB of table that all rows together read whole: two workers hold them once."""
     table = np.ones((1 << 18, 64), np.float32)
     builder = uncork.Builder("big")
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     (sums,) = builder.add("EmbeddingBagOffsetsSum", 3, builder.constant(table), ids, offsets)
     builder.result(sums, "sums")
     uncork.write_model(builder.model(), tmp_path / "big.xml")
     rows = 1 << 14
-    items = pa.ListArray.from_arrays(pa.array(np.arange(2 * rows + 1, dtype=np.int32) * 16), pa.array(np.tile(np.arange(1 << 18), 2)))
+    items = pa.ListArray.from_arrays(
+        pa.array(np.arange(2 * rows + 1, dtype=np.int32) * 16),
+        pa.array(np.tile(np.arange(1 << 18), 2)),
+    )
     pq.write_table(pa.table({"items": items}), tmp_path / "rows.parquet", row_group_size=rows)
-    prepared = prepare_score(tmp_path / "big.xml", tmp_path / "rows.parquet", inputs=BAGS, rows_per_part=rows)
+    prepared = prepare_score(
+        tmp_path / "big.xml", tmp_path / "rows.parquet", inputs=BAGS, rows_per_part=rows
+    )
     assert len(prepared.units) == 2
     engine = LocalEngine(2)
     folder = tmp_path / "parts"
@@ -90,5 +117,7 @@ def _mapped(pid: int, name: str) -> tuple[int, int]:
         if not words[0].endswith(":"):
             inside = line.endswith(name)
         elif inside and words[0] in ("Rss:", "Pss:"):
-            rss, pss = (rss + int(words[1]), pss) if words[0] == "Rss:" else (rss, pss + int(words[1]))
+            rss, pss = (
+                (rss + int(words[1]), pss) if words[0] == "Rss:" else (rss, pss + int(words[1]))
+            )
     return rss, pss

@@ -1,4 +1,6 @@
-"""The Ray engine: the output of the local one, byte for byte, also when workers and nodes are lost; what is interrupted is resumed."""
+"""The Ray engine: the output of the local one, byte for byte, also when workers and nodes are lost;
+what is interrupted is resumed.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,15 @@ from uncork.score.sink import JOURNAL
 from uncork.score.summary import Summary
 
 needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None or not sys.platform.startswith("linux"), reason="needs Ray, and /proc to find its workers"
+    importlib.util.find_spec("ray") is None or not sys.platform.startswith("linux"),
+    reason="needs Ray, and /proc to find its workers",
 )
 ROOT = Path(__file__).resolve().parents[2]
 RAY = ["--engine", "ray", "--workers", "2"]
 COUNT = 10_000
 ROWS = random_rows(COUNT, 11, 30)
-#: Batches of one row: parts that take long enough for their worker to be killed. Both engines get the same.
+#: Batches of one row: parts that take long enough for their worker to be killed. Both engines get
+#: the same.
 SLOW = ["--batch-size", "1", "--rows-per-part", "1000", "--keep", "row,user"]
 REJECT = ["--on-error", "reject", "bad.parquet"]
 
@@ -50,7 +54,14 @@ def source(bags: Path, tmp_path: Path) -> Path:
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
     """The command, in a process group of its own as a terminal would give it."""
     pipe = subprocess.PIPE
-    return subprocess.Popen([*COMMAND, *SLOW, *more], cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    return subprocess.Popen(
+        [*COMMAND, *SLOW, *more],
+        cwd=folder,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+    )
 
 
 def descendants(process: int) -> Iterator[int]:
@@ -60,7 +71,9 @@ def descendants(process: int) -> Iterator[int]:
 
 
 def scoring(process: int) -> list[int]:
-    """The Ray workers below a process that score a unit now: Ray gives them the name of what they do."""
+    """The Ray workers below a process that score a unit now: Ray gives them the name of what they
+    do.
+    """
     found = []
     for worker in descendants(process):
         try:
@@ -95,19 +108,32 @@ def test_a_killed_worker_loses_and_doubles_nothing(source: Path) -> None:
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     summary = json.loads(out)
-    assert (summary["rows"], summary["scored"], summary["rejected"], summary["parts"]) == (COUNT, COUNT - 4, 4, 10)
+    assert (summary["rows"], summary["scored"], summary["rejected"], summary["parts"]) == (
+        COUNT,
+        COUNT - 4,
+        4,
+        10,
+    )
     assert (summary["workers"], summary["replaced_workers"]) == (2, 1)
     assert "Traceback" not in err
     table = pq.read_table(folder / "out")
     assert table["row"].to_pylist() == [i for i in range(COUNT) if i not in bad]
-    assert table["sums"].to_pylist() == [summed(row.items) for i, row in enumerate(rows) if i not in bad]
+    assert table["sums"].to_pylist() == [
+        summed(row.items) for i, row in enumerate(rows) if i not in bad
+    ]
     assert pq.read_table(folder / "bad.parquet")["reject_row"].to_pylist() == bad
     names = ["_SUCCESS", *(f"part-{i:05d}.parquet" for i in range(10))]
     assert sorted(path.name for path in (folder / "out").iterdir()) == names
     # And the local engine writes the same bytes.
-    ours = {name: (folder / "out" / name).read_bytes() for name in names[1:]} | {"bad": (folder / "bad.parquet").read_bytes()}
-    subprocess.run([*COMMAND, *SLOW, *REJECT, "--overwrite"], cwd=folder, check=True, capture_output=True)
-    assert ours == {name: (folder / "out" / name).read_bytes() for name in names[1:]} | {"bad": (folder / "bad.parquet").read_bytes()}
+    ours = {name: (folder / "out" / name).read_bytes() for name in names[1:]} | {
+        "bad": (folder / "bad.parquet").read_bytes()
+    }
+    subprocess.run(
+        [*COMMAND, *SLOW, *REJECT, "--overwrite"], cwd=folder, check=True, capture_output=True
+    )
+    assert ours == {name: (folder / "out" / name).read_bytes() for name in names[1:]} | {
+        "bad": (folder / "bad.parquet").read_bytes()
+    }
 
 
 @needs_ray
@@ -129,13 +155,21 @@ def test_interrupted_and_resumed_by_the_other_engine(source: Path) -> None:
     while left := [process for process in below if alive(process)]:
         assert time.monotonic() < until, f"processes live on: {left}"
         time.sleep(0.05)
-    done = subprocess.run([*COMMAND, *SLOW, "--resume", "--json"], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*COMMAND, *SLOW, "--resume", "--json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert json.loads(done.stdout)["resumed_rows"] == 1000 * len(kept)
     check(folder / "out", ROWS)
 
 
 def in_a_cluster(folder: Path) -> None:
-    """Two nodes, of which one is lost in mid-run, and what else a cluster is needed for. Runs in a process of its own."""
+    """Two nodes, of which one is lost in mid-run, and what else a cluster is needed for. Runs in a
+    process of its own.
+    """
     import ray
     from ray.cluster_utils import Cluster
 
@@ -160,12 +194,19 @@ def in_a_cluster(folder: Path) -> None:
 
 def scored_by_ray(folder: Path, name: str, source: str = "rows.parquet", **options: Any) -> Summary:
     """With Ray as this process has it."""
-    common: dict[str, Any] = {"inputs": BAGS, "engine": "ray", "batch_size": 1, "keep": ["row", "user"]}
+    common: dict[str, Any] = {
+        "inputs": BAGS,
+        "engine": "ray",
+        "batch_size": 1,
+        "keep": ["row", "user"],
+    }
     return uncork.score(folder / "bags.xml", folder / source, folder / name, **common, **options)
 
 
 def lose_a_node(folder: Path, cluster: Any, node: Any) -> None:
-    """With its worker, in the middle of a unit. There is no other place where Ray could start that again."""
+    """With its worker, in the middle of a unit. There is no other place where Ray could start that
+    again.
+    """
     rows = ROWS * 6  # a run that lasts longer than it takes to remove a node
     write(folder / "many.parquet", rows, 1000)
     lost: list[int] = []
@@ -183,7 +224,11 @@ def lose_a_node(folder: Path, cluster: Any, node: Any) -> None:
     summary = scored_by_ray(folder, "out", "many.parquet", rows_per_part=1000)
     thread.join()
     assert lost
-    assert (summary.workers, summary.replaced_workers, summary.counts.scored) == (2, 1, len(rows)), summary
+    assert (summary.workers, summary.replaced_workers, summary.counts.scored) == (
+        2,
+        1,
+        len(rows),
+    ), summary
     check(folder / "out", rows)
 
 
@@ -198,7 +243,11 @@ def end_every_worker(folder: Path) -> None:
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        with pytest.raises(UncorkError, match=rf"Ray: 3 workers ended while scoring rows 0 to {COUNT - 1}, the last because: .*fewer workers"):
+        with pytest.raises(
+            UncorkError,
+            match=rf"Ray: 3 workers ended while scoring rows 0 to {COUNT - 1}, the last because: "
+            r".*fewer workers",
+        ):
             scored_by_ray(folder, "none", rows_per_part=COUNT, workers=1)
     finally:
         stop.set()
@@ -208,19 +257,33 @@ def end_every_worker(folder: Path) -> None:
 
 
 def hide_a_file(folder: Path) -> None:
-    """A file that this process has seen and the workers do not see, as on nodes without the shared file system."""
+    """A file that this process has seen and the workers do not see, as on nodes without the shared
+    file system.
+    """
     real = Landmarks.of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Landmarks, "of", staticmethod(lambda *job: replace(real(*job), files=((str(folder / "gone.bin"), 5),))))
-        with pytest.raises(UncorkError, match=r"Ray worker on [\d.]+: does not see .*gone.bin \(No such file(.|\n)*nothing was written"):
+        patch.setattr(
+            Landmarks,
+            "of",
+            staticmethod(lambda *job: replace(real(*job), files=((str(folder / "gone.bin"), 5),))),
+        )
+        with pytest.raises(
+            UncorkError,
+            match=r"Ray worker on [\d.]+: does not see .*gone.bin \(No such file(.|\n)*nothing "
+            r"was written",
+        ):
             scored_by_ray(folder, "none")
     assert not (folder / ".none.partial").exists()
 
 
 def connect(folder: Path, address: str) -> None:
-    """The command, with the address of the cluster; by default it takes as many workers as the cluster has cores."""
+    """The command, with the address of the cluster; by default it takes as many workers as the
+    cluster has cores.
+    """
     words = ["--engine", "ray", "--ray-address", address, "--json", "--overwrite"]
-    done = subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert (summary["scored"], summary["workers"]) == (COUNT, 1), summary
@@ -234,8 +297,18 @@ def node_process(node: Any) -> int:
 
 @needs_ray
 def test_in_a_cluster(source: Path) -> None:
-    code = "import sys; from pathlib import Path; from tests.score.test_ray import in_a_cluster; in_a_cluster(Path(sys.argv[1]))"
-    done = subprocess.run([sys.executable, "-c", code, str(source.parent)], cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    code = (
+        "import sys; from pathlib import Path; from tests.score.test_ray import "
+        "in_a_cluster; in_a_cluster(Path(sys.argv[1]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(source.parent)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -259,25 +332,41 @@ def test_a_node_without_a_file_is_told(landmarks: Landmarks, tmp_path: Path, nam
     path = tmp_path / name
     size = path.stat().st_size
     path.write_bytes(b"other")
-    with pytest.raises(UncorkError, match=rf"Ray worker on 10.0.0.7: sees another {path}: 5 bytes, expected {size:,}: every node must"):
+    with pytest.raises(
+        UncorkError,
+        match=rf"Ray worker on 10.0.0.7: sees another {path}: 5 bytes, expected {size:,}: every "
+        r"node must",
+    ):
         landmarks.check("10.0.0.7")
     path.unlink()
-    with pytest.raises(UncorkError, match=rf"Ray worker on 10.0.0.7: does not see {path} \(No such file or directory\): every node must"):
+    with pytest.raises(
+        UncorkError,
+        match=rf"Ray worker on 10.0.0.7: does not see {path} \(No such file or directory\): "
+        r"every node must",
+    ):
         landmarks.check("10.0.0.7")
 
 
 def test_a_node_with_another_output_folder_is_told(landmarks: Landmarks, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("another run\n")
-    with pytest.raises(UncorkError, match=f"sees another folder at {tmp_path}: every node must have the source and the output on a shared"):
+    with pytest.raises(
+        UncorkError,
+        match=f"sees another folder at {tmp_path}: every node must have the source and the "
+        "output on a shared",
+    ):
         landmarks.check("10.0.0.7")
     (tmp_path / JOURNAL).unlink()
-    with pytest.raises(UncorkError, match=rf"does not see the folder of the run, {tmp_path} \(No such file"):
+    with pytest.raises(
+        UncorkError, match=rf"does not see the folder of the run, {tmp_path} \(No such file"
+    ):
         landmarks.check("10.0.0.7")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_ctrl_c_waits_until_ray_has_started() -> None:
-    """As a terminal sends it: to this process, and to one that is started meanwhile, which lives on."""
+    """As a terminal sends it: to this process, and to one that is started meanwhile, which lives
+    on.
+    """
     handler = signal.getsignal(signal.SIGINT)
     steps = []
 
@@ -298,8 +387,14 @@ def test_ctrl_c_waits_until_ray_has_started() -> None:
 
 def test_without_ray(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UncorkError, match=r"engine 'ray': needs Ray, which cannot be imported \(.*\): pip install 'uncork\[ray\]'"):
-        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, engine="ray")
+    with pytest.raises(
+        UncorkError,
+        match=r"engine 'ray': needs Ray, which cannot be imported \(.*\): pip install "
+        r"'uncork\[ray\]'",
+    ):
+        uncork.score(
+            source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, engine="ray"
+        )
     assert not (source.parent / "out").exists()
 
 
@@ -308,9 +403,14 @@ def test_without_ray(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"engine": "spark"}, "engine: expected local or ray, got 'spark'"),
         ({"ray_address": "auto"}, "ray_address: is for engine 'ray' only"),
-        ({"engine": "ray", "ray_address": "ray://head:10001"}, "ray_address: expected host:port or auto, got 'ray://head:10001'"),
+        (
+            {"engine": "ray", "ray_address": "ray://head:10001"},
+            "ray_address: expected host:port or auto, got 'ray://head:10001'",
+        ),
     ],
 )
 def test_engines_that_there_are_not(source: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, **options)
+        uncork.score(
+            source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, **options
+        )

@@ -1,4 +1,6 @@
-"""Whole runs by worker processes: files in, files out, formats, and what is refused before anything is written."""
+"""Whole runs by worker processes: files in, files out, formats, and what is refused before anything
+is written.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def check(output: Path, rows: list[Row] = ROWS) -> pa.Table:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_folder_of_parts_in_order(bags: Path, tmp_path: Path, workers: int) -> None:
     source = write(tmp_path / "rows.parquet", ROWS, 60)
-    summary = uncork.score(bags, source, tmp_path / "out", inputs=BAGS, workers=workers, batch_size=32)
+    summary = uncork.score(
+        bags, source, tmp_path / "out", inputs=BAGS, workers=workers, batch_size=32
+    )
     check(tmp_path / "out")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["_SUCCESS", *(f"part-{i:05d}.parquet" for i in range(summary.parts))]
@@ -46,7 +50,15 @@ def test_a_folder_of_parts_in_order(bags: Path, tmp_path: Path, workers: int) ->
 
 def test_one_file(bags: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet", ROWS, 60)
-    uncork.score(bags, source, tmp_path / "out.parquet", inputs=BAGS, workers=2, batch_size=32, keep=["user", "row"])
+    uncork.score(
+        bags,
+        source,
+        tmp_path / "out.parquet",
+        inputs=BAGS,
+        workers=2,
+        batch_size=32,
+        keep=["user", "row"],
+    )
     assert check(tmp_path / "out.parquet").column_names == ["user", "row", "sums"]
     assert hidden(tmp_path) == []
 
@@ -66,16 +78,27 @@ def test_many_files_of_all_kinds(bags: Path, tmp_path: Path) -> None:
     check(tmp_path / "glob")
     uncork.score(bags, f"file://{folder}", tmp_path / "uri", inputs=BAGS, workers=1)
     check(tmp_path / "uri")
-    uncork.score(bags, [folder / "d.parquet", folder / "a.parquet"], tmp_path / "list", inputs=BAGS, workers=1)
+    uncork.score(
+        bags,
+        [folder / "d.parquet", folder / "a.parquet"],
+        tmp_path / "list",
+        inputs=BAGS,
+        workers=1,
+    )
     check(tmp_path / "list", ROWS[350:] + ROWS[:100])
 
 
 def test_arrow_ipc(bags: Path, tmp_path: Path) -> None:
     table = pq.read_table(write(tmp_path / "rows.parquet", ROWS))
-    with pa.OSFile(str(tmp_path / "rows.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+    with (
+        pa.OSFile(str(tmp_path / "rows.arrow"), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
         for start in range(0, 500, 70):
             writer.write_table(table.slice(start, 70))
-    uncork.score(bags, tmp_path / "rows.arrow", tmp_path / "out", inputs=BAGS, workers=2, batch_size=32)
+    uncork.score(
+        bags, tmp_path / "rows.arrow", tmp_path / "out", inputs=BAGS, workers=2, batch_size=32
+    )
     check(tmp_path / "out")
     pyarrow.feather.write_feather(table, str(tmp_path / "rows.feather"), compression="lz4")
     uncork.score(bags, tmp_path / "rows.feather", tmp_path / "feather", inputs=BAGS, workers=1)
@@ -83,22 +106,39 @@ def test_arrow_ipc(bags: Path, tmp_path: Path) -> None:
 
 
 def test_csv(picks: Path, tmp_path: Path) -> None:
-    text = "a,b,c,d,weight\n" + "".join(f"{','.join(map(str, ids))},{i / 4}\n" for i, ids in enumerate(GOOD))
+    text = "a,b,c,d,weight\n" + "".join(
+        f"{','.join(map(str, ids))},{i / 4}\n" for i, ids in enumerate(GOOD)
+    )
     (tmp_path / "rows.csv").write_text(text)
     mapping = {"ids": "stack(a, b, c, d)", "weight": "weight"}
-    uncork.score(picks, tmp_path / "rows.csv", tmp_path / "out", inputs=mapping, workers=2, batch_size=8, keep=["a", "weight"])
+    uncork.score(
+        picks,
+        tmp_path / "rows.csv",
+        tmp_path / "out",
+        inputs=mapping,
+        workers=2,
+        batch_size=8,
+        keep=["a", "weight"],
+    )
     table = pq.read_table(tmp_path / "out")
     assert table["weight_out"].to_pylist() == [i / 4 for i in range(40)]
     assert table["a"].to_pylist() == [ids[0] for ids in GOOD]
     pacsv.write_csv(pacsv.read_csv(tmp_path / "rows.csv"), tmp_path / "rows2.csv")
     uncork.score(picks, str(tmp_path / "rows*.csv"), tmp_path / "two", inputs=mapping, workers=1)
-    assert pq.read_table(tmp_path / "two")["weight_out"].to_pylist() == [i / 4 for i in range(40)] * 2
+    assert (
+        pq.read_table(tmp_path / "two")["weight_out"].to_pylist() == [i / 4 for i in range(40)] * 2
+    )
 
 
 def test_rejects(picks: Path, tmp_path: Path) -> None:
     ids, weight, bad = spoiled()
     source = quads(tmp_path / "rows.parquet", ids, weight)
-    options: dict[str, Any] = {"on_error": "reject", "rejects": tmp_path / "bad.parquet", "workers": 2, "batch_size": 4}
+    options: dict[str, Any] = {
+        "on_error": "reject",
+        "rejects": tmp_path / "bad.parquet",
+        "workers": 2,
+        "batch_size": 4,
+    }
     summary = uncork.score(picks, source, tmp_path / "out.parquet", **options)
     assert (summary.counts.rows, summary.counts.scored, summary.counts.rejected) == (40, 33, 7)
     assert [fault.row for fault in summary.faults] == list(bad)[:5]
@@ -106,10 +146,19 @@ def test_rejects(picks: Path, tmp_path: Path) -> None:
     rejects = pq.read_table(tmp_path / "bad.parquet").to_pydict()
     assert rejects["reject_row"] == list(bad)
     assert rejects["ids"] == [ids[i] for i in bad]
-    assert pq.read_table(tmp_path / "out.parquet")["row"].to_pylist() == [i for i in range(40) if i not in bad]
+    assert pq.read_table(tmp_path / "out.parquet")["row"].to_pylist() == [
+        i for i in range(40) if i not in bad
+    ]
     # The rejected rows are rows: mended, they are scored as any.
     good = quads(tmp_path / "good.parquet", GOOD, [0.5] * 40)
-    uncork.score(picks, good, tmp_path / "out2", on_error="reject", rejects=tmp_path / "none.parquet", workers=1)
+    uncork.score(
+        picks,
+        good,
+        tmp_path / "out2",
+        on_error="reject",
+        rejects=tmp_path / "none.parquet",
+        workers=1,
+    )
     assert pq.read_table(tmp_path / "none.parquet").num_rows == 0
     assert hidden(tmp_path) == []
 
@@ -127,7 +176,11 @@ def test_an_output_that_is_there_stays(bags: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet", ROWS)
     for name in ("out", "out.parquet"):
         uncork.score(bags, old, tmp_path / name, inputs=BAGS, workers=1)
-        with pytest.raises(InputError, match=rf"{name}: is there already: choose another name, or overwrite it \(--overwrite\)"):
+        with pytest.raises(
+            InputError,
+            match=rf"{name}: is there already: choose another name, or overwrite it "
+            r"\(--overwrite\)",
+        ):
             uncork.score(bags, source, tmp_path / name, inputs=BAGS, workers=1)
         check(tmp_path / name, ROWS[:100])
         uncork.score(bags, source, tmp_path / name, inputs=BAGS, workers=1, overwrite=True)
@@ -148,15 +201,28 @@ def test_what_cannot_be_is_refused_before_anything_is_written(bags: Path, tmp_pa
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (tmp_path / "none.parquet", {}, "none.parquet: there is no such file"),
         (tmp_path / "no*.parquet", {}, "no*.parquet: there is no such file"),
-        (tmp_path / "cut.parquet", {}, "cut.parquet: cannot be read as parquet: Parquet magic bytes not found in footer"),
+        (
+            tmp_path / "cut.parquet",
+            {},
+            "cut.parquet: cannot be read as parquet: Parquet magic bytes not found in footer",
+        ),
         (bags, {}, "expected files of one format (parquet, ipc, csv), told by their suffixes"),
         (source, {"format": "csw"}, "got csw"),
         (source, {"on_error": "skip"}, "on_error: expected fail, null or reject, got 'skip'"),
-        (source, {"on_error": "reject"}, "rejects: on_error='reject' and the file for rejected rows go together"),
+        (
+            source,
+            {"on_error": "reject"},
+            "rejects: on_error='reject' and the file for rejected rows go together",
+        ),
         (source, {"workers": 0}, "workers: expected a number of at least 1, got 0"),
         (source, {"batch_size": 0}, "batch_size: expected a number of at least 1, got 0"),
         (source, {"limit": 0}, "limit: expected a number of at least 1, got 0"),
-        (source, {"inputs": {}}, "2 problems:\n  1. input 'ids': i64[?] is not mapped, and no column has its name; columns: user, items"),
+        (
+            source,
+            {"inputs": {}},
+            "2 problems:\n  1. input 'ids': i64[?] is not mapped, and no column has its name; "
+            "columns: user, items",
+        ),
     ]
     for where, options, message in cases:
         with pytest.raises(InputError, match=re.escape(message)):
@@ -175,7 +241,10 @@ def test_what_cannot_be_is_refused_before_anything_is_written(bags: Path, tmp_pa
 
 def test_a_mapping_file(bags: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet", ROWS)
-    text = 'keep = ["user"]\ntop_k = 1\n[inputs]\nids = "values(items)"\noffsets = "offsets(items)"\n[outputs]\nbest = "sums"\n'
+    text = (
+        'keep = ["user"]\ntop_k = 1\n[inputs]\nids = "values(items)"\n'
+        'offsets = "offsets(items)"\n[outputs]\nbest = "sums"\n'
+    )
     (tmp_path / "mapping.toml").write_text(text)
     uncork.score(bags, source, tmp_path / "out", mapping=tmp_path / "mapping.toml", workers=1)
     table = pq.read_table(tmp_path / "out")
@@ -186,7 +255,14 @@ def test_a_mapping_file(bags: Path, tmp_path: Path) -> None:
 def test_tables_from_files(bags: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet", ROWS[:50])
     np.save(tmp_path / "table.npy", 2 * TABLE)
-    uncork.score(bags, source, tmp_path / "out", inputs=BAGS, workers=1, tables={"bag": tmp_path / "table.npy"})
+    uncork.score(
+        bags,
+        source,
+        tmp_path / "out",
+        inputs=BAGS,
+        workers=1,
+        tables={"bag": tmp_path / "table.npy"},
+    )
     doubled = [[2 * number for number in summed(row.items)] for row in ROWS[:50]]
     assert pq.read_table(tmp_path / "out")["sums"].to_pylist() == doubled
 

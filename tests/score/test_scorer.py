@@ -1,4 +1,6 @@
-"""`Scorer` and `uncork.score` of tables in memory: what comes in comes out, in the same rows and the same kind."""
+"""`Scorer` and `uncork.score` of tables in memory: what comes in comes out, in the same rows and
+the same kind.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def test_arrow_tables(model: Path) -> None:
     assert isinstance(batch, pa.RecordBatch)
     assert batch.to_pydict() == {"sums": SUMS}
     assert uncork.score(model, TABLE.to_batches()[0].slice(0, 0)).num_rows == 0
-    assert uncork.score(model, TABLE, inputs={"ids": "padded(ids, 2)"}, top_k=1).column_names == ["sums_items", "sums"]
+    assert uncork.score(model, TABLE, inputs={"ids": "padded(ids, 2)"}, top_k=1).column_names == [
+        "sums_items",
+        "sums",
+    ]
 
 
 def test_dictionaries_of_columns(model: Path) -> None:
@@ -72,7 +77,10 @@ def test_polars(model: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"output": "scores"}, "score: a table in memory is scored in this process and returned: leave out output="),
+        (
+            {"output": "scores"},
+            "score: a table in memory is scored in this process and returned: leave out output=",
+        ),
         ({"workers": 2, "resume": True}, "leave out workers=, resume="),
         ({"on_error": "reject"}, "on_error: expected fail or null, got 'reject'"),
         ({"keep": ["row"]}, "keep: 'row' is the number of a row in a whole source"),
@@ -87,11 +95,20 @@ def test_options_that_do_not_fit(model: Path, options: dict[str, Any], message: 
 
 
 def test_sources_that_are_none(model: Path) -> None:
-    with pytest.raises(uncork.InputError, match=r"source: expected paths, or a table of pandas, Polars or pyarrow, got int"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"source: expected paths, or a table of pandas, Polars or pyarrow, got int",
+    ):
         uncork.score(model, 5)
-    with pytest.raises(uncork.InputError, match=r"output: expected where the scores go: a name that ends in \.parquet, or a folder"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"output: expected where the scores go: a name that ends in \.parquet, or a folder",
+    ):
         uncork.score(model, "rows.parquet")
-    with pytest.raises(uncork.InputError, match=r"list: expected a pyarrow, pandas or Polars table|rows: expected a pyarrow"):
+    with pytest.raises(
+        uncork.InputError,
+        match=r"list: expected a pyarrow, pandas or Polars table|rows: expected a pyarrow",
+    ):
         uncork.score.Scorer(model)([1])
     with pytest.raises(uncork.InputError, match="dict: cannot be made an Arrow table"):
         uncork.score.Scorer(model)({"ids": [[1, 2]], "key": ["a", "b"]})
@@ -118,7 +135,14 @@ def test_a_scorer_is_pickled_by_path(model: Path, tmp_path: Path) -> None:
         "import pickle, pyarrow as pa; s = pickle.load(open('scorer.pickle', 'rb'));"
         "print(s(pa.table({'key': ['a'], 'ids': [[1, 2]]})).to_pydict())"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert done.stdout.strip() == "{'key': ['a'], 'sums': [[3.0, 30.0]]}"
 
 
@@ -133,11 +157,20 @@ def test_a_changed_model_is_loaded_again(model: Path) -> None:
 def test_models_with_state_are_refused(tmp_path: Path) -> None:
     builder = uncork.Builder("counter")
     x = builder.parameter("x", "f32", [None])
-    (before,) = builder.add("ReadValue", 6, x, variable_id="v", variable_type="f32", variable_shape=uncork.PartialShape([None]))
+    (before,) = builder.add(
+        "ReadValue",
+        6,
+        x,
+        variable_id="v",
+        variable_type="f32",
+        variable_shape=uncork.PartialShape([None]),
+    )
     builder.add("Assign", 6, builder.add("Add", 1, before, x)[0], variable_id="v")
     builder.result(before, "y")
     uncork.write_model(builder.model(), tmp_path / "counter.xml")
-    with pytest.raises(uncork.InputError, match="has variables, which carry state from one call to the next"):
+    with pytest.raises(
+        uncork.InputError, match="has variables, which carry state from one call to the next"
+    ):
         uncork.score.Scorer(tmp_path / "counter.xml")
 
 
@@ -166,7 +199,9 @@ rows = pa.table({{"key": ["a", "b", "c"], "ids": [[1, 2], [0, 3], [3, 3]]}})
 scorer = uncork.score.Scorer({str(model)!r}, keep=["key"])
 print(ray.data.from_arrow(rows).map_batches(scorer, batch_format="pyarrow").take_all())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [{"key": key, "sums": sums} for key, sums in zip("abc", SUMS)]
     assert done.stdout.strip().splitlines()[-1] == str(rows)

@@ -43,7 +43,10 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_summary_names_rows_and_their_sum() -> None:
-    faults = (RowError(7, "is null: give a fill to replace it", "a", "null"), RowError(9, "indices[0] is 5", "ids", "5", "layer 'bag'"))
+    faults = (
+        RowError(7, "is null: give a fill to replace it", "a", "null"),
+        RowError(9, "indices[0] is 5", "ids", "5", "layer 'bag'"),
+    )
     summary = Summary("/out", "/bad", Counts(1000, 990, 10), 200, 4, 2.0, 2, 1, "reject", faults)
     assert str(summary).splitlines() == [
         "1,000 rows in = 990 scored + 10 rejected",

@@ -1,4 +1,6 @@
-"""Units scored one by one: what comes out for each row, and what becomes of rows that cannot be scored."""
+"""Units scored one by one: what comes out for each row, and what becomes of rows that cannot be
+scored.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,23 @@ BAGS = {"ids": "values(items)", "offsets": "offsets(items)"}
 
 def write(path: Path, rows: Sequence[Row], group: int = 1000) -> Path:
     table = pa.table(
-        {"user": pa.array([row.user for row in rows], pa.int64()), "items": pa.array([row.items for row in rows], pa.list_(pa.int64()))}
+        {
+            "user": pa.array([row.user for row in rows], pa.int64()),
+            "items": pa.array([row.items for row in rows], pa.list_(pa.int64())),
+        }
     )
     pq.write_table(table, path, row_group_size=group)
     return path
 
 
 def scored(model: Path, source: Path, **options: Any) -> list[UnitResult]:
-    """The results of all units. Job and units go through pickle first, as they do on their way to a worker."""
+    """The results of all units. Job and units go through pickle first, as they do on their way to a
+    worker.
+    """
     prepared = prepare_score(model, source, **options)
-    return [score_unit(*pickle.loads(pickle.dumps((prepared.job, unit)))) for unit in prepared.units]
+    return [
+        score_unit(*pickle.loads(pickle.dumps((prepared.job, unit)))) for unit in prepared.units
+    ]
 
 
 def column(results: Sequence[UnitResult], name: str) -> list[Any]:
@@ -46,7 +55,9 @@ def column(results: Sequence[UnitResult], name: str) -> list[Any]:
 def test_every_row_gets_its_sum(bags: Path, tmp_path: Path, batch_size: int, group: int) -> None:
     rows = random_rows(100)
     source = write(tmp_path / "rows.parquet", rows, group)
-    results = scored(bags, source, inputs=BAGS, keep=["row", "user"], batch_size=batch_size, rows_per_part=30)
+    results = scored(
+        bags, source, inputs=BAGS, keep=["row", "user"], batch_size=batch_size, rows_per_part=30
+    )
     assert column(results, "sums") == [summed(row.items) for row in rows]
     assert column(results, "user") == [row.user for row in rows]
     assert column(results, "row") == list(range(100))
@@ -56,12 +67,19 @@ def test_every_row_gets_its_sum(bags: Path, tmp_path: Path, batch_size: int, gro
 def test_segments(segments: Path, tmp_path: Path) -> None:
     rows = random_rows(50, 1)
     mapping = {"ids": "values(items)", "owners": "segments(items)", "rows": "rows()"}
-    results = scored(segments, write(tmp_path / "rows.parquet", rows), inputs=mapping, batch_size=16)
+    results = scored(
+        segments, write(tmp_path / "rows.parquet", rows), inputs=mapping, batch_size=16
+    )
     assert column(results, "sums") == [summed(row.items) for row in rows]
 
 
 def quads(path: Path, ids: Sequence[Sequence[int | None]], weight: Sequence[float | None]) -> Path:
-    pq.write_table(pa.table({"ids": pa.array(ids, pa.list_(pa.int64())), "weight": pa.array(weight, pa.float32())}), path)
+    pq.write_table(
+        pa.table(
+            {"ids": pa.array(ids, pa.list_(pa.int64())), "weight": pa.array(weight, pa.float32())}
+        ),
+        path,
+    )
     return path
 
 
@@ -70,10 +88,19 @@ GOOD = [[i % 20, (i + 3) % 20, 0, 19] for i in range(40)]
 
 @pytest.mark.parametrize("model", ["picks", "pairs"])
 @pytest.mark.parametrize("count", [1, 39, 40])
-def test_results_of_any_rank_and_models_of_fixed_size(model: str, count: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_results_of_any_rank_and_models_of_fixed_size(
+    model: str, count: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     source = quads(tmp_path / "rows.parquet", GOOD[:count], [i / 4 for i in range(count)])
-    results = scored(request.getfixturevalue(model), source, outputs={"picked": "rows", "w": "weight_out"}, keep=[])
-    assert results[0].table.schema == pa.schema({"picked": pa.list_(pa.list_(pa.float32(), 3), 4), "w": pa.float32()})
+    results = scored(
+        request.getfixturevalue(model),
+        source,
+        outputs={"picked": "rows", "w": "weight_out"},
+        keep=[],
+    )
+    assert results[0].table.schema == pa.schema(
+        {"picked": pa.list_(pa.list_(pa.float32(), 3), 4), "w": pa.float32()}
+    )
     assert column(results, "picked") == [[TABLE[i].tolist() for i in ids] for ids in GOOD[:count]]
     assert column(results, "w") == [i / 4 for i in range(count)]
 
@@ -104,7 +131,9 @@ def spoiled() -> tuple[list[Any], list[Any], dict[int, tuple[str, str, str]]]:
 @pytest.mark.parametrize("model", ["picks", "pairs"])
 @pytest.mark.parametrize("batch_size", [2, 40, 16])
 @pytest.mark.parametrize("on_error", ["null", "reject"])
-def test_bad_rows_lose_nothing(model: str, batch_size: int, on_error: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_bad_rows_lose_nothing(
+    model: str, batch_size: int, on_error: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     ids, weight, bad = spoiled()
     source = quads(tmp_path / "rows.parquet", ids, weight)
     size = 2 if model == "pairs" else batch_size
@@ -126,28 +155,41 @@ def test_bad_rows_lose_nothing(model: str, batch_size: int, on_error: str, tmp_p
         for i, (name, value, reason) in enumerate(bad.values()):
             assert (rejects["reject_column"][i], rejects["reject_value"][i]) == (name, value)
             assert rejects["reject_reason"][i].startswith(reason)
-            assert rejects["reject_layer"][i] == ("layer 'pick' (Gather-8, id 4)" if "indices" in reason else None)
+            assert rejects["reject_layer"][i] == (
+                "layer 'pick' (Gather-8, id 4)" if "indices" in reason else None
+            )
     assert sum((result.counts for result in results), Counts()) == Counts(40, 33, 7)
 
 
 def test_the_first_bad_row_is_an_error_by_default(picks: Path, bags: Path, tmp_path: Path) -> None:
     ids, weight, _ = spoiled()
     with pytest.raises(
-        BadRowError, match=r"^row 3, column 'ids', value 20: layer 'pick' \(Gather-8, id 4\): input 'indices': indices\[0, 2\] is 20"
+        BadRowError,
+        match=r"^row 3, column 'ids', value 20: layer 'pick' \(Gather-8, id 4\): input "
+        r"'indices': indices\[0, 2\] is 20",
     ):
         scored(picks, quads(tmp_path / "rows.parquet", ids, weight))
     ids[3] = ids[4] = [1, 2, 3, 4]
-    with pytest.raises(BadRowError, match=r"^row 9, column 'weight', value null: is null: give a fill to replace it$"):
+    with pytest.raises(
+        BadRowError,
+        match=r"^row 9, column 'weight', value null: is null: give a fill to replace it$",
+    ):
         scored(picks, quads(tmp_path / "rows.parquet", ids, weight))
     rows = random_rows(30)
     rows[11].items[:] = [3, 99, 4]
-    with pytest.raises(BadRowError, match=r"^row 11, column 'items', value 99: layer 'bag' .*: indices\[1\] is 99, expected 0 to 19$"):
+    with pytest.raises(
+        BadRowError,
+        match=r"^row 11, column 'items', value 99: layer 'bag' .*: indices\[1\] is 99, expected "
+        r"0 to 19$",
+    ):
         scored(bags, write(tmp_path / "rows.parquet", rows), inputs=BAGS)
 
 
 def test_without_strict_gather_gives_zeros(picks: Path, tmp_path: Path) -> None:
     results = scored(picks, quads(tmp_path / "rows.parquet", [[0, 20, 1, -1]], [1.0]), strict=False)
-    assert column(results, "rows") == [[TABLE[0].tolist(), [0, 0, 0], TABLE[1].tolist(), TABLE[19].tolist()]]
+    assert column(results, "rows") == [
+        [TABLE[0].tolist(), [0, 0, 0], TABLE[1].tolist(), TABLE[19].tolist()]
+    ]
 
 
 def test_many_bad_bags(bags: Path, tmp_path: Path) -> None:
@@ -155,7 +197,9 @@ def test_many_bad_bags(bags: Path, tmp_path: Path) -> None:
     bad = {i for i in range(200) if i % 3 == 1 or 50 <= i < 80}
     for i in bad:
         rows[i].items.insert(len(rows[i].items) // 2, 20 + i)
-    results = scored(bags, write(tmp_path / "rows.parquet", rows), inputs=BAGS, on_error="reject", batch_size=64)
+    results = scored(
+        bags, write(tmp_path / "rows.parquet", rows), inputs=BAGS, on_error="reject", batch_size=64
+    )
     assert column(results, "row") == [i for i in range(200) if i not in bad]
     assert column(results, "sums") == [summed(rows[i].items) for i in range(200) if i not in bad]
     rejects = pa.concat_tables([result.rejects for result in results]).to_pydict()
@@ -165,7 +209,12 @@ def test_many_bad_bags(bags: Path, tmp_path: Path) -> None:
 
 
 def test_all_rows_bad(bags: Path, tmp_path: Path) -> None:
-    results = scored(bags, write(tmp_path / "rows.parquet", [Row(i, [77]) for i in range(9)]), inputs=BAGS, on_error="reject")
+    results = scored(
+        bags,
+        write(tmp_path / "rows.parquet", [Row(i, [77]) for i in range(9)]),
+        inputs=BAGS,
+        on_error="reject",
+    )
     assert [result.counts for result in results] == [Counts(9, 0, 9)]
     assert results[0].table.num_rows == 0
 
@@ -182,27 +231,44 @@ def test_best_is_a_stable_sort(dtype: type, count: int) -> None:
         scores[generator.random(scores.shape) < 0.2] = np.iinfo(np.int64).min
     places, found = best(scores, count)
     for row, got, values in zip(scores.tolist(), places.tolist(), found.tolist()):
-        order = sorted(range(12), key=lambda i: (row[i] != row[i], -row[i] if row[i] == row[i] else 0, i))[:count]
+        order = sorted(
+            range(12), key=lambda i: (row[i] != row[i], -row[i] if row[i] == row[i] else 0, i)
+        )[:count]
         assert got == order
         assert all(v == row[i] or v != v for v, i in zip(values, order))
 
 
 def test_top_k(picks: Path, bags: Path, tmp_path: Path) -> None:
     rows = random_rows(40, 2)
-    results = scored(bags, write(tmp_path / "rows.parquet", rows), inputs=BAGS, top_k=2, outputs={"best": "sums"})
+    results = scored(
+        bags, write(tmp_path / "rows.parquet", rows), inputs=BAGS, top_k=2, outputs={"best": "sums"}
+    )
     for row, items, scores in zip(rows, column(results, "best_items"), column(results, "best")):
         sums = summed(row.items)
         assert items == sorted(range(3), key=lambda i: (-sums[i], i))[:2]
         assert scores == [sums[i] for i in items]
     with pytest.raises(InputError, match=r"output 'best': top_k: expected 1 to 3, got 4"):
         scored(bags, tmp_path / "rows.parquet", inputs=BAGS, top_k=4, outputs={"best": "sums"})
-    with pytest.raises(InputError, match=r"output 'r': top_k is for results \[rows, items\] of numbers, and this one is f32\[\?,4,3\]"):
-        scored(picks, quads(tmp_path / "quads.parquet", GOOD, [0.0] * 40), top_k=1, outputs={"r": "rows"})
+    with pytest.raises(
+        InputError,
+        match=r"output 'r': top_k is for results \[rows, items\] of numbers, and this one is "
+        r"f32\[\?,4,3\]",
+    ):
+        scored(
+            picks,
+            quads(tmp_path / "quads.parquet", GOOD, [0.0] * 40),
+            top_k=1,
+            outputs={"r": "rows"},
+        )
 
 
 def test_output_columns_are_checked(bags: Path, tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet", random_rows(3))
-    with pytest.raises(InputError, match=r"output 's': the model has no output 'sumz'; did you mean 'sums'\?; outputs: sums f32\[\?,3\]"):
+    with pytest.raises(
+        InputError,
+        match=r"output 's': the model has no output 'sumz'; did you mean 'sums'\?; outputs: sums "
+        r"f32\[\?,3\]",
+    ):
         scored(bags, source, inputs=BAGS, outputs={"s": "sumz"})
     with pytest.raises(InputError, match="two columns of the output would be called 'user'"):
         scored(bags, source, inputs=BAGS, outputs={"user": "sums"}, keep=["user"])
@@ -215,9 +281,22 @@ def test_a_model_with_state_is_refused(tmp_path: Path) -> None:
 
     builder = uncork.Builder("state")
     x = builder.parameter("x", "f32", [None])
-    (kept,) = builder.add("ReadValue", 6, x, variable_id="v", variable_shape=uncork.PartialShape([None]), variable_type=uncork.ElementType.f32)
+    (kept,) = builder.add(
+        "ReadValue",
+        6,
+        x,
+        variable_id="v",
+        variable_shape=uncork.PartialShape([None]),
+        variable_type=uncork.ElementType.f32,
+    )
     builder.add("Assign", 6, kept, variable_id="v")
     builder.result(kept, "y")
     uncork.write_model(builder.model(), tmp_path / "state.xml")
-    with pytest.raises(InputError, match="has variables, which carry state from one call to the next"):
-        scored(tmp_path / "state.xml", quads(tmp_path / "rows.parquet", [[1]], [1.0]), inputs={"x": "weight"})
+    with pytest.raises(
+        InputError, match="has variables, which carry state from one call to the next"
+    ):
+        scored(
+            tmp_path / "state.xml",
+            quads(tmp_path / "rows.parquet", [[1]], [1.0]),
+            inputs={"x": "weight"},
+        )

@@ -1,4 +1,6 @@
-"""A model's expressions held against a run of it by the references: every size and element of every layer."""
+"""A model's expressions held against a run of it by the references: every size and element of every
+layer.
+"""
 
 from __future__ import annotations
 
@@ -46,43 +48,61 @@ def origins(specs: dict[Source, TensorSpec]) -> dict[Origin, int]:
     for (node, output), spec in specs.items():
         found |= {Origin(node, output, axis): size for axis, size in enumerate(spec.shape.static)}
         if spec.value is not None and spec.element_type.is_integer and spec.value.size <= 8:
-            found |= {Origin(node, output, i, True): v for i, v in enumerate(spec.value.ravel().tolist())}
+            found |= {
+                Origin(node, output, i, True): v for i, v in enumerate(spec.value.ravel().tolist())
+            }
     return found
 
 
 @dataclass
 class Plans:
-    """The inferences of one model that its calls have needed: one for each way that questions were answered."""
+    """The inferences of one model that its calls have needed: one for each way that questions were
+    answered.
+    """
 
     model: Model
     made: list[tuple[Model, Facts]]
     compared: int = 0
 
     def check(self, inputs: Sequence[Array], state: State) -> None:
-        """One call: an inference whose guards it keeps, made when there is none, has the right size everywhere."""
+        """One call: an inference whose guards it keeps, made when there is none, has the right size
+        everywhere.
+        """
         specs = observed(self.model, inputs, state)
         values = origins(specs)
         fitting = next((plan for plan in self.made if _keeps(plan[1], values)), None)
         if fitting is None:
             fitting = infer_symbolic(self.model, hints=values)
-            assert _keeps(fitting[1], values), f"guards by hints do not hold: {_broken(fitting[1], values)}"
+            assert _keeps(fitting[1], values), (
+                f"guards by hints do not hold: {_broken(fitting[1], values)}"
+            )
             self.made.append(fitting)
         model, facts = fitting
         bound = _bound(facts, values)
         for check in facts.checks:
-            assert check.holds(bound), f"{check.where}: the check {check} does not hold in a right call"
+            assert check.holds(bound), (
+                f"{check.where}: the check {check} does not hold in a right call"
+            )
         for node in model.nodes:
             for position, port in enumerate(node.outputs if node.type_name != "Result" else ()):
                 self._compare(node.label, port.spec, specs[Source(node.id, position)], bound)
 
-    def _compare(self, label: str, said: TensorSpec, seen: TensorSpec, values: dict[Symbol, int]) -> None:
+    def _compare(
+        self, label: str, said: TensorSpec, seen: TensorSpec, values: dict[Symbol, int]
+    ) -> None:
         assert said.rank is not None, f"{label}: the rank is unknown"
         for dim, size in zip(said.shape, seen.shape.static):
             self.compared += 1
-            assert dim.as_size().evaluate(values) == size, f"{label}: {said} is {seen} with {values}"
-        for element, value in zip(said.elements or (), () if seen.value is None else seen.value.ravel().tolist()):
+            assert dim.as_size().evaluate(values) == size, (
+                f"{label}: {said} is {seen} with {values}"
+            )
+        for element, value in zip(
+            said.elements or (), () if seen.value is None else seen.value.ravel().tolist()
+        ):
             known = element.exact_value(values) if isinstance(element, Size) else element
-            assert known is None or known == value, f"{label}: element {element} is {value} with {values}"
+            assert known is None or known == value, (
+                f"{label}: element {element} is {value} with {values}"
+            )
 
 
 def _bound(facts: Facts, values: dict[Origin, int]) -> dict[Symbol, int]:

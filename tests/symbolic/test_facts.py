@@ -10,7 +10,10 @@ from uncork.symbolic import Facts, Origin, Size, maximum, minimum
 
 
 def symbols(facts: Facts, *names: str, low: int = 1, kind: str = "input") -> list[Size]:
-    return [Size.of(facts.symbol(name, low, None, kind, Origin(0, 0, i))) for i, name in enumerate(names)]
+    return [
+        Size.of(facts.symbol(name, low, None, kind, Origin(0, 0, i)))
+        for i, name in enumerate(names)
+    ]
 
 
 def test_an_equality_replaces_the_symbol_that_was_found_last() -> None:
@@ -103,7 +106,13 @@ def test_without_hints_the_usual_answer_is_taken_for_granted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "broken"), [((4, 4, 8), []), ((4, 3, 8), ["a == b"]), ((2, 2, 8), ["a >= 3"]), ((4, 4, 6), ["c is a multiple of 4"])]
+    ("values", "broken"),
+    [
+        ((4, 4, 8), []),
+        ((4, 3, 8), ["a == b"]),
+        ((2, 2, 8), ["a >= 3"]),
+        ((4, 4, 6), ["c is a multiple of 4"]),
+    ],
 )
 def test_relations_look_at_values(values: tuple[int, ...], broken: list[str]) -> None:
     facts = Facts()

@@ -1,4 +1,6 @@
-"""Whole models with sizes as symbols: every size of every layer is told, and is right, whatever the sizes of a call."""
+"""Whole models with sizes as symbols: every size of every layer is told, and is right, whatever the
+sizes of a call.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ def told(facts: Facts) -> tuple[list[str], list[str]]:
     return [str(g) for g in facts.guards], [str(c) for c in facts.checks]
 
 
-def random_inputs(model: Model, sizes: dict[str, int], generator: np.random.Generator) -> list[np.ndarray]:
-    """Inputs whose open dimensions have these sizes, by symbol; integers are 0 and 1 in rising order."""
+def random_inputs(
+    model: Model, sizes: dict[str, int], generator: np.random.Generator
+) -> list[np.ndarray]:
+    """Inputs whose open dimensions have these sizes, by symbol; integers are 0 and 1 in rising
+    order.
+    """
     symbolic, _ = infer_symbolic(model)
     arrays = []
     for parameter in model.parameters:
@@ -45,7 +51,9 @@ def random_inputs(model: Model, sizes: dict[str, int], generator: np.random.Gene
         if spec.element_type.is_float:
             arrays.append(generator.standard_normal(shape).astype(spec.element_type.dtype))
         else:
-            arrays.append(np.sort(generator.integers(0, 2, shape), 0).astype(spec.element_type.dtype))
+            arrays.append(
+                np.sort(generator.integers(0, 2, shape), 0).astype(spec.element_type.dtype)
+            )
     return arrays
 
 
@@ -54,14 +62,27 @@ def test_examples(name: str) -> None:
     model = uncork.read_model(EXAMPLES / name / "model.xml")
     symbolic, facts = infer_symbolic(model)
     assert facts.guards == []
-    assert all(symbol.kind == "input" for node in symbolic.nodes for p in node.outputs for d in p.spec.shape for symbol in d.as_size().symbols)
+    assert all(
+        symbol.kind == "input"
+        for node in symbolic.nodes
+        for p in node.outputs
+        for d in p.spec.shape
+        for symbol in d.as_size().symbols
+    )
     plans, generator = Plans(model, []), np.random.default_rng(0)
     replaced = {str(symbol): size for symbol, size in facts.equal.items()}
     right = 0
     for batch in (1, 2, 5, 13):
         for other in (1, 3, 8):
             free = {str(s): (batch if s.origin.position == 0 else other) for s in facts.symbols}
-            sizes = {s: (free[str(size)] if (size := replaced.get(s)) is not None and str(size) in free else n) for s, n in free.items()}
+            sizes = {
+                s: (
+                    free[str(size)]
+                    if (size := replaced.get(s)) is not None and str(size) in free
+                    else n
+                )
+                for s, n in free.items()
+            }
             try:
                 plans.check(random_inputs(model, sizes, generator), {})
             except UncorkError:
@@ -76,12 +97,24 @@ def test_shape_arithmetic_gives_expressions() -> None:
     builder = uncork.Builder("heads")
     x = builder.parameter("x", "f32", [None, None, 8])
     (shape,) = builder.add("ShapeOf", 3, x)
-    (batch,) = builder.add("Gather", 8, shape, builder.constant(np.array([0])), builder.constant(np.array(0)))
+    (batch,) = builder.add(
+        "Gather", 8, shape, builder.constant(np.array([0])), builder.constant(np.array(0))
+    )
     (target,) = builder.add("Concat", 1, batch, builder.constant(np.array([-1, 2, 4])), axis=0)
     (heads,) = builder.add("Reshape", 1, x, target, special_zero=False)
     (turned,) = builder.add("Transpose", 1, heads, builder.constant(np.array([0, 2, 1, 3])))
-    (flat,) = builder.add("Reshape", 1, turned, builder.constant(np.array([-1, 4])), special_zero=False)
-    (pooled,) = builder.add("MaxPool", 1, turned, strides=(2, 1), kernel=(3, 1), rounding_type="ceil", auto_pad="explicit")
+    (flat,) = builder.add(
+        "Reshape", 1, turned, builder.constant(np.array([-1, 4])), special_zero=False
+    )
+    (pooled,) = builder.add(
+        "MaxPool",
+        1,
+        turned,
+        strides=(2, 1),
+        kernel=(3, 1),
+        rounding_type="ceil",
+        auto_pad="explicit",
+    )
     builder.result(turned, "turned")
     builder.result(flat, "flat")
     builder.result(pooled, "pooled")
@@ -96,20 +129,47 @@ def test_shape_arithmetic_gives_expressions() -> None:
 
 
 def cache() -> Model:
-    """Keys that a variable collects, its first value of no length; a score of the new token against all."""
+    """Keys that a variable collects, its first value of no length; a score of the new token against
+    all.
+    """
     builder = uncork.Builder("cache")
-    new, beams = builder.parameter("new", "f32", [None, None, 4]), builder.parameter("beams", "i32", [None])
+    new, beams = (
+        builder.parameter("new", "f32", [None, None, 4]),
+        builder.parameter("beams", "i32", [None]),
+    )
     (shape,) = builder.add("ShapeOf", 3, new)
-    (batch,) = builder.add("Gather", 8, shape, builder.constant(np.array([0])), builder.constant(np.array(0)))
+    (batch,) = builder.add(
+        "Gather", 8, shape, builder.constant(np.array([0])), builder.constant(np.array(0))
+    )
     (empty,) = builder.add("Concat", 1, batch, builder.constant(np.array([0, 4])), axis=0)
     (start,) = builder.add("Broadcast", 3, builder.constant(F32(0)), empty, mode="numpy")
-    (old,) = builder.add("ReadValue", 6, start, variable_id="keys", variable_type="f32", variable_shape=PartialShape([None, None, 4]))
+    (old,) = builder.add(
+        "ReadValue",
+        6,
+        start,
+        variable_id="keys",
+        variable_type="f32",
+        variable_shape=PartialShape([None, None, 4]),
+    )
     (picked,) = builder.add("Gather", 8, old, beams, builder.constant(np.array(0)))
     (keys,) = builder.add("Concat", 1, picked, new, axis=1)
     builder.add("Assign", 6, keys, variable_id="keys")
     (scores,) = builder.add("MatMul", 1, new, keys, transpose_b=True)
-    (length,) = builder.add("Gather", 8, builder.add("ShapeOf", 3, keys)[0], builder.constant(np.array(1)), builder.constant(np.array(0)))
-    (places,) = builder.add("Range", 4, builder.constant(np.array(0)), length, builder.constant(np.array(1)), output_type="i64")
+    (length,) = builder.add(
+        "Gather",
+        8,
+        builder.add("ShapeOf", 3, keys)[0],
+        builder.constant(np.array(1)),
+        builder.constant(np.array(0)),
+    )
+    (places,) = builder.add(
+        "Range",
+        4,
+        builder.constant(np.array(0)),
+        length,
+        builder.constant(np.array(1)),
+        output_type="i64",
+    )
     builder.result(scores, "scores")
     builder.result(places, "places")
     return builder.model()
@@ -133,9 +193,13 @@ def test_a_size_that_a_layer_finds_has_a_symbol() -> None:
     builder = uncork.Builder("found")
     x = builder.parameter("x", "f32", [None])
     (places,) = builder.add("NonZero", 3, x)
-    (flat,) = builder.add("Reshape", 1, places, builder.constant(np.array([-1])), special_zero=False)
+    (flat,) = builder.add(
+        "Reshape", 1, places, builder.constant(np.array([-1])), special_zero=False
+    )
     (kept,) = builder.add("Gather", 8, x, flat, builder.constant(np.array(0)))
-    (count,) = builder.add("Squeeze", 1, builder.add("ShapeOf", 3, flat)[0], builder.constant(np.array([0])))
+    (count,) = builder.add(
+        "Squeeze", 1, builder.add("ShapeOf", 3, flat)[0], builder.constant(np.array([0]))
+    )
     (most,) = builder.add("Minimum", 1, count, builder.constant(np.array(5)))
     values, order = builder.add("TopK", 11, kept, most, axis=0, mode="max", sort="value")
     builder.result(values, "values")
@@ -197,7 +261,13 @@ def add_one(shape: list[int | None]) -> GraphBody:
 def test_an_iterator_over_an_open_axis() -> None:
     builder = uncork.Builder("iterator")
     x = builder.parameter("x", "f32", [None, None, 2])
-    bodies = {"body": BodyMap(add_one([None, 1, 2]), (BodyInput(0, 0, Slicing(1)),), (BodyOutput(0, 0, Slicing(1)), BodyOutput(1, 0)))}
+    bodies = {
+        "body": BodyMap(
+            add_one([None, 1, 2]),
+            (BodyInput(0, 0, Slicing(1)),),
+            (BodyOutput(0, 0, Slicing(1)), BodyOutput(1, 0)),
+        )
+    }
     every, last = builder.add_with_bodies("TensorIterator", 1, x, bodies=bodies)
     builder.result(every, "every")
     builder.result(last, "last")
@@ -212,21 +282,39 @@ def test_an_iterator_over_an_open_axis() -> None:
 def test_what_a_loop_carries_has_its_shape_after_the_first_iteration() -> None:
     """A list of one blank element that the body fills with rows of the batch."""
     builder = uncork.Builder("body")
-    rows, carried = builder.parameter("rows", "f32", [None, 2]), builder.parameter("carried", "f32", [None, None])
+    rows, carried = (
+        builder.parameter("rows", "f32", [None, 2]),
+        builder.parameter("carried", "f32", [None, None]),
+    )
     del carried
     builder.result(builder.add("Add", 1, rows, builder.constant(F32(1)))[0], "new")
     builder.result(builder.constant(np.array(True)), "go on")
     body = GraphBody(builder.model())
     builder = uncork.Builder("loop")
     x = builder.parameter("x", "f32", [None, 2])
-    (steps,) = builder.add("Gather", 8, builder.add("ShapeOf", 3, x)[0], builder.constant(np.array(0)), builder.constant(np.array(0)))
+    (steps,) = builder.add(
+        "Gather",
+        8,
+        builder.add("ShapeOf", 3, x)[0],
+        builder.constant(np.array(0)),
+        builder.constant(np.array(0)),
+    )
     bodies = {
         "body": BodyMap(
-            body, (BodyInput(2, 0), BodyInput(3, 1)), (BodyOutput(0, 0), BodyOutput(None, 1, None, "execution_condition")), ((0, 1),)
+            body,
+            (BodyInput(2, 0), BodyInput(3, 1)),
+            (BodyOutput(0, 0), BodyOutput(None, 1, None, "execution_condition")),
+            ((0, 1),),
         )
     }
     (y,) = builder.add_with_bodies(
-        "Loop", 5, steps, builder.constant(np.array(True)), x, builder.constant(np.zeros((1, 1), F32)), bodies=bodies
+        "Loop",
+        5,
+        steps,
+        builder.constant(np.array(True)),
+        x,
+        builder.constant(np.zeros((1, 1), F32)),
+        bodies=bodies,
     )
     builder.result(y, "y")
     model = builder.model()
@@ -240,7 +328,11 @@ def test_a_branch_demands_nothing_of_a_call_that_does_not_take_it() -> None:
     builder.result(builder.add("Concat", 1, a, b, axis=1)[0], "y")
     joined = GraphBody(builder.model())
     builder = uncork.Builder("if")
-    c, x, y = builder.parameter("c", "boolean", []), builder.parameter("x", "f32", [None, 2]), builder.parameter("y", "f32", [None, 2])
+    c, x, y = (
+        builder.parameter("c", "boolean", []),
+        builder.parameter("x", "f32", [None, 2]),
+        builder.parameter("y", "f32", [None, 2]),
+    )
     bodies = {
         "then_body": BodyMap(joined, (BodyInput(1, 0), BodyInput(2, 1)), (BodyOutput(0, 0),)),
         "else_body": BodyMap(add_one([None, 2]), (BodyInput(1, 0),), (BodyOutput(0, 0),)),
@@ -273,15 +365,32 @@ def test_scales_are_the_fractions_that_they_stand_for() -> None:
 
 
 def test_a_float_in_between_is_exact_or_unknown() -> None:
-    """floor(n * 0.5) is told; n * 0.7 in f32 may be rounded across a whole number, and is found by the layer."""
+    """floor(n * 0.5) is told; n * 0.7 in f32 may be rounded across a whole number, and is found by
+    the layer.
+    """
     for factor, kinds in ((0.5, {"input"}), (0.7, {"found", "number"})):
         builder = uncork.Builder("float")
         x = builder.parameter("x", "f32", [None])
-        (count,) = builder.add("Gather", 8, builder.add("ShapeOf", 3, x)[0], builder.constant(np.array(0)), builder.constant(np.array(0)))
+        (count,) = builder.add(
+            "Gather",
+            8,
+            builder.add("ShapeOf", 3, x)[0],
+            builder.constant(np.array(0)),
+            builder.constant(np.array(0)),
+        )
         (real,) = builder.add("Convert", 1, count, destination_type="f32")
         (product,) = builder.add("Multiply", 1, real, builder.constant(F32(factor)))
-        (whole,) = builder.add("Convert", 1, builder.add("Floor", 1, product)[0], destination_type="i64")
-        (y,) = builder.add("Range", 4, builder.constant(np.array(0)), whole, builder.constant(np.array(1)), output_type="i64")
+        (whole,) = builder.add(
+            "Convert", 1, builder.add("Floor", 1, product)[0], destination_type="i64"
+        )
+        (y,) = builder.add(
+            "Range",
+            4,
+            builder.constant(np.array(0)),
+            whole,
+            builder.constant(np.array(1)),
+            output_type="i64",
+        )
         builder.result(y, "y")
         model = builder.model()
         symbolic, _ = infer_symbolic(model)
@@ -298,7 +407,10 @@ def test_sizes_given_by_hand_and_wrong_models() -> None:
     given = TensorSpec(model.by_id[new].outputs[0].spec.element_type, PartialShape([2, None, 4]))
     assert shapes(infer_symbolic(model, {new: given})[0])[0] == "[2,new_1,new_1 + keys_1]"
     wrong = TensorSpec(given.element_type, PartialShape([2, None, 5]))
-    with pytest.raises(ValidationError, match=r"expected dimensions \[beams_0,keys_1,4\] but for axis 1, got \[2,new_1,5\]"):
+    with pytest.raises(
+        ValidationError,
+        match=r"expected dimensions \[beams_0,keys_1,4\] but for axis 1, got \[2,new_1,5\]",
+    ):
         infer_symbolic(model, {new: wrong})
 
 

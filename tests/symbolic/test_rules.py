@@ -21,7 +21,8 @@ from uncork.types import Element, ElementType, PartialShape, TensorSpec
 WHOLE, FEW = (ElementType.i32, ElementType.i64), 8
 
 
-#: Inputs whose last dimension is a number of axes, by operation and version: the rank of what comes out depends on it.
+#: Inputs whose last dimension is a number of axes, by operation and version: the rank of what comes
+#: out depends on it.
 COUNTS_OF_AXES = {
     "GatherND": {5: 1, 8: 1},
     "ScatterNDUpdate": {3: 1, 4: 1, 15: 1},
@@ -30,24 +31,45 @@ COUNTS_OF_AXES = {
 
 
 class Symbolic:
-    """Specs with symbols in place of some sizes and of elements of small integer inputs; the hints are what was there."""
+    """Specs with symbols in place of some sizes and of elements of small integer inputs; the hints
+    are what was there.
+    """
 
     def __init__(
-        self, operation: ops.Operation, specs: Sequence[TensorSpec | None], share: float, values_too: bool, generator: random.Random
+        self,
+        operation: ops.Operation,
+        specs: Sequence[TensorSpec | None],
+        share: float,
+        values_too: bool,
+        generator: random.Random,
     ) -> None:
         self.share, self.generator = share, generator
         self.counting = COUNTS_OF_AXES.get(operation.type_name, {}).get(operation.opset)
         self.values: dict[Symbol, int] = {}
-        whole = [abs(n) for s in specs if s is not None and self._is_vector(s) for n in s.value.ravel().tolist()]
-        self.values_too = values_too and max(whole, default=0) < 2**7  # numbers of the size of sizes, which do not wrap
+        whole = [
+            abs(n)
+            for s in specs
+            if s is not None and self._is_vector(s)
+            for n in s.value.ravel().tolist()
+        ]
+        self.values_too = (
+            values_too and max(whole, default=0) < 2**7
+        )  # numbers of the size of sizes, which do not wrap
         self.facts = Facts(self._hints(specs))
         self.specs = [None if spec is None else self._open(i, spec) for i, spec in enumerate(specs)]
 
     def _hints(self, specs: Sequence[TensorSpec | None]) -> dict[Origin, int]:
-        hints = {Origin(i, 0, axis): size for i, s in enumerate(specs) if s is not None for axis, size in enumerate(s.shape.static)}
+        hints = {
+            Origin(i, 0, axis): size
+            for i, s in enumerate(specs)
+            if s is not None
+            for axis, size in enumerate(s.shape.static)
+        }
         for i, spec in enumerate(specs):
             if spec is not None and spec.element_type in WHOLE:
-                hints |= {Origin(i, 0, k, True): v for k, v in enumerate(spec.value.ravel().tolist())}
+                hints |= {
+                    Origin(i, 0, k, True): v for k, v in enumerate(spec.value.ravel().tolist())
+                }
         return hints
 
     def _open(self, i: int, spec: TensorSpec) -> TensorSpec:
@@ -57,11 +79,15 @@ class Symbolic:
             elements: list[Element] = spec.value.ravel().tolist()
             for k, value in enumerate(list(elements)):
                 if self.generator.random() < 0.7:
-                    elements[k] = self._symbol(f"e{i}_{k}", -(2**63), "number", Origin(i, 0, k, True), value)
+                    elements[k] = self._symbol(
+                        f"e{i}_{k}", -(2**63), "number", Origin(i, 0, k, True), value
+                    )
             return TensorSpec(spec.element_type, spec.shape, None, tuple(elements))
         dims: list[int | Size] = list(spec.shape.static)
         for axis, size in enumerate(dims):
-            if self.generator.random() < self.share and not (i == self.counting and axis == len(dims) - 1):
+            if self.generator.random() < self.share and not (
+                i == self.counting and axis == len(dims) - 1
+            ):
                 dims[axis] = self._symbol(f"d{i}_{axis}", 0, "input", Origin(i, 0, axis), size)
         return TensorSpec(spec.element_type, PartialShape(dims))
 
@@ -75,21 +101,31 @@ class Symbolic:
         return Size.of(symbol)
 
 
-def check(operation: ops.Operation, case: Case, share: float, values_too: bool, generator: random.Random) -> None:
-    """Expressions give the sizes that numbers give, and a right call keeps every guard and check."""
+def check(
+    operation: ops.Operation, case: Case, share: float, values_too: bool, generator: random.Random
+) -> None:
+    """Expressions give the sizes that numbers give, and a right call keeps every guard and
+    check.
+    """
     specs = case.specs()
     results = operation.evaluate(specs)
     symbolic = Symbolic(operation, specs, share, values_too, generator)
     outputs = operation.describe(symbolic.specs)
     values = symbolic.values
     for relation in (*symbolic.facts.guards, *symbolic.facts.checks):
-        assert relation.holds(values), f"{type(relation).__name__} {relation} does not hold for {values}"
+        assert relation.holds(values), (
+            f"{type(relation).__name__} {relation} does not hold for {values}"
+        )
     assert len(outputs) == len(results)
     for output, result in zip(outputs, results):
         assert output.element_type is result.element_type
-        assert output.shape.contains(result.shape.static), f"inferred {output.shape}, got {result.shape}"
+        assert output.shape.contains(result.shape.static), (
+            f"inferred {output.shape}, got {result.shape}"
+        )
         for dim, size in zip(output.shape if output.rank is not None else (), result.shape.static):
-            assert not dim.is_open or dim.as_size().evaluate(values) == size, f"{dim} is not {size}: {output.shape}, {values}"
+            assert not dim.is_open or dim.as_size().evaluate(values) == size, (
+                f"{dim} is not {size}: {output.shape}, {values}"
+            )
         for element, value in zip(output.elements or (), result.value.ravel().tolist()):
             known = element.exact_value(values) if isinstance(element, Size) else element
             assert known is None or known == value, f"element {element} is not {value}"
@@ -105,7 +141,9 @@ def test_sample(entry: Samples, sample: Sample) -> None:
     generator = random.Random(sample.name)
     for share in (*SHARES, *SHARES):
         for values_too in (False, True):
-            check(entry.operation(**sample.case.attributes), sample.case, share, values_too, generator)
+            check(
+                entry.operation(**sample.case.attributes), sample.case, share, values_too, generator
+            )
 
 
 @pytest.mark.parametrize("entry", WITH_LOOP)
@@ -114,12 +152,20 @@ def test_sample(entry: Samples, sample: Sample) -> None:
 def test_random_cases(entry: Samples, data: st.DataObject) -> None:
     case = data.draw(entry.cases)
     for seed, share in enumerate(SHARES):
-        check(entry.operation(**case.attributes), case, share, data.draw(st.booleans()), random.Random(seed))
+        check(
+            entry.operation(**case.attributes),
+            case,
+            share,
+            data.draw(st.booleans()),
+            random.Random(seed),
+        )
 
 
 @pytest.mark.parametrize(("entry", "sample"), _each("samples"))
 def test_other_sizes(entry: Samples, sample: Sample) -> None:
-    """Expressions found for one call, with sizes of another that keeps the guards: right, or refused by a check where numbers are."""
+    """Expressions found for one call, with sizes of another that keeps the guards: right, or
+    refused by a check where numbers are.
+    """
     operation, specs = entry.operation(**sample.case.attributes), sample.case.specs()
     symbolic = Symbolic(operation, specs, 1.0, False, random.Random(0))
     outputs = operation.describe(symbolic.specs)
@@ -132,26 +178,42 @@ def test_other_sizes(entry: Samples, sample: Sample) -> None:
             try:
                 numbers = operation.describe([_with_sizes(spec, values) for spec in symbolic.specs])
             except UncorkError:
-                assert not kept or entry.operation.type_name in BY_REFERENCE, f"{symbol} = {other} is refused by no check"
+                assert not kept or entry.operation.type_name in BY_REFERENCE, (
+                    f"{symbol} = {other} is refused by no check"
+                )
                 continue
             for output, number in zip(outputs, numbers if kept else ()):
-                for dim, found in zip(output.shape if output.rank is not None else (), number.shape):
+                for dim, found in zip(
+                    output.shape if output.rank is not None else (), number.shape
+                ):
                     if dim.is_open and found.is_static:
-                        assert dim.as_size().evaluate(values) == int(found), f"{dim} is not {found} with {values}"
+                        assert dim.as_size().evaluate(values) == int(found), (
+                            f"{dim} is not {found} with {values}"
+                        )
 
 
 def _with_sizes(spec: TensorSpec | None, values: dict[Symbol, int]) -> TensorSpec | None:
     """The spec with numbers in place of symbols."""
     if spec is None or all(d.is_static for d in spec.shape):
         return spec
-    return TensorSpec(spec.element_type, PartialShape([d.as_size().evaluate(values) for d in spec.shape]))
+    return TensorSpec(
+        spec.element_type, PartialShape([d.as_size().evaluate(values) for d in spec.shape])
+    )
 
 
 #: Their references, which look at the sizes of each call, run them always.
-BY_REFERENCE = ("DeformablePSROIPooling", "DetectionOutput", "GridSample", "MulticlassNms", "NonZero")
+BY_REFERENCE = (
+    "DeformablePSROIPooling",
+    "DetectionOutput",
+    "GridSample",
+    "MulticlassNms",
+    "NonZero",
+)
 
 
-@pytest.mark.parametrize(("entry", "refusal"), [p for p in _each("refusals") if not p.id.startswith(BY_REFERENCE)])
+@pytest.mark.parametrize(
+    ("entry", "refusal"), [p for p in _each("refusals") if not p.id.startswith(BY_REFERENCE)]
+)
 def test_refusal(entry: Samples, refusal: Refusal) -> None:
     """What sizes that are numbers tell to be wrong, a check tells where they are symbols."""
     specs = Case(refusal.inputs, {}, refusal.types).specs()
@@ -160,7 +222,10 @@ def test_refusal(entry: Samples, refusal: Refusal) -> None:
     except UncorkError:
         return
     symbolic = Symbolic(operation, specs, 1.0, False, random.Random(0))
-    numbers = [s if s is None or s.value is t.value else TensorSpec(s.element_type, s.shape) for s, t in zip(specs, symbolic.specs)]
+    numbers = [
+        s if s is None or s.value is t.value else TensorSpec(s.element_type, s.shape)
+        for s, t in zip(specs, symbolic.specs)
+    ]
     try:
         operation.describe(numbers)
         return  # refused for its values alone
@@ -170,4 +235,6 @@ def test_refusal(entry: Samples, refusal: Refusal) -> None:
         operation.describe(symbolic.specs)
     except UncorkError:
         return
-    assert not all(relation.holds(symbolic.values) for relation in symbolic.facts.checks), "no check is broken"
+    assert not all(relation.holds(symbolic.values) for relation in symbolic.facts.checks), (
+        "no check is broken"
+    )

@@ -8,7 +8,19 @@ from fractions import Fraction
 
 import pytest
 
-from uncork.symbolic import Facts, Origin, Size, Symbol, ceil, floor, maximum, minimum, plain, quotient, substitute
+from uncork.symbolic import (
+    Facts,
+    Origin,
+    Size,
+    Symbol,
+    ceil,
+    floor,
+    maximum,
+    minimum,
+    plain,
+    quotient,
+    substitute,
+)
 
 FACTS = Facts()
 
@@ -60,7 +72,12 @@ def test_equal_sizes_have_one_form(one: Size, other: Size) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(STEPS, BATCH), (STEPS // 2 * 2, STEPS), (maximum([STEPS, BATCH]), STEPS), ((BATCH * ANY) // (HEADS * ANY), BATCH // HEADS)],
+    [
+        (STEPS, BATCH),
+        (STEPS // 2 * 2, STEPS),
+        (maximum([STEPS, BATCH]), STEPS),
+        ((BATCH * ANY) // (HEADS * ANY), BATCH // HEADS),
+    ],
 )
 def test_different_sizes_have_different_forms(one: Size, other: Size) -> None:
     """The last pair differs where what seems to cancel is 0."""
@@ -96,7 +113,16 @@ def test_text(expression: Size, text: str) -> None:
 
 
 def test_an_open_size_decides_nothing() -> None:
-    for decide in (bool, int, range, lambda n: n < 3, lambda n: n == 3, lambda n: n <= 3, lambda n: [1, 2][n], lambda n: n in (1, 2)):
+    for decide in (
+        bool,
+        int,
+        range,
+        lambda n: n < 3,
+        lambda n: n == 3,
+        lambda n: n <= 3,
+        lambda n: [1, 2][n],
+        lambda n: n in (1, 2),
+    ):
         with pytest.raises(TypeError):
             decide(STEPS)
     assert Size.of(3) == 3
@@ -138,9 +164,16 @@ def random_pair(depth: int, values: dict[Symbol, int], generator: random.Random)
     if depth == 0:
         symbol = generator.choice(list(values))
         number = generator.randint(-5, 5)
-        return (Size.of(symbol), Fraction(values[symbol])) if generator.random() < 0.7 else (Size.of(number), Fraction(number))
+        return (
+            (Size.of(symbol), Fraction(values[symbol]))
+            if generator.random() < 0.7
+            else (Size.of(number), Fraction(number))
+        )
     (a, x), (b, y) = (random_pair(depth - 1, values, generator) for _ in range(2))
-    factor, shift = Fraction(generator.randint(-5, 5), generator.randint(1, 6)), Fraction(generator.randint(-5, 5), 3)
+    factor, shift = (
+        Fraction(generator.randint(-5, 5), generator.randint(1, 6)),
+        Fraction(generator.randint(-5, 5), 3),
+    )
     choices: list[Pair] = [
         (a + b, x + y),
         (a - b, x - y),
@@ -158,7 +191,11 @@ def random_pair(depth: int, values: dict[Symbol, int], generator: random.Random)
 def test_random_expressions(seed: int) -> None:
     generator = random.Random(seed)
     for depth in (1, 2, 3, 3, 4, 4):
-        values = {symbol: generator.randint(1, 20) for expression in (STEPS, BATCH, ANY) for symbol in expression.symbols}
+        values = {
+            symbol: generator.randint(1, 20)
+            for expression in (STEPS, BATCH, ANY)
+            for symbol in expression.symbols
+        }
         expression, value = random_pair(depth, values, generator)
         assert expression.exact_value(values) == value, f"{expression} with {values}"
         low, high = expression.bounds

@@ -9,7 +9,9 @@ from tools.check import LONG, QUICK, ROOT, named_tests, steps
 
 def test_tests_are_found_by_the_names_of_files_and_folders() -> None:
     assert named_tests(["src/uncork/score/negative_ids.py"]) == ["tests/score/test_negative_ids.py"]
-    assert named_tests(["src/uncork/functional/_call.py"]) == ["tests/functional/test_functional.py"]
+    assert named_tests(["src/uncork/functional/_call.py"]) == [
+        "tests/functional/test_functional.py"
+    ]
     assert named_tests(["src/uncork/types.py", "README.md", ""]) == ["tests/test_types.py"]
     assert named_tests(["src/uncork/passes/whole_ids.py"]) == ["tests/passes/test_whole_ids.py"]
     files = ["tests/compiler/test_state.py", "tests/conftest.py", "tests/test_that_was_deleted.py"]

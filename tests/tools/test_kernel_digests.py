@@ -23,14 +23,19 @@ loop.1:
 """
 
 
-@pytest.mark.parametrize(("old", "new"), [("sum", "total_of"), ("words", "arguments"), ("loop.1", "body"), (".3", ".17")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("sum", "total_of"), ("words", "arguments"), ("loop.1", "body"), (".3", ".17")]
+)
 def test_names_do_not_count(old: str, new: str) -> None:
     renamed = TEXT.replace(f'"{old}"', f'"{new}"').replace(f"\n{old}:", f"\n{new}:")
     assert renamed != TEXT
     assert text_digest(renamed) == text_digest(TEXT)
 
 
-@pytest.mark.parametrize(("old", "new"), [("add", "sub"), ('%".3", %".3"', '%".3", 1'), ("llvm.sqrt", "llvm.exp"), ("0x0", "0x1")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("add", "sub"), ('%".3", %".3"', '%".3", 1'), ("llvm.sqrt", "llvm.exp"), ("0x0", "0x1")],
+)
 def test_code_counts(old: str, new: str) -> None:
     assert text_digest(TEXT.replace(old, new)) != text_digest(TEXT)
 

@@ -4,8 +4,9 @@ from uncork.compare import compare
 found = compare("model.xml", "openvino", {"ids": ids})
 print(found.first)          # the first layer that differs by more than rounding, or None
 
-`peers/` opens the other side, `tensors` finds out which of its tensors is which, `walk` compares, `rounding` says what
-may differ, `difference` how far two arrays lie apart; `report` and `html` show it.
+`peers/` opens the other side, `tensors` finds out which of its tensors is which, `walk` compares,
+`rounding` says what may differ, `difference` how far two arrays lie apart; `report` and `html` show
+it.
 """
 
 from __future__ import annotations
@@ -59,14 +60,20 @@ class Comparison:
 
     @property
     def first(self) -> LayerReport | None:
-        """The first layer that differs by more than rounding, or that the other side could not run."""
+        """The first layer that differs by more than rounding, or that the other side could not
+        run.
+        """
         return next((layer for layer in self.layers if layer.is_bad), None)
 
     @property
     def is_same(self) -> bool:
         """Nothing differs by more than rounding, and something was compared."""
-        compared = any(layer.difference is not None for layer in self.layers) or any(out.difference is not None for out in self.outputs)
-        return compared and self.first is None and all(out.verdict != DIFFERS for out in self.outputs)
+        compared = any(layer.difference is not None for layer in self.layers) or any(
+            out.difference is not None for out in self.outputs
+        )
+        return (
+            compared and self.first is None and all(out.verdict != DIFFERS for out in self.outputs)
+        )
 
 
 def compare(
@@ -82,16 +89,26 @@ def compare(
 ) -> Comparison:
     """Compare every layer of a model with another system on the same inputs.
 
-    `against` is "openvino", "reference", "onnxruntime:FILE.onnx", "torch:FILE.pt2" or the path of another .xml; with `saved`, arrays
-    by the names of tensors or layers, it is what they are called. `inputs` are as a call of the model takes them.
-    `opened` is the model, where it is read already; `weights` is its weights file when it is not the .bin beside it, and `backend`
-    what runs it, as for `uncork.load`. `progress` is called with the layers that are done and all layers.
+    `against` is "openvino", "reference", "onnxruntime:FILE.onnx", "torch:FILE.pt2" or the path of
+    another .xml; with `saved`, arrays by the names of tensors or layers, it is what they are
+    called. `inputs` are as a call of the model takes them. `opened` is the model, where it is read
+    already; `weights` is its weights file when it is not the .bin beside it, and `backend` what
+    runs it, as for `uncork.load`. `progress` is called with the layers that are done and all
+    layers.
 
-    A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot be opened.
+    A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
+    be opened.
     """
     opened = opened or open_model(model, weights)
     arrays = _arrays(opened, inputs)
-    peer = open_peer(opened, os.fspath(model), against, arrays, None if weights is None else os.fspath(weights), saved)
+    peer = open_peer(
+        opened,
+        os.fspath(model),
+        against,
+        arrays,
+        None if weights is None else os.fspath(weights),
+        saved,
+    )
     try:
         walk = Walk(opened, arrays, peer, backend)
         found = Comparison(opened, peer.name)
@@ -106,7 +123,9 @@ def compare(
 
 
 def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> Model:
-    """The model, where nothing but operations may be missing. Raises UncorkError for everything else that is wrong."""
+    """The model, where nothing but operations may be missing. Raises UncorkError for everything
+    else that is wrong.
+    """
     model, findings = read_structure(path, weights)
     model, problems = infer(model)
     findings.extend(problems)
@@ -117,11 +136,18 @@ def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
 
 def _arrays(model: Model, inputs: Any) -> list[Array]:
     given: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
-    return [accept(port, value) for port, value in zip(model.inputs, match(model.inputs, given, {}))]
+    return [
+        accept(port, value) for port, value in zip(model.inputs, match(model.inputs, given, {}))
+    ]
 
 
 def open_peer(
-    model: Model, path: str, against: str, arrays: Sequence[Array], weights: str | None, saved: Mapping[str, Array] | None = None
+    model: Model,
+    path: str,
+    against: str,
+    arrays: Sequence[Array],
+    weights: str | None,
+    saved: Mapping[str, Array] | None = None,
 ) -> Peer:
     """The other side. Raises InputError for a word that names none."""
     if saved is not None:
@@ -135,20 +161,32 @@ def open_peer(
         raise InputError(f"expected {AGAINST}, got '{against}'", "against")
     nodes = [model.by_id[parameter] for parameter in model.parameters]
     inputs = [
-        GivenInput(node.name, (*node.outputs[0].names, *model.names_of_input(i)), node.outputs[0].spec.element_type.name, array)
+        GivenInput(
+            node.name,
+            (*node.outputs[0].names, *model.names_of_input(i)),
+            node.outputs[0].spec.element_type.name,
+            array,
+        )
         for i, (node, array) in enumerate(zip(nodes, arrays))
     ]
     return PeerProcess(kind, file, inputs, weights, against if kind == "uncork" else kind)
 
 
-def _compare_outputs(found: Comparison, model: Model, arrays: Sequence[Array], peer: Peer, backend: Backend) -> None:
+def _compare_outputs(
+    found: Comparison, model: Model, arrays: Sequence[Array], peer: Peer, backend: Backend
+) -> None:
     """The results of the whole models: fused layers and added-up rounding show only there."""
     if any(node.operation is None for node in model.nodes):
-        found.outputs_note = found.outputs_note or "results of the whole model are not compared: operations are missing here"
+        found.outputs_note = (
+            found.outputs_note
+            or "results of the whole model are not compared: operations are missing here"
+        )
         return
     theirs = peer.outputs()
     if isinstance(theirs, Failed):
-        found.outputs_note = f"results of the whole model are not compared: {peer.name}: {theirs.reason}"
+        found.outputs_note = (
+            f"results of the whole model are not compared: {peer.name}: {theirs.reason}"
+        )
         return
     if not theirs:
         return
@@ -157,7 +195,9 @@ def _compare_outputs(found: Comparison, model: Model, arrays: Sequence[Array], p
         found.outputs_note = f"results are not compared: {len(names)} here, {len(theirs)} there"
         return
     compiled = compile_model(model, backend=backend, ids="as-written")
-    ours = compiled([present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)])
+    ours = compiled(
+        [present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)]
+    )
     allowed = _allowed_of_all(model)
     for name, port, mine, other in zip(names, model.outputs, ours, theirs):
         rounding = allowed + 4 * step(port.element_type) if port.element_type.is_float else 0.0

@@ -9,7 +9,8 @@ import numpy as np
 
 from uncork.types import Array, describe_array
 
-#: Borders of the histogram of differences: powers of ten relative to the largest value, from below 1e-9 to above 1.
+#: Borders of the histogram of differences: powers of ten relative to the largest value, from below
+#: 1e-9 to above 1.
 BORDERS = tuple(10.0**power for power in range(-9, 1))
 
 SAME, ROUNDING, DIFFERS = "same", "rounding", "differs"
@@ -17,10 +18,12 @@ SAME, ROUNDING, DIFFERS = "same", "rounding", "differs"
 
 @dataclass(frozen=True)
 class Difference:
-    """`verdict` is "same" (bit for bit, or both NaN), "rounding" or "differs"; `reason` says why it differs.
+    """`verdict` is "same" (bit for bit, or both NaN), "rounding" or "differs"; `reason` says why it
+    differs.
 
-    `largest` and `relative` are of finite values, `where` is the place of the largest, `ours` and `theirs` the values there. `ulp` is how
-    many values of the type lie between them at most. `histogram` counts elements by their difference relative to the largest value.
+    `largest` and `relative` are of finite values, `where` is the place of the largest, `ours` and
+    `theirs` the values there. `ulp` is how many values of the type lie between them at most.
+    `histogram` counts elements by their difference relative to the largest value.
     """
 
     verdict: str
@@ -44,7 +47,9 @@ def difference(ours: Array, theirs: Array, allowed: float) -> Difference:
     if ours.dtype.kind not in "fiub":
         return _of_others(ours, theirs)
     if ours.dtype.kind != "f":
-        return _of_numbers(ours.astype(np.float64), theirs.astype(np.float64), ours == theirs, 0.0, ours, theirs)
+        return _of_numbers(
+            ours.astype(np.float64), theirs.astype(np.float64), ours == theirs, 0.0, ours, theirs
+        )
     wide, other = ours.astype(np.float64), theirs.astype(np.float64)
     same = (wide == other) | (np.isnan(wide) & np.isnan(other))
     return _of_numbers(wide, other, same, allowed, ours, theirs)
@@ -55,17 +60,23 @@ def _of_others(ours: Array, theirs: Array) -> Difference:
     if not unequal.any():
         return Difference(SAME)
     where = _place(unequal)
-    return Difference(DIFFERS, "another value", where=where, ours=str(ours[where]), theirs=str(theirs[where]))
+    return Difference(
+        DIFFERS, "another value", where=where, ours=str(ours[where]), theirs=str(theirs[where])
+    )
 
 
-def _of_numbers(wide: Array, other: Array, same: Array, allowed: float, ours: Array, theirs: Array) -> Difference:
+def _of_numbers(
+    wide: Array, other: Array, same: Array, allowed: float, ours: Array, theirs: Array
+) -> Difference:
     if same.all():
         return Difference(SAME, histogram=(same.size,) + (0,) * len(BORDERS))
     finite = np.isfinite(wide) & np.isfinite(other)
     odd = ~same & ~finite
     with np.errstate(all="ignore"):
         apart = np.where(finite & ~same, np.abs(wide - other), 0.0)
-        scale = float(max(np.abs(wide[finite]).max(initial=0.0), np.abs(other[finite]).max(initial=0.0)))
+        scale = float(
+            max(np.abs(wide[finite]).max(initial=0.0), np.abs(other[finite]).max(initial=0.0))
+        )
         relative = np.where(apart > 0, apart / np.maximum(np.abs(wide), np.abs(other)), 0.0)
     if odd.any():
         where = _place(odd)
@@ -77,7 +88,11 @@ def _of_numbers(wide: Array, other: Array, same: Array, allowed: float, ours: Ar
     beyond = largest > allowed * scale
     if beyond and not reason:
         count = int((apart > allowed * scale).sum())
-        reason = f"{count} of {apart.size} values" if allowed else f"{int((~same).sum())} of {same.size} values, which must be the same"
+        reason = (
+            f"{count} of {apart.size} values"
+            if allowed
+            else f"{int((~same).sum())} of {same.size} values, which must be the same"
+        )
     return Difference(
         DIFFERS if beyond or odd.any() else ROUNDING,
         reason,
@@ -108,7 +123,12 @@ def _ulp(ours: Array, theirs: Array, finite: Array) -> int:
     bits = {2: np.int16, 4: np.int32, 8: np.int64}[ours.dtype.itemsize]
 
     def ordered(array: Array) -> Array:
-        code = np.ascontiguousarray(array).reshape(array.shape).view(bits).astype(object if bits is np.int64 else np.int64)
+        code = (
+            np.ascontiguousarray(array)
+            .reshape(array.shape)
+            .view(bits)
+            .astype(object if bits is np.int64 else np.int64)
+        )
         low = int(np.iinfo(bits).min)
         return np.where(code < 0, low - code, code)
 

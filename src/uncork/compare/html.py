@@ -1,4 +1,6 @@
-"""A comparison as one HTML file that needs no other: the conclusion, the results, every layer with the histogram of its differences."""
+"""A comparison as one HTML file that needs no other: the conclusion, the results, every layer with
+the histogram of its differences.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,11 @@ def page(found: Comparison) -> str:
     note = f"<p>{escape(found.outputs_note)}</p>" if found.outputs_note else ""
     title = f"{escape(found.model.source)} against {escape(found.against)}"
     return (
-        f'{BEGINNING}<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'{BEGINNING}<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        'content="width=device-width">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"
-        f'<h1>{title}</h1><p class="line">{numbers}</p><p class="{kind}">{escape(conclusion(found))}</p>{note}'
+        f'<h1>{title}</h1><p class="line">{numbers}</p><p '
+        f'class="{kind}">{escape(conclusion(found))}</p>{note}'
         f"{_outputs(found)}{_layers(found)}</body></html>\n"
     )
 
@@ -49,17 +53,35 @@ def _outputs(found: Comparison) -> str:
     head = _head(["result", *HEADING[4:], "differences"], 1)
     lines = []
     for output in found.outputs:
-        cells = [output.name, *figures(output.difference), output.verdict + (f": {output.reason}" if output.reason else "")]
-        lines.append(f'<tr class="{output.verdict}">{_cells(cells, 1)}<td>{histogram(output.difference)}</td></tr>')
-    return f'<h2>Results of the whole model</h2><div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+        cells = [
+            output.name,
+            *figures(output.difference),
+            output.verdict + (f": {output.reason}" if output.reason else ""),
+        ]
+        lines.append(
+            "<tr "
+            f'class="{output.verdict}">{_cells(cells, 1)}<td>{histogram(output.difference)}</'
+            "td></tr>"
+        )
+    return (
+        "<h2>Results of the whole model</h2><div "
+        f'class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+    )
 
 
 def _layers(found: Comparison) -> str:
     head = _head([*HEADING, "differences"], 4)
-    lines = [f'<tr class="{layer.verdict}">{_cells(row(layer), 4)}<td>{histogram(layer.difference)}</td></tr>' for layer in found.layers]
+    lines = [
+        "<tr "
+        f'class="{layer.verdict}">{_cells(row(layer), 4)}<td>{histogram(layer.difference)}</'
+        "td></tr>"
+        for layer in found.layers
+    ]
     return (
-        '<h2>Layers</h2><p class="line">Each layer is run on what the other side gave to it: a difference is its own. The bars count '
-        "values by their difference relative to the largest value, from below 1e-9 (left) to above 1.</p>"
+        '<h2>Layers</h2><p class="line">Each layer is run on what the other side gave to it: a '
+        "difference is its own. The bars count "
+        "values by their difference relative to the largest value, from below 1e-9 (left) to "
+        "above 1.</p>"
         '<input type="checkbox" id="only"><label for="only"> only those that differ</label>'
         f'<div class="scroll layers"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
     )
@@ -67,13 +89,22 @@ def _layers(found: Comparison) -> str:
 
 def _head(titles: list[str], first_number: int) -> str:
     numbers = range(first_number, first_number + 3)
-    return "".join(f'<th class="{"n" if i in numbers else ""}">{escape(title)}</th>' for i, title in enumerate(titles))
+    return "".join(
+        f'<th class="{"n" if i in numbers else ""}">{escape(title)}</th>'
+        for i, title in enumerate(titles)
+    )
 
 
 def _cells(cells: list[str], first_number: int) -> str:
     numbers = range(first_number, first_number + 3)
-    classes = ["n" if i in numbers else "name" if i == max(0, first_number - 3) else "" for i in range(len(cells))]
-    return "".join(f'<td class="{kind}" title="{escape(cell)}">{escape(cell)}</td>' for kind, cell in zip(classes, cells))
+    classes = [
+        "n" if i in numbers else "name" if i == max(0, first_number - 3) else ""
+        for i in range(len(cells))
+    ]
+    return "".join(
+        f'<td class="{kind}" title="{escape(cell)}">{escape(cell)}</td>'
+        for kind, cell in zip(classes, cells)
+    )
 
 
 def histogram(found: Difference | None) -> str:
@@ -81,9 +112,16 @@ def histogram(found: Difference | None) -> str:
     if found is None or not found.histogram:
         return ""
     most = max(found.histogram)
-    labels = [f"below {BORDERS[0]:g}", *(f"{low:g} to {10 * low:g}" for low in BORDERS[:-1]), f"above {BORDERS[-1]:g}"]
+    labels = [
+        f"below {BORDERS[0]:g}",
+        *(f"{low:g} to {10 * low:g}" for low in BORDERS[:-1]),
+        f"above {BORDERS[-1]:g}",
+    ]
     bars = []
     for i, (count, label) in enumerate(zip(found.histogram, labels)):
         height = 0.0 if not count else max(1.0, 16.0 * count / most)
-        bars.append(f'<rect x="{9 * i}" y="{16 - height:.1f}" width="8" height="{height:.1f}"><title>{label}: {count:,}</title></rect>')
+        bars.append(
+            f'<rect x="{9 * i}" y="{16 - height:.1f}" width="8" '
+            f'height="{height:.1f}"><title>{label}: {count:,}</title></rect>'
+        )
     return f'<svg width="{9 * len(labels)}" height="16" role="img">{"".join(bars)}</svg>'

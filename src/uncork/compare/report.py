@@ -1,4 +1,6 @@
-"""A comparison as text, as JSON and as files: the table, the first divergence, the layer by itself."""
+"""A comparison as text, as JSON and as files: the table, the first divergence, the layer by
+itself.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,14 @@ def row(layer: LayerReport) -> list[str]:
     name = layer.node.name if len(layer.node.outputs) == 1 else f"{layer.node.name}:{layer.output}"
     numbers = figures(layer.difference)
     verdict = layer.verdict + (f": {layer.reason}" if layer.reason else "")
-    return [str(layer.number), shortened(name, 60), layer.node.type_name, layer.tensor, *numbers, verdict]
+    return [
+        str(layer.number),
+        shortened(name, 60),
+        layer.node.type_name,
+        layer.tensor,
+        *numbers,
+        verdict,
+    ]
 
 
 def figures(found: Difference | None) -> list[str]:
@@ -36,7 +45,12 @@ def figures(found: Difference | None) -> list[str]:
     if found is None or not found.where:
         return ["", "", "", ""]
     place = f"[{','.join(map(str, found.where))}] {_short(found.ours)} | {_short(found.theirs)}"
-    return [f"{found.largest:.3g}", f"{found.relative:.3g}", f"{found.ulp:,}" if found.ulp else "", place]
+    return [
+        f"{found.largest:.3g}",
+        f"{found.relative:.3g}",
+        f"{found.ulp:,}" if found.ulp else "",
+        place,
+    ]
 
 
 def _short(value: Any) -> str:
@@ -48,7 +62,11 @@ def shown(found: Comparison, everything: bool, most: int = 10) -> list[LayerRepo
     if everything:
         return found.layers
     bad = [layer for layer in found.layers if layer.is_bad]
-    rounded = [layer for layer in found.layers if layer.verdict == "rounding" and layer.difference is not None]
+    rounded = [
+        layer
+        for layer in found.layers
+        if layer.verdict == "rounding" and layer.difference is not None
+    ]
     rounded.sort(key=lambda layer: -(layer.difference.relative if layer.difference else 0.0))
     kept = {id(layer) for layer in [*bad[: 4 * most], *rounded[:most]]}
     return [layer for layer in found.layers if id(layer) in kept]
@@ -64,17 +82,25 @@ def conclusion(found: Comparison) -> str:
     wrong = [output.name for output in found.outputs if output.verdict == DIFFERS]
     if wrong:
         named = ", ".join(f"'{name}'" for name in wrong)
-        return f"no layer differs by itself, but {named} of the whole model: it comes of layers that run as one, or adds up"
+        return (
+            f"no layer differs by itself, but {named} of the whole model: it comes of layers "
+            "that run as one, or adds up"
+        )
     if not compared and not found.outputs:
         return f"nothing was compared: {found.outputs_note or 'no tensor is on both sides'}"
-    verdicts = {layer.verdict for layer in found.layers} | {output.verdict for output in found.outputs}
+    verdicts = {layer.verdict for layer in found.layers} | {
+        output.verdict for output in found.outputs
+    }
     return "the same, but for rounding" if ROUNDING in verdicts else "the same, bit for bit"
 
 
 def counts(found: Comparison) -> dict[str, int]:
     """How many tensors there are of each verdict."""
     counted = Counter(layer.verdict for layer in found.layers)
-    return {verdict: counted[verdict] for verdict in ("same", "rounding", DIFFERS, "failed", "unmatched")}
+    return {
+        verdict: counted[verdict]
+        for verdict in ("same", "rounding", DIFFERS, "failed", "unmatched")
+    }
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
@@ -87,7 +113,10 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "conclusion": conclusion(found),
         "counts": counts(found),
         "first": None if found.first is None else _layer(found.first),
-        "outputs": [{"name": o.name, "verdict": o.verdict, "reason": o.reason, **_figures(o.difference)} for o in found.outputs],
+        "outputs": [
+            {"name": o.name, "verdict": o.verdict, "reason": o.reason, **_figures(o.difference)}
+            for o in found.outputs
+        ],
         "note": found.outputs_note,
         "layers": [_layer(layer) for layer in found.layers],
         "histogram_borders": list(BORDERS),
@@ -110,7 +139,15 @@ def _layer(layer: LayerReport) -> dict[str, Any]:
 
 def _figures(found: Difference | None) -> dict[str, Any]:
     if found is None:
-        return {"max_abs": None, "max_rel": None, "ulp": None, "where": None, "ours": None, "theirs": None, "histogram": None}
+        return {
+            "max_abs": None,
+            "max_rel": None,
+            "ulp": None,
+            "where": None,
+            "ours": None,
+            "theirs": None,
+            "histogram": None,
+        }
     return {
         "max_abs": found.largest,
         "max_rel": found.relative,
@@ -127,17 +164,28 @@ def _plain(value: Any) -> Any:
 
 
 def extract(found: Comparison, folder: Path) -> None:
-    """Write the first bad layer as a model, with its inputs and what the other side made of them. Raises UncorkError."""
+    """Write the first bad layer as a model, with its inputs and what the other side made of them.
+    Raises UncorkError.
+    """
     bad = found.bad
     assert bad is not None, "there is a bad layer"
     if bad.node.operation is None:
         raise UncorkError("cannot be extracted: there is no such operation here", bad.node.label)
-    known = {s: TensorSpec(found.model.spec(s).element_type, PartialShape(v.shape)) for s, v in bad.inputs.items()}
+    known = {
+        s: TensorSpec(found.model.spec(s).element_type, PartialShape(v.shape))
+        for s, v in bad.inputs.items()
+    }
     single, sources = alone(found.model, bad.node, known)
     names = unique_names(single.inputs)
-    inputs = {name: present(port.element_type, bad.inputs[s]) for name, port, s in zip(names, single.inputs, sources)}
+    inputs = {
+        name: present(port.element_type, bad.inputs[s])
+        for name, port, s in zip(names, single.inputs, sources)
+    }
     results = unique_names(single.outputs)
-    expected = {results[i]: present(single.outputs[i].element_type, value) for i, value in bad.expected.items()}
+    expected = {
+        results[i]: present(single.outputs[i].element_type, value)
+        for i, value in bad.expected.items()
+    }
     try:
         folder.mkdir(exist_ok=True)
         write_model(single, folder / "layer.xml")

@@ -1,7 +1,9 @@
-"""How far two correct results of one layer may lie apart: by the element type and by how many terms are added up.
+"""How far two correct results of one layer may lie apart: by the element type and by how many terms
+are added up.
 
-Both sides are given the same inputs, so what differs is the layer's own rounding. It is measured against the largest value of the
-result: sums of many terms round in steps of what is added, not of what remains.
+Both sides are given the same inputs, so what differs is the layer's own rounding. It is measured
+against the largest value of the result: sums of many terms round in steps of what is added, not of
+what remains.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _MOVES = frozenset(
         "VariadicSplit",
     }
 )  # fmt: skip
-#: Steps that one value may be off where functions are approximated, and where a few operations follow each other.
+#: Steps that one value may be off where functions are approximated, and where a few operations
+#: follow each other.
 _APPROXIMATED, _FEW = 64.0, 8.0
 #: Operations that approximate functions, or are several in one.
 _FUNCTIONS = frozenset(
@@ -60,13 +63,21 @@ def step(element_type: ElementType) -> float:
 
 
 def tolerance(node: Node, inputs: list[TensorSpec], output: TensorSpec) -> float:
-    """How far results may lie apart, relative to the largest value of the result; 0 where they must be the same."""
+    """How far results may lie apart, relative to the largest value of the result; 0 where they must
+    be the same.
+    """
     if not output.element_type.is_float:
         return 0.0
     if node.type_name in _MOVES:  # both may have joined the layer before to it
         steps = _FEW
     else:
-        steps = (_APPROXIMATED if node.type_name in _FUNCTIONS else _FEW) + 4.0 * math.sqrt(depth(node.type_name, inputs, output))
+        steps = (_APPROXIMATED if node.type_name in _FUNCTIONS else _FEW) + 4.0 * math.sqrt(
+            depth(node.type_name, inputs, output)
+        )
     # Narrow floats are computed in f32 and rounded once.
     narrow = max(step(ElementType.f32), step(output.element_type))
-    return 2.0 * narrow + steps * step(ElementType.f32) if narrow > step(ElementType.f32) else steps * narrow
+    return (
+        2.0 * narrow + steps * step(ElementType.f32)
+        if narrow > step(ElementType.f32)
+        else steps * narrow
+    )

@@ -1,4 +1,6 @@
-"""What a peer says of its model, and which of its tensors is which of ours: by names, then by structure."""
+"""What a peer says of its model, and which of its tensors is which of ours: by names, then by
+structure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from uncork.ir.model import Model, Node, Source
 
 @dataclass(frozen=True)
 class PeerTensor:
-    """A tensor of the peer's model: how the peer calls it, its layer and that layer's type, and what the layer reads."""
+    """A tensor of the peer's model: how the peer calls it, its layer and that layer's type, and
+    what the layer reads.
+    """
 
     key: str
     layer: str
@@ -26,10 +30,12 @@ class PeerTensor:
 
 @dataclass(frozen=True)
 class PeerModel:
-    """All tensors of a peer in an order in which each comes after what it reads, and how its inputs are called, in order.
+    """All tensors of a peer in an order in which each comes after what it reads, and how its inputs
+    are called, in order.
 
-    `numbered`: names count the operations of one graph (mul, mul_1), so that in another graph of the same
-    model the same name may be another tensor. A pair of names must then also fit in shape and ancestors.
+    `numbered`: names count the operations of one graph (mul, mul_1), so that in another graph of
+    the same model the same name may be another tensor. A pair of names must then also fit in shape
+    and ancestors.
     """
 
     tensors: tuple[PeerTensor, ...]
@@ -43,7 +49,10 @@ def matched(model: Model, peer: PeerModel) -> dict[Source, str]:
     by_name = _by_name(model, peer)
     if peer.numbered:
         by_position = zip((Source(p, 0) for p in model.parameters), peer.inputs)
-        inputs, shapes = {t.key: t.inputs for t in peer.tensors}, {t.key: t.shape for t in peer.tensors}
+        inputs, shapes = (
+            {t.key: t.inputs for t in peer.tensors},
+            {t.key: t.shape for t in peer.tensors},
+        )
         by_name = consistent(model, {**dict(by_position), **by_name}, inputs, shapes)
     for source, key in by_name.items():
         found.setdefault(source, key)
@@ -69,7 +78,9 @@ def _by_layer(model: Model, peer: PeerModel) -> dict[Source, str]:
 
 
 def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
-    """By the names of tensors, where they mean one on each side. A layer's name is that of its output, as saved values have it."""
+    """By the names of tensors, where they mean one on each side. A layer's name is that of its
+    output, as saved values have it.
+    """
     theirs: dict[str, set[str]] = defaultdict(set)
     for tensor in peer.tensors:
         for name in tensor.names:
@@ -79,7 +90,11 @@ def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
         if not _is_computed(node):
             continue
         for output, port in enumerate(node.outputs):
-            own = (node.name, f"{node.name}:0") if len(node.outputs) == 1 else (f"{node.name}:{output}", f"{_converted(node)}:{output}")
+            own = (
+                (node.name, f"{node.name}:0")
+                if len(node.outputs) == 1
+                else (f"{node.name}:{output}", f"{_converted(node)}:{output}")
+            )
             keys = {key for name in (*port.names, *own) for key in theirs.get(name, ())}
             if len(keys) == 1:
                 found[Source(node.id, output)] = keys.pop()
@@ -93,7 +108,9 @@ def _by_structure(model: Model, peer: PeerModel, found: dict[Source, str]) -> No
     waiting: dict[tuple[str, tuple[str | None, ...], int], list[str]] = defaultdict(list)
     for tensor in peer.tensors:
         if tensor.key not in taken:
-            known = tuple(key if key in computed or key in peer.inputs else None for key in tensor.inputs)
+            known = tuple(
+                key if key in computed or key in peer.inputs else None for key in tensor.inputs
+            )
             waiting[tensor.type_name.lower(), known, tensor.output].append(tensor.key)
     for position, parameter in enumerate(model.parameters):
         if position < len(peer.inputs):
@@ -101,7 +118,10 @@ def _by_structure(model: Model, peer: PeerModel, found: dict[Source, str]) -> No
     for node in model.nodes:
         if not _is_computed(node) or node.type_name == "Result":
             continue
-        read = tuple(found.get(source) if _is_computed(model.by_id[source.node]) else None for source in node.inputs)
+        read = tuple(
+            found.get(source) if _is_computed(model.by_id[source.node]) else None
+            for source in node.inputs
+        )
         if not any(read):
             continue
         for output in range(len(node.outputs)):
@@ -116,7 +136,9 @@ def _is_computed(node: Node) -> bool:
 
 
 def _converted(node: Node) -> str:
-    """What a layer was converted from, in names that end in its type: "split/aten.split.Tensor/VariadicSplit"."""
+    """What a layer was converted from, in names that end in its type:
+    "split/aten.split.Tensor/VariadicSplit".
+    """
     return node.name.rpartition("/")[0]
 
 
@@ -127,7 +149,9 @@ def describe(model: Model) -> PeerModel:
         return f"{source.node}:{source.output}"
 
     tensors: Sequence[PeerTensor] = [
-        PeerTensor(key(Source(n.id, i)), n.name, n.type_name, i, port.names, tuple(map(key, n.inputs)))
+        PeerTensor(
+            key(Source(n.id, i)), n.name, n.type_name, i, port.names, tuple(map(key, n.inputs))
+        )
         for n in model.nodes
         if n.type_name != "Result"
         for i, port in enumerate(n.outputs)

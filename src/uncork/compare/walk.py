@@ -1,7 +1,8 @@
-"""The comparison itself: every layer, in order, on what the other side gave to it, against what the other side made of that.
+"""The comparison itself: every layer, in order, on what the other side gave to it, against what the
+other side made of that.
 
-A difference is therefore the layer's own: what went wrong before it is not counted again. Values come from the peer in chunks of a
-bounded size and are dropped when no layer reads them any more.
+A difference is therefore the layer's own: what went wrong before it is not counted again. Values
+come from the peer in chunks of a bounded size and are dropped when no layer reads them any more.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from uncork.ir.validate import infer
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec, describe_array
 
-#: Bytes of the peer's values that are held at a time, and what is taken for a tensor whose size nobody knows.
+#: Bytes of the peer's values that are held at a time, and what is taken for a tensor whose size
+#: nobody knows.
 CHUNK, _UNKNOWN = 64 << 20, 1 << 20
 #: What has no result of its own to compare.
 _SKIPPED = frozenset({"Const", "Parameter", "Result", "Assign"})
@@ -50,7 +52,9 @@ class Peer(Protocol):
 
 @dataclass(frozen=True)
 class LayerReport:
-    """An output of a layer: `verdict` is same, rounding, differs, failed (the peer gave none) or unmatched (it has none)."""
+    """An output of a layer: `verdict` is same, rounding, differs, failed (the peer gave none) or
+    unmatched (it has none).
+    """
 
     number: int
     node: Node
@@ -76,7 +80,9 @@ class Bad:
 
 
 class Walk:
-    """See the module. `reports` gives one report after the other; `first_bad` is set with the first that is bad."""
+    """See the module. `reports` gives one report after the other; `first_bad` is set with the first
+    that is bad.
+    """
 
     def __init__(self, model: Model, inputs: Sequence[Array], peer: Peer, backend: Backend) -> None:
         self._model = model
@@ -92,7 +98,9 @@ class Walk:
     @property
     def matches(self) -> int:
         """How many tensors the peer has, too."""
-        return sum(self._model.by_id[source.node].type_name not in _SKIPPED for source in self._matches)
+        return sum(
+            self._model.by_id[source.node].type_name not in _SKIPPED for source in self._matches
+        )
 
     def reports(self, progress: Callable[[int, int], None] | None = None) -> Iterator[LayerReport]:
         """Compare all layers, in order."""
@@ -107,7 +115,9 @@ class Walk:
                     progress(number, len(self._model.nodes))
 
     def _chunks(self) -> Iterator[tuple[list[Node], list[str]]]:
-        """Layers and what to ask the peer for: what they give, and what they read of layers before, so that all of it is of one run."""
+        """Layers and what to ask the peer for: what they give, and what they read of layers before,
+        so that all of it is of one run.
+        """
         group: list[Node] = []
         size = 0
         for node in self._model.nodes:
@@ -122,7 +132,11 @@ class Walk:
     def _asked(self, node: Node) -> list[Source]:
         """The outputs of a layer that the peer has."""
         own = [Source(node.id, i) for i in range(len(node.outputs))]
-        return [] if node.type_name in _SKIPPED else [source for source in own if source in self._matches]
+        return (
+            []
+            if node.type_name in _SKIPPED
+            else [source for source in own if source in self._matches]
+        )
 
     def _keys(self, group: Sequence[Node]) -> list[str]:
         wanted = [s for node in group for s in (*self._read(node), *self._asked(node))]
@@ -130,7 +144,11 @@ class Walk:
 
     def _read(self, node: Node) -> list[Source]:
         """What a layer reads that the peer has computed."""
-        return [s for s in node.inputs if s in self._matches and self._model.by_id[s.node].type_name not in _SKIPPED]
+        return [
+            s
+            for s in node.inputs
+            if s in self._matches and self._model.by_id[s.node].type_name not in _SKIPPED
+        ]
 
     def _take_inputs(self, group: Sequence[Node], theirs: Mapping[str, Array | Failed]) -> None:
         """What layers of earlier chunks have given, as it is in the run of this one."""
@@ -140,7 +158,9 @@ class Walk:
                 if source in self._values and not isinstance(value, Failed):
                     self._values[source] = carrier(value, self._spec(source).element_type)
 
-    def _layer(self, number: int, node: Node, theirs: Mapping[str, Array | Failed]) -> Iterator[LayerReport]:
+    def _layer(
+        self, number: int, node: Node, theirs: Mapping[str, Array | Failed]
+    ) -> Iterator[LayerReport]:
         if node.id in self._given:
             self._values[Source(node.id, 0)] = self._given[node.id]
             return
@@ -173,19 +193,32 @@ class Walk:
         operation = self._model.by_id[source.node].operation
         return operation.value if isinstance(operation, Const) else self._values.get(source)
 
-    def _computed(self, node: Node, arguments: Mapping[Source, Array | None]) -> tuple[list[Array], str]:
+    def _computed(
+        self, node: Node, arguments: Mapping[Source, Array | None]
+    ) -> tuple[list[Array], str]:
         """Our results, or none and why."""
         if node.operation is None:
             return [], "there is no such operation here"
         if any(value is None for value in arguments.values()):
             return [], "what it reads is known to neither side"
-        known = {s: TensorSpec(self._spec(s).element_type, PartialShape(v.shape)) for s, v in arguments.items() if v is not None}
+        known = {
+            s: TensorSpec(self._spec(s).element_type, PartialShape(v.shape))
+            for s, v in arguments.items()
+            if v is not None
+        }
         try:
             if node.type_name == "ReadValue":
-                given = [TensorSpec(known[s].element_type, known[s].shape, arguments[s]) for s in node.inputs]
-                return [spec.value for spec in node.operation.evaluate(given) if spec.value is not None], ""
+                given = [
+                    TensorSpec(known[s].element_type, known[s].shape, arguments[s])
+                    for s in node.inputs
+                ]
+                return [
+                    spec.value for spec in node.operation.evaluate(given) if spec.value is not None
+                ], ""
             single, inputs = alone(self._model, node, known)
-            return _run_alone(single, [_not_none(arguments[source]) for source in inputs], self._backend), ""
+            return _run_alone(
+                single, [_not_none(arguments[source]) for source in inputs], self._backend
+            ), ""
         except UncorkError as error:
             return [], f"refused here: {error.message}"
 
@@ -204,10 +237,14 @@ class Walk:
         if other is None:
             return LayerReport(number, node, output, tensor, "unmatched", problem)
         if isinstance(other, Failed):
-            return LayerReport(number, node, output, tensor, "failed", f"{self._peer.name}: {other.reason}")
+            return LayerReport(
+                number, node, output, tensor, "failed", f"{self._peer.name}: {other.reason}"
+            )
         if mine is None:
             verdict = DIFFERS if problem.startswith("refused") else "unmatched"
-            return LayerReport(number, node, output, tensor, verdict, problem, theirs=describe_array(other))
+            return LayerReport(
+                number, node, output, tensor, verdict, problem, theirs=describe_array(other)
+            )
         given = [_described(self._spec(s), arguments[s]) for s in node.inputs]
         allowed = tolerance(node, given, _described(spec, mine))
         found = difference(present(spec.element_type, mine), other, allowed)
@@ -226,11 +263,15 @@ class Walk:
 def _specs(model: Model, inputs: Sequence[Array]) -> dict[Source, TensorSpec]:
     """What is known of every tensor with inputs of these sizes."""
     given = {
-        parameter: TensorSpec(model.by_id[parameter].outputs[0].spec.element_type, PartialShape(array.shape))
+        parameter: TensorSpec(
+            model.by_id[parameter].outputs[0].spec.element_type, PartialShape(array.shape)
+        )
         for parameter, array in zip(model.parameters, inputs)
     }
     sized, _ = infer(model, given, trust_ports=True)
-    return {Source(node.id, i): port.spec for node in sized.nodes for i, port in enumerate(node.outputs)}
+    return {
+        Source(node.id, i): port.spec for node in sized.nodes for i, port in enumerate(node.outputs)
+    }
 
 
 def _bytes(spec: TensorSpec | None) -> int:
@@ -249,7 +290,11 @@ def _not_none(value: Array | None) -> Array:
 
 
 def _run_alone(single: Model, inputs: Sequence[Array], backend: Backend) -> list[Array]:
-    """The results, in carrier types, of carrier arrays. Raises UncorkError for values that the layer does not take."""
+    """The results, in carrier types, of carrier arrays. Raises UncorkError for values that the
+    layer does not take.
+    """
     compiled = compile_model(single, backend=backend, ids="as-written")
-    results = compiled([present(port.element_type, array) for port, array in zip(compiled.inputs, inputs)])
+    results = compiled(
+        [present(port.element_type, array) for port, array in zip(compiled.inputs, inputs)]
+    )
     return [carrier(array, port.element_type) for port, array in zip(compiled.outputs, results)]

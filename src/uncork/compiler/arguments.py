@@ -1,4 +1,6 @@
-"""Arrays in and out of a model: what a call gives is matched to inputs and converted exactly, or refused with the reason."""
+"""Arrays in and out of a model: what a call gives is matched to inputs and converted exactly, or
+refused with the reason.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from uncork.types import Array, ElementType, describe_array, is_masked
 class Results(Sequence[Array]):
     """The arrays a call gave. They are the caller's own.
 
-    By position, by name, by port (`results[compiled.outputs[0]]`) or unpacked (`scores, ids = compiled(...)`). It is a Mapping
-    too: `keys()`, `values()`, `items()`, `get` and `in` go by names, and `dict(results)` has each array under a name of its own.
-    Iterating gives the arrays.
+    By position, by name, by port (`results[compiled.outputs[0]]`) or unpacked (`scores, ids =
+    compiled(...)`). It is a Mapping too: `keys()`, `values()`, `items()`, `get` and `in` go by
+    names, and `dict(results)` has each array under a name of its own. Iterating gives the arrays.
     """
 
     def __init__(self, ports: Sequence[ModelPort], arrays: Sequence[Array]) -> None:
@@ -44,8 +46,12 @@ class Results(Sequence[Array]):
         return iter(self._arrays)
 
     def __contains__(self, key: object) -> bool:
-        """There is an output of this name, at this position or of this port; or the array is one of the results."""
-        return find_port(self._ports, key) is not None or any(array is key for array in self._arrays)
+        """There is an output of this name, at this position or of this port; or the array is one of
+        the results.
+        """
+        return find_port(self._ports, key) is not None or any(
+            array is key for array in self._arrays
+        )
 
     def keys(self) -> list[str]:
         """A name of its own for every output; see `unique_names`."""
@@ -73,14 +79,21 @@ class Results(Sequence[Array]):
         return tuple(self._arrays)
 
     def __repr__(self) -> str:
-        return "Results(" + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays)) + ")"
+        return (
+            "Results("
+            + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays))
+            + ")"
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: every array with its type, its shape and its first values."""
         rows = []
         for name, array in self.items():
             flat = array.reshape(-1)
-            first = ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in flat[:8].tolist())
+            first = ", ".join(
+                f"{value:.6g}" if isinstance(value, float) else str(value)
+                for value in flat[:8].tolist()
+            )
             rows.append([name, describe_array(array), first + (", ..." if flat.size > 8 else "")])
         return html_table("results", ("name", "array", "first values"), rows)
 
@@ -89,16 +102,23 @@ Mapping.register(Results)
 
 
 def unique_names(ports: Sequence[ModelPort]) -> list[str]:
-    """A name of its own for every port: the best of its names that none before it took, else its position."""
+    """A name of its own for every port: the best of its names that none before it took, else its
+    position.
+    """
     names: list[str] = []
     for position, port in enumerate(ports):
-        free = [name for name in (port.name, *port.names, str(position)) if name and name not in names]
+        free = [
+            name for name in (port.name, *port.names, str(position)) if name and name not in names
+        ]
         names.append(free[0] if free else f"output {position}")
     return names
 
 
-def match(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]) -> list[Any]:
-    """One value per input, from positions and keys (names, positions, ports). Raises InputError that lists everything amiss.
+def match(
+    ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]
+) -> list[Any]:
+    """One value per input, from positions and keys (names, positions, ports). Raises InputError
+    that lists everything amiss.
 
     One mapping, or one list of all inputs, is taken apart.
     """
@@ -118,16 +138,21 @@ def match(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[
             values[position] = value
     missing = [ports[i] for i in range(len(ports)) if i not in values]
     if missing and not problems:
-        problems.append(Problem("", f"{len(missing)} of {len(ports)} inputs missing: {listed(missing)}"))
+        problems.append(
+            Problem("", f"{len(missing)} of {len(ports)} inputs missing: {listed(missing)}")
+        )
     if problems:
         raise InputError.of_all("", problems)
     return [values[i] for i in range(len(ports))]
 
 
-def _taken_apart(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]) -> tuple[Sequence[Any], Mapping[Any, Any]]:
+def _taken_apart(
+    ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]
+) -> tuple[Sequence[Any], Mapping[Any, Any]]:
     """The inputs of `compiled({...})` and `compiled([a, b])`; others as they are.
 
-    To a model of one input a list is its value, as ever, unless it holds one array that is an input by itself.
+    To a model of one input a list is its value, as ever, unless it holds one array that is an input
+    by itself.
     """
     (only,) = positional
     if isinstance(only, Mapping):
@@ -141,9 +166,11 @@ def _taken_apart(ports: Sequence[ModelPort], positional: Sequence[Any], named: M
 
 
 def accept(port: ModelPort, value: Any) -> Array:
-    """The carrier array for an input, C-contiguous. Casts only when every value stays exactly what it is.
+    """The carrier array for an input, C-contiguous. Casts only when every value stays exactly what
+    it is.
 
-    bf16 and smaller floats are given as any float array whose values they can hold; small integers as any integers.
+    bf16 and smaller floats are given as any float array whose values they can hold; small integers
+    as any integers.
     """
     where = Label(f"input '{port.name}'", input=port.name)
     array = _as_array(where, port, value)
@@ -156,24 +183,37 @@ def _as_array(where: str, port: ModelPort, value: Any) -> Array:
     if type(value) is np.ndarray:
         return value
     try:
-        # Python numbers have no width of their own: 0.1 is meant to become the nearest f32, an int must fit.
+        # Python numbers have no width of their own: 0.1 is meant to become the nearest f32, an int
+        # must fit.
         literal = not hasattr(value, "dtype") and not hasattr(value, "__array__")
         array = np.asarray(plain(value))
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
-        raise InputError(f"expected an array of {port.element_type}, got {type(value).__name__}: {error}", where) from None
+        raise InputError(
+            f"expected an array of {port.element_type}, got {type(value).__name__}: {error}", where
+        ) from None
     if array.dtype == object and array.ndim == 0 and not isinstance(value, (str, int)):
-        hint = ", which is sparse: give its .toarray()" if callable(getattr(value, "toarray", None)) else ""
-        raise InputError(f"expected an array of {port.element_type}, got {kind_of(value)}{hint}", where)
+        hint = (
+            ", which is sparse: give its .toarray()"
+            if callable(getattr(value, "toarray", None))
+            else ""
+        )
+        raise InputError(
+            f"expected an array of {port.element_type}, got {kind_of(value)}{hint}", where
+        )
     if literal and array.dtype == np.float64 and array.size == 0:
-        return array.astype(port.element_type.dtype)  # an empty list has no type; NumPy calls it float
+        return array.astype(
+            port.element_type.dtype
+        )  # an empty list has no type; NumPy calls it float
     if literal and array.dtype == np.float64 and port.element_type.is_float:
         return array.astype(np.float32 if port.element_type.bits < 64 else np.float64)
     return array
 
 
 def plain(value: Any) -> Any:
-    """What NumPy can make an array of without losing anything: a masked array of which nothing is masked as its values, a
-    tensor of torch without its gradient, and one of bf16 as the f32 of the same values. Raises ValueError for masked values.
+    """What NumPy can make an array of without losing anything: a masked array of which nothing is
+    masked as its values, a
+    tensor of torch without its gradient, and one of bf16 as the f32 of the same values. Raises
+    ValueError for masked values.
     """
     if is_masked(value):
         masked = np.broadcast_to(value.mask, value.shape)
@@ -193,7 +233,9 @@ def kind_of(value: Any) -> str:
 
 def _converted(where: str, target: ElementType, array: Array) -> Array:
     # ml_dtypes' type, or what is left of it in a .npy file: two bytes without a type.
-    if array.dtype.name == "bfloat16" or (array.dtype == np.dtype("V2") and target is ElementType.bf16):
+    if array.dtype.name == "bfloat16" or (
+        array.dtype == np.dtype("V2") and target is ElementType.bf16
+    ):
         array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if target is ElementType.string:
         return _strings(where, array)
@@ -202,10 +244,17 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     source = array.dtype.kind
     allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b"}[target.kind]
     if source not in allowed:
-        hint = f"; ids and counts are never rounded: convert them yourself{_by_astype(target)}" if source == "f" else ""
+        hint = (
+            f"; ids and counts are never rounded: convert them yourself{_by_astype(target)}"
+            if source == "f"
+            else ""
+        )
         if source == "f" and np.isnan(array).any():
             place = [int(i) for i in np.argwhere(np.isnan(array))[0]]
-            hint += f"; there is a NaN at {place}, which is what becomes of a null among integers: fill it first"
+            hint += (
+                f"; there is a NaN at {place}, which is what becomes of a null among "
+                "integers: fill it first"
+            )
         raise InputError(f"expected {target}, got {describe_array(array)}{hint}", where)
     if target.is_native:
         if array.dtype == target.dtype:
@@ -221,7 +270,8 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     if not same.all():
         position = tuple(int(i) for i in np.unravel_index(int(np.argmin(same)), same.shape))
         raise InputError(
-            f"expected {target}, got {describe_array(array)}, and {array[position]} at {list(position)} is not a value of {target}: "
+            f"expected {target}, got {describe_array(array)}, and {array[position]} at "
+            f"{list(position)} is not a value of {target}: "
             f"convert the array yourself if the loss is meant{_by_astype(target)}",
             where,
             position=position,
@@ -239,20 +289,28 @@ def _odd_object(array: Array) -> str:
     """What keeps an array of Python objects from being one of numbers."""
     for position, element in enumerate(array.reshape(-1)):
         if not isinstance(element, (int, float, np.number)):
-            return f"{kind_of(element)} at {[int(i) for i in np.unravel_index(position, array.shape)]}"
+            return (
+                f"{kind_of(element)} at {[int(i) for i in np.unravel_index(position, array.shape)]}"
+            )
     if array.size and all(isinstance(element, int) for element in array.flat):
         return "int, of more than 64 bits" if max(map(abs, array.flat)) >= 2**63 else "int"
     return type(array.flat[0]).__name__ if array.size else "none"
 
 
 def unchanged(before: Array, after: Array) -> Array:
-    """Element by element the same number (or both NaN); integers and floats are compared without rounding either."""
+    """Element by element the same number (or both NaN); integers and floats are compared without
+    rounding either.
+    """
     same: Array
     if before.dtype.kind in "iu" and after.dtype.kind == "f":
         back = after.astype(np.float64)
         limit = 2.0**63 if before.dtype.kind == "i" else 2.0**64
         inside = (back < limit) & (back >= (-limit if before.dtype.kind == "i" else 0.0))
-        same = inside & (np.trunc(back) == back) & (np.where(inside, back, 0).astype(before.dtype) == before)
+        same = (
+            inside
+            & (np.trunc(back) == back)
+            & (np.where(inside, back, 0).astype(before.dtype) == before)
+        )
     elif before.dtype.kind != after.dtype.kind:
         # Signed against unsigned: the bits agree and neither is negative.
         same = (after.astype(before.dtype) == before) & (before >= 0) & (after >= 0)
@@ -268,19 +326,26 @@ def _strings(where: str, array: Array) -> Array:
         try:
             texts = [text.decode("utf-8") for text in array.reshape(-1).tolist()]
         except UnicodeDecodeError as error:
-            raise InputError(f"expected text in UTF-8, got {error.object!r} ({error.reason} at byte {error.start})", where) from None
+            raise InputError(
+                f"expected text in UTF-8, got {error.object!r} ({error.reason} at byte "
+                f"{error.start})",
+                where,
+            ) from None
         array = np.array(texts, object).reshape(array.shape)
     if array.dtype.kind not in "UOT":
         raise InputError(f"expected strings, got {describe_array(array)}", where)
     values = array.astype(object)
     for position, value in enumerate(values.reshape(-1)):
         if not isinstance(value, str):
-            raise InputError(f"expected strings, got {type(value).__name__} at element {position}", where)
+            raise InputError(
+                f"expected strings, got {type(value).__name__} at element {position}", where
+            )
     return values
 
 
 def present(element_type: ElementType, array: Array) -> Array:
-    """A carrier array as a caller sees it: floats that NumPy lacks as float32 (every value exact), strings as `<U`.
+    """A carrier array as a caller sees it: floats that NumPy lacks as float32 (every value exact),
+    strings as `<U`.
 
     Strings that end in NUL, which NumPy's `<U` would cut, stay an object array.
     """

@@ -1,4 +1,6 @@
-"""A call on arrays that stay the same objects: their addresses are settled once, and a call is hardly more than the work."""
+"""A call on arrays that stay the same objects: their addresses are settled once, and a call is
+hardly more than the work.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,20 @@ if TYPE_CHECKING:
 
 
 class BoundCall:
-    """A call of `compiled` on `inputs`, into `outputs` where they are given; made by `CompiledModel.bind`.
+    """A call of `compiled` on `inputs`, into `outputs` where they are given; made by
+    `CompiledModel.bind`.
 
-    Every call reads what the inputs hold then and writes the results into the outputs again. Without such they are arrays that
-    the next call may overwrite, and their shapes may change with the values of the inputs. One call at a time.
+    Every call reads what the inputs hold then and writes the results into the outputs again.
+    Without such they are arrays that the next call may overwrite, and their shapes may change with
+    the values of the inputs. One call at a time.
     """
 
-    def __init__(self, compiled: CompiledModel, inputs: Sequence[Any], outputs: Sequence[Any] | Mapping[str, Any] | None) -> None:
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any] | Mapping[str, Any] | None,
+    ) -> None:
         self._compiled = compiled
         self._inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs)]
         self._given = given = None if outputs is None else _in_order(compiled.outputs, outputs)
@@ -41,7 +50,9 @@ class BoundCall:
         _apart(compiled, self._inputs, given or [])
 
     def __call__(self) -> Results:
-        """Run the model. The results are the bound outputs; without such, arrays of the bound call's own or of this one."""
+        """Run the model. The results are the bound outputs; without such, arrays of the bound
+        call's own or of this one.
+        """
         run = self._run
         if run is not None and run(*self._arrays) == OK:
             return self._results
@@ -61,10 +72,22 @@ def _stays(port: ModelPort, value: Any) -> Array:
     where = Label(f"input '{port.name}'", input=port.name)
     if not isinstance(value, np.ndarray):
         raise InputError(f"expected an array to bind, got {type(value).__name__}", where)
-    if not port.element_type.is_native or value.dtype != port.element_type.dtype or not value.flags.c_contiguous:
+    if (
+        not port.element_type.is_native
+        or value.dtype != port.element_type.dtype
+        or not value.flags.c_contiguous
+    ):
         order = "" if value.flags.c_contiguous else " that is not contiguous"
-        hint = "" if port.element_type.is_native else "; NumPy has no such type, so call the model instead"
-        raise InputError(f"expected a contiguous array of {port.element_type} to bind, got {describe_array(value)}{order}{hint}", where)
+        hint = (
+            ""
+            if port.element_type.is_native
+            else "; NumPy has no such type, so call the model instead"
+        )
+        raise InputError(
+            f"expected a contiguous array of {port.element_type} to bind, got "
+            f"{describe_array(value)}{order}{hint}",
+            where,
+        )
     if not port.shape.contains(value.shape):
         raise InputError(f"expected shape {port.shape}, got {list(value.shape)}", where)
     return value
@@ -76,7 +99,10 @@ def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, 
         known = [name for port in ports for name in port.names]
         for name in outputs:
             if name not in known:
-                raise InputError(f"no output is called '{name}'{did_you_mean(str(name), known)}; outputs: {', '.join(known)}")
+                raise InputError(
+                    f"no output is called '{name}'{did_you_mean(str(name), known)}; outputs: "
+                    f"{', '.join(known)}"
+                )
         outputs = [value for port in ports for name, value in outputs.items() if name in port.names]
     if len(outputs) != len(ports):
         raise InputError(f"expected arrays for {len(ports)} outputs, got {len(outputs)}")
@@ -86,7 +112,11 @@ def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, 
 def _fits(port: ModelPort, array: Any, result: Array) -> None:
     """The caller's array for a result can take it as it is."""
     where = f"output '{port.name}'"
-    if not isinstance(array, np.ndarray) or array.dtype != result.dtype or array.shape != result.shape:
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype != result.dtype
+        or array.shape != result.shape
+    ):
         got = describe_array(array) if isinstance(array, np.ndarray) else type(array).__name__
         raise InputError(f"expected {describe_array(result)}, got {got}", where)
     if not array.flags.c_contiguous or not array.flags.writeable:
@@ -99,5 +129,6 @@ def _apart(compiled: CompiledModel, inputs: Sequence[Array], outputs: Sequence[A
         for other in (*inputs, *outputs[:number]):
             if isinstance(array, np.ndarray) and np.may_share_memory(array, other):
                 raise InputError(
-                    "expected memory of its own, got some that another bound array has", f"output '{compiled.outputs[number].name}'"
+                    "expected memory of its own, got some that another bound array has",
+                    f"output '{compiled.outputs[number].name}'",
                 )

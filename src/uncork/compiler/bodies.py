@@ -1,4 +1,6 @@
-"""Bodies of If, Loop and TensorIterator, run by kernels: a body is planned like a model, once for all sizes that it is run with."""
+"""Bodies of If, Loop and TensorIterator, run by kernels: a body is planned like a model, once for
+all sizes that it is run with.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ ExecutorOf = Callable[[Model], BodyExecutor]
 
 
 class KernelBody:
-    """A body that runs by kernels. What it means, and what it refuses, is told by the graph it is made of."""
+    """A body that runs by kernels. What it means, and what it refuses, is told by the graph it is
+    made of.
+    """
 
     def __init__(self, body: GraphBody, executor_of: ExecutorOf) -> None:
         self.body = body
@@ -60,7 +64,9 @@ class KernelBody:
 
     @lazy
     def executor(self) -> BodyExecutor | None:
-        """Made at the first run, so that bodies in bodies take no stack before; None when the body alone cannot be inferred."""
+        """Made at the first run, so that bodies in bodies take no stack before; None when the body
+        alone cannot be inferred.
+        """
         model, problems = infer(self.body.model, trust_ports=True)
         return None if problems else self._executor_of(model)
 
@@ -75,11 +81,22 @@ class KernelBody:
         return self.body.output_count
 
     def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        """Specs of the results; see `GraphBody`. Of values only small integers are looked at: others tell no shape that matters."""
-        plain = [spec if _tells(spec) else TensorSpec(spec.element_type, spec.shape) for spec in inputs]
+        """Specs of the results; see `GraphBody`. Of values only small integers are looked at:
+        others tell no shape that matters.
+        """
+        plain = [
+            spec if _tells(spec) else TensorSpec(spec.element_type, spec.shape) for spec in inputs
+        ]
         if any(spec.elements is not None for spec in plain):
             return self.body.describe(plain)
-        key = tuple((s.element_type, s.shape, None if s.value is None else (s.value.shape, s.value.tobytes())) for s in plain)
+        key = tuple(
+            (
+                s.element_type,
+                s.shape,
+                None if s.value is None else (s.value.shape, s.value.tobytes()),
+            )
+            for s in plain
+        )
         with self._lock:
             known = self._described.get(key)
         if known is None:
@@ -98,18 +115,31 @@ class KernelBody:
         self.body.check(inputs)
         if executor is None:
             return interpret(self.body.model, inputs)
-        arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
+        arrays = [
+            array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
+            for array in inputs
+        ]
         return executor.run(arrays)
 
 
 def _tells(spec: TensorSpec) -> bool:
-    return spec.value is not None and spec.value.size <= _SMALL and (spec.element_type.is_integer or spec.value.dtype == bool)
+    return (
+        spec.value is not None
+        and spec.value.size <= _SMALL
+        and (spec.element_type.is_integer or spec.value.dtype == bool)
+    )
 
 
 def with_their_plans(plan: Plan, model: Model) -> Plan:
-    """The plan with the steps of bodies behind those of their layers, as far as they are known before a call."""
+    """The plan with the steps of bodies behind those of their layers, as far as they are known
+    before a call.
+    """
     steps: list[Step] = []
-    bodies = {node.name: node.operation.bodies for node in model.nodes if isinstance(node.operation, SubGraphOperation)}
+    bodies = {
+        node.name: node.operation.bodies
+        for node in model.nodes
+        if isinstance(node.operation, SubGraphOperation)
+    }
     for step in plan.steps:
         found = bodies.get(step.layer, {})
         steps.append(replace(step, kernel="bodies", reason="") if found else step)
@@ -132,9 +162,16 @@ def executors_of_bodies(model: Model) -> Iterator[BodyExecutor]:
 def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
     """The model with all its bodies run by kernels."""
     nodes = [
-        _with_kernels(node, node.operation, executor_of) if isinstance(node.operation, SubGraphOperation) else node for node in model.nodes
+        _with_kernels(node, node.operation, executor_of)
+        if isinstance(node.operation, SubGraphOperation)
+        else node
+        for node in model.nodes
     ]
-    return model if all(a is b for a, b in zip(nodes, model.nodes)) else replace(model, nodes=tuple(nodes))
+    return (
+        model
+        if all(a is b for a, b in zip(nodes, model.nodes))
+        else replace(model, nodes=tuple(nodes))
+    )
 
 
 def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:

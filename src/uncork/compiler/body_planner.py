@@ -1,4 +1,6 @@
-"""Layers with bodies in a plan: an If is a step where its branches are native, others run between segments."""
+"""Layers with bodies in a plan: an If is a step where its branches are native, others run between
+segments.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ class BodyPlanner(Placement):
     #: Kernels are made; a plan without them is only looked at, and its branches are not planned.
     _compiles = True
 
-    def _word(self, node: Node, operand: kernel_plan.Operand, places: dict[int, Place], scratch: int | None) -> Word:
+    def _word(
+        self,
+        node: Node,
+        operand: kernel_plan.Operand,
+        places: dict[int, Place],
+        scratch: int | None,
+    ) -> Word:
         """An argument of a step."""
         raise NotImplementedError
 
@@ -38,7 +46,11 @@ class BodyPlanner(Placement):
 
     def _run_branches(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
         """The step of an If whose branches are native. False where they are not."""
-        if not self._compiles or node.type_name != "If" or not isinstance(node.operation, SubGraphOperation):
+        if (
+            not self._compiles
+            or node.type_name != "If"
+            or not isinstance(node.operation, SubGraphOperation)
+        ):
             return False
         from uncork.compiler import branch_steps  # few models have bodies
 
@@ -52,8 +64,14 @@ class BodyPlanner(Placement):
             self._use(source)
         for position, spec in enumerate(specs):
             self._place_output(node, position, spec, None)
-        inputs = {i: self._tensor_of(node, kernel_plan.In(i), spec, places) for i, spec in enumerate(given)}
-        outputs = {i: self._tensor_of(node, kernel_plan.Out(i), spec, places) for i, spec in enumerate(specs)}
+        inputs = {
+            i: self._tensor_of(node, kernel_plan.In(i), spec, places)
+            for i, spec in enumerate(given)
+        }
+        outputs = {
+            i: self._tensor_of(node, kernel_plan.Out(i), spec, places)
+            for i, spec in enumerate(specs)
+        }
         step = branch_steps.branch_step(branches, inputs[0].word, inputs, outputs)
         segment.steps.append(Step(*step))
         segment.cost = segment.cost + branch_steps.cost(branches)
@@ -61,6 +79,10 @@ class BodyPlanner(Placement):
         self._step += 1
         return True
 
-    def _tensor_of(self, node: Node, operand: kernel_plan.Operand, spec: TensorSpec, places: dict[int, Place]) -> BranchTensor:
+    def _tensor_of(
+        self, node: Node, operand: kernel_plan.Operand, spec: TensorSpec, places: dict[int, Place]
+    ) -> BranchTensor:
         sizes = tuple(map(self.program.number, dimensions(spec)))
-        return BranchTensor(self._word(node, operand, places, None), sizes, self.program.number(bytes_of(spec)))
+        return BranchTensor(
+            self._word(node, operand, places, None), sizes, self.program.number(bytes_of(spec))
+        )

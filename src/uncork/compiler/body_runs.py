@@ -1,4 +1,6 @@
-"""How a plan runs layers with bodies: turns of loops natively where the body is one native segment."""
+"""How a plan runs layers with bodies: turns of loops natively where the body is one native
+segment.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _MOST = 16
 
 
 def body_run(operation: Operation | None) -> BodyRun | None:
-    """What runs a layer in place of its reference; None where it has no bodies that run by kernels."""
+    """What runs a layer in place of its reference; None where it has no bodies that run by
+    kernels.
+    """
     if isinstance(operation, If8):
         branches = [branch.body for branch in operation.bodies.values()]
         return BranchRun(operation) if all(isinstance(b, KernelBody) for b in branches) else None
@@ -78,7 +82,9 @@ class LoopRun:
         self._idle = {}
 
     def _plans(self, turns: Turns) -> list[CallPlan]:
-        """Plans that may make the next turns natively, the likely one first; none before any call."""
+        """Plans that may make the next turns natively, the likely one first; none before any
+        call.
+        """
         executor = self._body.executor
         plans = [] if executor is None else executor.call_plans()
         known = [plan for plan in plans if plan.is_native and plan not in self._unfit]

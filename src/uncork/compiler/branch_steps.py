@@ -25,8 +25,12 @@ class Branch:
     plan: CallPlan
     body: StepBody
 
-    def pairs(self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]) -> list[Word]:
-        """Words of its table with what is written there, one behind the other: see `branch_layout`."""
+    def pairs(
+        self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
+    ) -> list[Word]:
+        """Words of its table with what is written there, one behind the other: see
+        `branch_layout`.
+        """
         words: list[Word] = []
         for entry in self.map.inputs:
             assert entry.port is not None
@@ -44,14 +48,20 @@ class Branch:
         return words
 
 
-def native_branches(operation: SubGraphOperation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[Branch, ...] | None:
-    """Both branches of an If; None where one has no plan for all sizes that is native as a whole."""
+def native_branches(
+    operation: SubGraphOperation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> tuple[Branch, ...] | None:
+    """Both branches of an If; None where one has no plan for all sizes that is native as a
+    whole.
+    """
     branches = [_branch(operation.bodies[name], inputs, outputs) for name in operation.body_names]
     known = tuple(branch for branch in branches if branch is not None)
     return known if len(known) == len(branches) else None
 
 
-def _branch(body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Branch | None:
+def _branch(
+    body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> Branch | None:
     if not isinstance(body.body, KernelBody) or body.body.executor is None:
         return None
     body.body.executor.prepare({})
@@ -61,7 +71,9 @@ def _branch(body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[Tenso
     return None
 
 
-def _fits(body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bool:
+def _fits(
+    body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> bool:
     """The plan takes and gives tensors of these types and ranks, and each result is an output."""
     ports = [(entry.port, plan.likes[entry.parameter]) for entry in body.inputs]
     given = [(inputs[port], like) for port, like in ports if port is not None]
@@ -69,7 +81,9 @@ def _fits(body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: 
     return (
         len(given) == len(plan.likes)
         and len(made) == len(body.outputs) == len(plan.results)
-        and all(s.element_type.dtype == like.dtype and s.rank == len(like.shape) for s, like in given)
+        and all(
+            s.element_type.dtype == like.dtype and s.rank == len(like.shape) for s, like in given
+        )
         and all(s.element_type.dtype == r.dtype and s.rank == len(r.sizes or ()) for s, r in made)
         and all(r.argument == len(plan.likes) + n for n, r in enumerate(plan.results))
     )
@@ -88,7 +102,10 @@ def _table(plan: CallPlan, working_bytes: int) -> TurnTable:
 
 
 def branch_step(
-    branches: Sequence[Branch], condition: Word, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
+    branches: Sequence[Branch],
+    condition: Word,
+    inputs: Mapping[int, BranchTensor],
+    outputs: Mapping[int, BranchTensor],
 ) -> tuple[int, tuple[Word, ...]]:
     """The function and the arguments of the step that runs one of two branches."""
     pairs = [branch.pairs(inputs, outputs) for branch in branches]

@@ -1,4 +1,6 @@
-"""What a compiled model does in a call, for every size: native segments, and steps that Python makes between them. Data only."""
+"""What a compiled model does in a call, for every size: native segments, and steps that Python
+makes between them. Data only.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,16 @@ class ConstantPlace:
     array: Array
 
 
-#: Where a tensor lies: in an array of the call, in the working memory, among tensors of sizes, or in the model.
+#: Where a tensor lies: in an array of the call, in the working memory, among tensors of sizes, or
+#: in the model.
 Place = Union[ArgumentAddress, BufferAddress, TensorAddress, ConstantPlace]
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTensor:
-    """A tensor where it lies, with its element type and sizes. Sizes are None where its own array tells them."""
+    """A tensor where it lies, with its element type and sizes. Sizes are None where its own array
+    tells them.
+    """
 
     place: Place
     element_type: ElementType
@@ -46,7 +51,9 @@ class PlacedTensor:
 
 @dataclass(frozen=True, slots=True)
 class FoundSymbol:
-    """A number that a step finds: the size of an output along an axis, or where `is_element`, an element in C order."""
+    """A number that a step finds: the size of an output along an axis, or where `is_element`, an
+    element in C order.
+    """
 
     slot: Slot
     output: int
@@ -56,7 +63,9 @@ class FoundSymbol:
 
 @dataclass(frozen=True, slots=True)
 class BranchTensor:
-    """A tensor that a body takes or gives inside a segment: where it lies, its sizes and its bytes."""
+    """A tensor that a body takes or gives inside a segment: where it lies, its sizes and its
+    bytes.
+    """
 
     word: Word
     sizes: tuple[Number, ...]
@@ -64,7 +73,9 @@ class BranchTensor:
 
 
 class BodyRun(Protocol):
-    """Runs a layer with bodies; raises UncorkError where the references have to say what is wrong."""
+    """Runs a layer with bodies; raises UncorkError where the references have to say what is
+    wrong.
+    """
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]: ...
 
@@ -76,10 +87,12 @@ class BodyRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """A layer that its reference runs, or its `body`. Each output becomes the argument of this number,
+    """A layer that its reference runs, or its `body`. Each output becomes the argument of this
+    number,
     if it has the shape that the plan knows.
 
-    None is any size, or any shape: those that are expressions are among `found`, for the next segment to check.
+    None is any size, or any shape: those that are expressions are among `found`, for the next
+    segment to check.
     """
 
     node: Node
@@ -114,7 +127,9 @@ Part = Union[NativeStep, ReferenceStep, ReadStep]
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A layer as it runs, for whoever looks at the plan: by a kernel or why by none, what a pass says of it, where its result lies."""
+    """A layer as it runs, for whoever looks at the plan: by a kernel or why by none, what a pass
+    says of it, where its result lies.
+    """
 
     node: Node
     kernel: str
@@ -125,7 +140,9 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class ResultSpec:
-    """A result of the model: its NumPy type, its sizes, and the argument number of its array. Without sizes the array has its own."""
+    """A result of the model: its NumPy type, its sizes, and the argument number of its array.
+    Without sizes the array has its own.
+    """
 
     dtype: np.dtype[Any]
     sizes: tuple[Number, ...] | None
@@ -134,7 +151,9 @@ class ResultSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallPlan:
-    """See the module. Contexts and segments for calls are made from it; it is shared by all of them."""
+    """See the module. Contexts and segments for calls are made from it; it is shared by all of
+    them.
+    """
 
     parts: tuple[Part, ...]
     #: What each slot of a context holds at first.
@@ -167,7 +186,9 @@ class CallPlan:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why a call gave no results: a status of `runtime.layout`, and the numbers that had been found until then."""
+    """Why a call gave no results: a status of `runtime.layout`, and the numbers that had been found
+    until then.
+    """
 
     status: int
     found: Mapping[Origin, int] = field(default_factory=dict)

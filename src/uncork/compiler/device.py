@@ -1,4 +1,6 @@
-"""What OpenVINO calls devices and properties, and what they are here: refused, or told by the option to give."""
+"""What OpenVINO calls devices and properties, and what they are here: refused, or told by the
+option to give.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,23 @@ _NONE_LIKE_IT = "there is nothing like it here: leave it out"
 
 
 def check_device(device_name: str, config: Mapping[str, Any]) -> None:
-    """Refuse every device but the CPU, and properties. Raises UnsupportedError or ValidationError."""
+    """Refuse every device but the CPU, and properties. Raises UnsupportedError or
+    ValidationError.
+    """
     if not isinstance(device_name, str):
-        raise ValidationError(f"device_name: expected 'CPU', got {device_name!r}; options are given by name, as in threads=2")
+        raise ValidationError(
+            f"device_name: expected 'CPU', got {device_name!r}; options are given by name, as in "
+            "threads=2"
+        )
     if device_name.upper() not in ("CPU", "AUTO"):
-        raise UnsupportedError(f"device_name: there is no device {device_name!r}: uncork runs models on the CPU")
-    problems = [Problem(f"config, {name}", _OPTIONS.get(str(name).rpartition(".")[2].upper(), _NONE_LIKE_IT)) for name in config]
+        raise UnsupportedError(
+            f"device_name: there is no device {device_name!r}: uncork runs models on the CPU"
+        )
+    problems = [
+        Problem(
+            f"config, {name}", _OPTIONS.get(str(name).rpartition(".")[2].upper(), _NONE_LIKE_IT)
+        )
+        for name in config
+    ]
     if problems:
         raise ValidationError.of_all("", problems)

@@ -1,4 +1,6 @@
-"""Calls: by plans, and by the references where values or sizes are none that kernels compute with."""
+"""Calls: by plans, and by the references where values or sizes are none that kernels compute
+with.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,8 @@ class Executor:
         may_be_empty: Collection[int] = (),
         memory_limit: int | None = None,
     ) -> None:
-        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are.
+        """Without a `target` it runs by the references. `may_be_empty` are parameters that often
+        are.
 
         A call takes at most `memory_limit` bytes of working memory.
         """
@@ -93,11 +96,23 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target, memory_limit)
+            self._prepared = (
+                model
+                if target is None
+                else _with_bodies(_loaded(target, model), target, memory_limit)
+            )
         #: What runs calls by kernels; None where only references run.
         self.plans = None
         if target is not None:
-            self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty, memory_limit)
+            self.plans = PlanSet(
+                self._prepared,
+                partial(_fused, target),
+                target,
+                threads,
+                files,
+                may_be_empty,
+                memory_limit,
+            )
         #: What made the call before this one. Safe to run with anything.
         self.last: PlannedCall | None = None
 
@@ -110,22 +125,33 @@ class Executor:
             target, threads, files, limit = self.target, self.threads, self.files, self.memory_limit
             if not self.use_kernels or not self.model.sinks:
                 return None
-            return stateful(self.model, lambda model, empty: Executor(model, target, threads, files, empty, limit))
+            return stateful(
+                self.model,
+                lambda model, empty: Executor(model, target, threads, files, empty, limit),
+            )
 
     def run_with_state(self, inputs: Sequence[Array], state: Values) -> list[Array]:
-        """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
+        """`run` for a model with variables, whose values `state` keeps by their ids; it changes
+        when the call has succeeded.
+        """
         stateful = self._stateful
         if stateful is None:
             return interpret(self.model, inputs, cast(State, state))
         return stateful.run(inputs, cast(Any, state))
 
-    def run_with_state_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """The same, when these arrays are like those of the last call, and a plan made that; else None."""
+    def run_with_state_as_before(
+        self, inputs: Sequence[Array], state: Values
+    ) -> list[Array] | None:
+        """The same, when these arrays are like those of the last call, and a plan made that; else
+        None.
+        """
         stateful = self._stateful
         return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
-        """The results by a plan for every size; None where there is none, or it refuses the call."""
+        """The results by a plan for every size; None where there is none, or it refuses the
+        call.
+        """
         if self.plans is None:
             return None
         try:
@@ -136,7 +162,9 @@ class Executor:
         return results
 
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None:
-        """The shapes that inputs which a call writes to must have at least, by number; None where there is no plan for it."""
+        """The shapes that inputs which a call writes to must have at least, by number; None where
+        there is no plan for it.
+        """
         return None if self.plans is None else self.plans.extended(inputs)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -146,7 +174,9 @@ class Executor:
         try:
             results = self.plans.run(inputs)
         except NoPlan as no_plan:
-            results = interpret(self.model, inputs)  # raises what is wrong with the call, if anything is
+            results = interpret(
+                self.model, inputs
+            )  # raises what is wrong with the call, if anything is
             no_plan.plans.fail(str(no_plan))
             return results
         except Refused:
@@ -163,7 +193,9 @@ class Executor:
         return found if type(found) is list else last.again(found, inputs)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """One native call for arrays of these shapes and of the model's types; None when there is no such call."""
+        """One native call for arrays of these shapes and of the model's types; None when there is
+        no such call.
+        """
         return None if self.plans is None else self.plans.native_call(inputs)
 
     def _specs(self, inputs: Sequence[Array]) -> dict[int, TensorSpec]:
@@ -177,7 +209,9 @@ class Executor:
         }
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
-        """Plan the calls of inputs of these shapes, by number, and compile their kernels; other sizes are as they mostly are."""
+        """Plan the calls of inputs of these shapes, by number, and compile their kernels; other
+        sizes are as they mostly are.
+        """
         if self.model.sinks:
             if self._stateful is not None:
                 self._stateful.prepare(shapes)
@@ -189,7 +223,11 @@ class Executor:
     def _hints(self, shapes: Mapping[int, Sequence[int | None]]) -> dict[Origin, int]:
         """The sizes of inputs, by number, that are known."""
         parameters = self.model.parameters
-        sizes = ((Origin(parameters[n], 0, axis), size) for n, shape in shapes.items() for axis, size in enumerate(shape))
+        sizes = (
+            (Origin(parameters[n], 0, axis), size)
+            for n, shape in shapes.items()
+            for axis, size in enumerate(shape)
+        )
         return {origin: size for origin, size in sizes if size is not None}
 
     def _bodies(self) -> list[Executor]:
@@ -198,7 +236,11 @@ class Executor:
             return []
         from uncork.compiler.bodies import executors_of_bodies
 
-        return [executor for executor in executors_of_bodies(self._prepared) if isinstance(executor, Executor)]
+        return [
+            executor
+            for executor in executors_of_bodies(self._prepared)
+            if isinstance(executor, Executor)
+        ]
 
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
         """The model after the passes for a call of these inputs: its layers are the steps."""
@@ -220,12 +262,16 @@ class Executor:
         return [] if self.plans is None else [plan for _, plan in self.plans.plans]
 
     def plan(self) -> Plan:
-        """How the last call ran; before any, what can be said of calls. Nothing is compiled for it."""
+        """How the last call ran; before any, what can be said of calls. Nothing is compiled for
+        it.
+        """
         with unforked():
             return self._with_plans_of_bodies(self._plan())
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
-        """How calls of inputs of these shapes run, by number; other sizes stay open. Nothing is compiled for it."""
+        """How calls of inputs of these shapes run, by number; other sizes stay open. Nothing is
+        compiled for it.
+        """
         with unforked():
             return self._with_plans_of_bodies(self._plan_for(shapes))
 
@@ -246,7 +292,9 @@ class Executor:
             return listed(self._prepared, "reference", self._why_references)
         hints = self._hints(shapes)
         try:
-            scope, plan = self.plans.look([shapes.get(number) for number in range(len(self.model.parameters))], hints)
+            scope, plan = self.plans.look(
+                [shapes.get(number) for number in range(len(self.model.parameters))], hints
+            )
         except NotPlanned as error:
             return listed(self._prepared, "reference" if self.plans.reason else "any", str(error))
         except UncorkError as error:

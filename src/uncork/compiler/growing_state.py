@@ -37,7 +37,12 @@ class _Given:
     @property
     def held(self) -> int:
         """The bytes of all storages."""
-        return sum(array.nbytes for storage, _, spare in self.kept for array in (storage, spare) if array is not None)
+        return sum(
+            array.nbytes
+            for storage, _, spare in self.kept
+            for array in (storage, spare)
+            if array is not None
+        )
 
 
 def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingStateExecutor | None:
@@ -77,7 +82,11 @@ class GrowingStateExecutor(OfVariables):
         self._make_plain = plain
         self._plain_names = tuple(map(variable_of, lifted.reads))
         self._names = tuple(append.variable for append in lifted.appended)
-        self._picked_by = tuple(dict.fromkeys(append.pick.input for append in lifted.appended if append.pick is not None))
+        self._picked_by = tuple(
+            dict.fromkeys(
+                append.pick.input for append in lifted.appended if append.pick is not None
+            )
+        )
         #: There is a plan that appends, as far as anybody knows.
         self._appends = True
 
@@ -89,12 +98,18 @@ class GrowingStateExecutor(OfVariables):
             if given is not None and arrays is not None:
                 return self._done(inputs, given, arrays, state)
         values = {name: self._whole(name, value) for name, value in state.items()}
-        results = interpret(self.model, inputs, values) if self._appends else self._plain.run(inputs, values)
+        results = (
+            interpret(self.model, inputs, values)
+            if self._appends
+            else self._plain.run(inputs, values)
+        )
         state.update({name: self._kept(name, value) for name, value in values.items()})
         return results
 
     def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call, by its plan; else None."""
+        """The results, when these arrays are like those of the last call, by its plan; else
+        None.
+        """
         if not all(in_order(inputs[number]) for number in self._picked_by):
             return None
         try:
@@ -112,7 +127,9 @@ class GrowingStateExecutor(OfVariables):
             arrays = self.executor.run_planned(given.among(inputs))
         return arrays
 
-    def _done(self, inputs: Sequence[Array], given: _Given, arrays: Sequence[Array], state: Values) -> list[Array]:
+    def _done(
+        self, inputs: Sequence[Array], given: _Given, arrays: Sequence[Array], state: Values
+    ) -> list[Array]:
         """The results of a call that has succeeded; the state takes the rest."""
         first, last = len(self.model.results), len(arrays) - len(self._names)
         results = list(arrays[:first])
@@ -121,7 +138,12 @@ class GrowingStateExecutor(OfVariables):
             new.update(owned_values(self.lifted.assigned, arrays[first:last], (*inputs, *results)))
             ours = {id(array) for array in given.values}
             results = [array.copy() if id(array) in ours else array for array in results]
-        new.update({name: (k[0], length, k[2]) for name, k, length in zip(self._names, given.kept, arrays[last:])})
+        new.update(
+            {
+                name: (k[0], length, k[2])
+                for name, k, length in zip(self._names, given.kept, arrays[last:])
+            }
+        )
         state.update(new)
         return results
 
@@ -134,17 +156,24 @@ class GrowingStateExecutor(OfVariables):
             begun = self.initial.of_unset(inputs, state.keys())
         if begun is None:
             return None
-        values = [begun[n.id] if n.id in begun else cast(Array, state[variable_of(n)]) for n in self.lifted.reads]
+        values = [
+            begun[n.id] if n.id in begun else cast(Array, state[variable_of(n)])
+            for n in self.lifted.reads
+        ]
         given = _Given(values, [])
         for append in self.lifted.appended:
             value = begun.get(append.read.id)
-            given.kept.append(cast(Kept, state[append.variable]) if value is None else kept(value, append.axis))
+            given.kept.append(
+                cast(Kept, state[append.variable]) if value is None else kept(value, append.axis)
+            )
         moved = [number for number in self._picked_by if not in_order(inputs[number])]
         if moved and not self._pick(inputs, given, lambda pick, _: pick.input in moved):
             return None
         return given
 
-    def _pick(self, inputs: Sequence[Array], given: _Given, wanted: Callable[[Pick, Array], bool]) -> bool:
+    def _pick(
+        self, inputs: Sequence[Array], given: _Given, wanted: Callable[[Pick, Array], bool]
+    ) -> bool:
         """Give storages of the rows that are picked, where that is wanted.
 
         False where only the interpreter knows what comes of the picks.
@@ -160,7 +189,9 @@ class GrowingStateExecutor(OfVariables):
 
     def _make_room(self, inputs: Sequence[Array], given: _Given) -> bool:
         """Give storages that the call fits into. False where it is none that appends."""
-        if not self._pick(inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]):
+        if not self._pick(
+            inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]
+        ):
             return False
         needed = self.executor.extended(given.among(inputs))
         if needed is None:
@@ -169,7 +200,10 @@ class GrowingStateExecutor(OfVariables):
         for place, append in enumerate(self.lifted.appended):
             shape, axis = given.kept[place][0].shape, append.axis
             least = needed.get(len(inputs) + len(given.values) + place)
-            if least is None or (*shape[:axis], *shape[axis + 1 :]) != (*least[:axis], *least[axis + 1 :]):
+            if least is None or (*shape[:axis], *shape[axis + 1 :]) != (
+                *least[:axis],
+                *least[axis + 1 :],
+            ):
                 return False
             if least[axis] > shape[axis]:
                 given.kept[place] = grown(append, given.kept[place], least[axis], given.held)

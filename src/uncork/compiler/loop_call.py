@@ -1,4 +1,6 @@
-"""Turns of a loop by one plan of its body: where results go, how long a native call goes on, what is left."""
+"""Turns of a loop by one plan of its body: where results go, how long a native call goes on, what
+is left.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,17 @@ from uncork.types import Array
 #: Nanoseconds until a native call returns, so that Python sees signals. Turns of the first one at
 #: most, for nobody has measured them, and by how many times the next may have more.
 _PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
-#: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes that
-#: they take at most.
+#: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes
+#: that they take at most.
 _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
 _NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class SlicedInput:
-    """An input whose parts lie one after the other: the first one's address, bytes to the next, how many."""
+    """An input whose parts lie one after the other: the first one's address, bytes to the next, how
+    many.
+    """
 
     address: int
     step: int
@@ -75,7 +79,9 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
     known = (
         fed == set(range(len(likes)))
-        and all(r.sizes is not None and r.argument == len(likes) + n for n, r in enumerate(plan.results))
+        and all(
+            r.sizes is not None and r.argument == len(likes) + n for n, r in enumerate(plan.results)
+        )
         and all(likes[c].dtype.str[1:] in ("i4", "i8") for c in counters)
         and all(results[d].dtype == bool for d in decides)
         and all(results[r].dtype == likes[p].dtype for r, p in edges)
@@ -99,7 +105,9 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
 def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
     """The outputs that are put together: result, port, how."""
     found = ((o.result, o.port, o.slicing) for o in body.outputs)
-    return [(result, port, how) for result, port, how in found if port is not None and how is not None]
+    return [
+        (result, port, how) for result, port, how in found if port is not None and how is not None
+    ]
 
 
 class LoopCall:
@@ -162,7 +170,8 @@ class _Run:
         how = call.how
         self._singles = [n for n in range(len(how.results)) if n not in how.stacked]
         self._outputs = _joined_outputs(turns.map)
-        #: By result: two arrays that turns write in turn, since which turn, and what was last before.
+        #: By result: two arrays that turns write in turn, since which turn, and what was last
+        #: before.
         self._pairs: dict[int, tuple[Array, Array]] = {}
         self._made: dict[int, int] = {}
         self._before: dict[int, Array] = {}
@@ -176,7 +185,9 @@ class _Run:
             self.table.set_room(number, -1, 0)
 
     def go(self) -> int:
-        """Make turns until this plan cannot, or there are no more: why it ended, see `turns_layout`."""
+        """Make turns until this plan cannot, or there are no more: why it ended, see
+        `turns_layout`.
+        """
         most, cost, status = 1.0, 0.0, REACHED
         while self.turn < self.end:
             before, started = self.turn, time.perf_counter_ns()
@@ -216,7 +227,9 @@ class _Run:
     # ---- room
 
     def _make_room(self) -> bool:
-        """Arrays for what a turn of these sizes gives. False where native code cannot look at it."""
+        """Arrays for what a turn of these sizes gives. False where native code cannot look at
+        it.
+        """
         how, value = self.call.how, self.table.context.value
         shapes = [tuple(map(value, result.sizes)) for result in how.results]
         if how.decides is not None and not math.prod(shapes[how.decides]):
@@ -272,7 +285,9 @@ class _Run:
         self.turns.look_at_memory(count * sum(sizes.values()))
         self._since, self._full = self.turn, self.turn + count
         for number, shape in self._shapes.items():
-            axis = next(self._axis(how, shape) for result, _, how in self._outputs if result == number)
+            axis = next(
+                self._axis(how, shape) for result, _, how in self._outputs if result == number
+            )
             behind = math.prod(shape[:axis]) == 1  # parts along the axis are what the output is
             full = _joined(count, shape, axis) if behind else (count, *shape)
             stack = self._stacks[number] = np.empty(full, dtypes[number])
@@ -290,7 +305,9 @@ class _Run:
             if slicing.stride < 0 or stack.shape != joined:
                 stack = np.empty(joined, stack.dtype)
                 ordered = parts if slicing.stride > 0 else parts[::-1]
-                stack.reshape(*shape[:axis], count, *shape[axis:])[...] = np.moveaxis(ordered, 0, axis)
+                stack.reshape(*shape[:axis], count, *shape[axis:])[...] = np.moveaxis(
+                    ordered, 0, axis
+                )
             self.turns.pieces[port].append(stack)
         self._since = self.turn
         self._stacks = {}

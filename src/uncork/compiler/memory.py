@@ -1,4 +1,6 @@
-"""Where intermediate results lie: one block of memory for a whole call, used again as soon as a result is no longer needed."""
+"""Where intermediate results lie: one block of memory for a whole call, used again as soon as a
+result is no longer needed.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ class Buffer:
 
 
 def plan_buffers(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
-    """(the offset of each buffer, bytes in all). Buffers that are needed at the same time do not overlap.
+    """(the offset of each buffer, bytes in all). Buffers that are needed at the same time do not
+    overlap.
 
-    First fit in the order of their beginnings: linear in the number of buffers where few are needed at a time.
+    First fit in the order of their beginnings: linear in the number of buffers where few are needed
+    at a time.
     """
     offsets = [0] * len(buffers)
     ending: list[tuple[int, int]] = []  # (last step, number) of the buffers in use

@@ -19,13 +19,20 @@ from uncork.types import Array
 
 
 class NativeCall:
-    """Calls of a plan that is one segment. May be used from several threads, each in memory of its own."""
+    """Calls of a plan that is one segment. May be used from several threads, each in memory of its
+    own.
+    """
 
-    #: Safe to call with anything: it gives a list of new results, or a number, with which `again` is asked.
+    #: Safe to call with anything: it gives a list of new results, or a number, with which `again`
+    #: is asked.
     run: Callable[..., Any]
 
-    def __init__(self, plan: CallPlan, arguments: Sequence[Like | Is] = (), positions: Sequence[int] = ()) -> None:
-        """With `arguments` it is called with these, among which the inputs have these `positions`, and results too if they are given."""
+    def __init__(
+        self, plan: CallPlan, arguments: Sequence[Like | Is] = (), positions: Sequence[int] = ()
+    ) -> None:
+        """With `arguments` it is called with these, among which the inputs have these `positions`,
+        and results too if they are given.
+        """
         assert plan.is_native
         self.plan = plan
         self._arguments = arguments or plan.likes
@@ -33,11 +40,14 @@ class NativeCall:
         self.release_memory()
 
     def among(self, arguments: Sequence[Like | Is], positions: Sequence[int]) -> NativeCall:
-        """The same call in memory of its own, of inputs at these positions among other arguments."""
+        """The same call in memory of its own, of inputs at these positions among other
+        arguments.
+        """
         return NativeCall(self.plan, arguments, positions)
 
     def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The same call of arrays of just these shapes and of results that are given; None where their
+        """The same call of arrays of just these shapes and of results that are given; None where
+        their
         sizes are values, or bodies run, which ask for memory as they do."""
         (part,) = self.plan.parts
         assert isinstance(part, NativeStep)
@@ -47,13 +57,18 @@ class NativeCall:
         results = self.results(inputs)
         if results is None:
             return None
-        written = [Like(result.dtype, array.shape, written=True) for result, array in zip(self.plan.results, results)]
+        written = [
+            Like(result.dtype, array.shape, written=True)
+            for result, array in zip(self.plan.results, results)
+        ]
         call = NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
         call.grow((*inputs, *results))
         return call
 
     def grow(self, arguments: Sequence[Array]) -> None:
-        """Take the working memory that a call of these arguments needs: nobody asks `again` for a bound one."""
+        """Take the working memory that a call of these arguments needs: nobody asks `again` for a
+        bound one.
+        """
         segment, context = self._segments[0]
         if segment.bind(arguments) == NO_MEMORY:
             self._segments[0] = self._made(context)
@@ -68,7 +83,10 @@ class NativeCall:
             status = segment.bind(inputs)
         if status != OK:
             return None
-        return [np.empty([context.value(size) for size in result.sizes or ()], result.dtype) for result in self.plan.results]
+        return [
+            np.empty([context.value(size) for size in result.sizes or ()], result.dtype)
+            for result in self.plan.results
+        ]
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
@@ -79,7 +97,9 @@ class NativeCall:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
-        return sum(context.memory.nbytes + segment.working_bytes for segment, context in self._segments)
+        return sum(
+            context.memory.nbytes + segment.working_bytes for segment, context in self._segments
+        )
 
     def call(self, inputs: Sequence[Array]) -> list[Array] | Stop:
         """The results, or why there are none."""
@@ -87,7 +107,9 @@ class NativeCall:
         return Stop(found) if isinstance(found, int) else found
 
     def again(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
-        """What comes of a call for which `run` gave a number; None when this plan does not make it."""
+        """What comes of a call for which `run` gave a number; None when this plan does not make
+        it.
+        """
         result = self._finish(found, inputs)
         return None if isinstance(result, int) else result
 
@@ -110,7 +132,9 @@ class NativeCall:
         return found
 
     def _made(self, bound: Context | None = None) -> tuple[Segment, Context]:
-        """A segment in memory of its own, as much as the sizes need that another context was `bound` to."""
+        """A segment in memory of its own, as much as the sizes need that another context was
+        `bound` to.
+        """
         plan = self.plan
         (part,) = plan.parts
         assert isinstance(part, NativeStep)
@@ -124,7 +148,9 @@ class NativeCall:
             context,
             plan.buffers,
             likes=self._arguments,
-            results=[MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]],
+            results=[
+                MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]
+            ],
             release_cost=RELEASE_COST,
             keep=plan,
         )

@@ -32,14 +32,18 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class PartedCall:
-    """Calls of a plan of several parts. May be used from several threads, each in memory of its own."""
+    """Calls of a plan of several parts. May be used from several threads, each in memory of its
+    own.
+    """
 
     def __init__(self, plan: CallPlan) -> None:
         self.plan = plan
         self._idle: list[_Instance] = []
 
     def run(self, *inputs: Any) -> Any:
-        """A list of new results, or a number where this plan does not make the call. Safe to call with anything."""
+        """A list of new results, or a number where this plan does not make the call. Safe to call
+        with anything.
+        """
         found = self.call(inputs)
         return found.status if isinstance(found, Stop) else found
 
@@ -64,13 +68,19 @@ class PartedCall:
         return own + sum(body.working_bytes for body in self._bodies())
 
     def release_memory(self) -> None:
-        """Give working memory back; calls that run keep theirs until the model is gone or this is called again."""
+        """Give working memory back; calls that run keep theirs until the model is gone or this is
+        called again.
+        """
         self._idle.clear()
         for body in self._bodies():
             body.release_memory()
 
     def _bodies(self) -> list[BodyRun]:
-        return [part.body for part in self.plan.parts if isinstance(part, ReferenceStep) and part.body is not None]
+        return [
+            part.body
+            for part in self.plan.parts
+            if isinstance(part, ReferenceStep) and part.body is not None
+        ]
 
 
 class _Instance:
@@ -82,7 +92,9 @@ class _Instance:
         self._make()
 
     def _make(self) -> None:
-        """The segments; made again where bodies that their steps run need more memory than they had."""
+        """The segments; made again where bodies that their steps run need more memory than they
+        had.
+        """
         plan = self.plan
         #: Each segment with the numbers of the arrays that it makes.
         self._parts: list[tuple[Segment, tuple[int, ...]] | ReferenceStep | ReadStep] = []
@@ -90,7 +102,9 @@ class _Instance:
         for part in plan.parts:
             if isinstance(part, NativeStep):
                 before = self._segment(part, before)
-                self._parts.append((before, tuple(len(plan.likes) + number for number, _ in part.makes)))
+                self._parts.append(
+                    (before, tuple(len(plan.likes) + number for number, _ in part.makes))
+                )
             else:
                 self._parts.append(part)
 
@@ -103,7 +117,9 @@ class _Instance:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
-        return self.context.memory.nbytes + sum(segment.working_bytes for segment in self._segments())
+        return self.context.memory.nbytes + sum(
+            segment.working_bytes for segment in self._segments()
+        )
 
     def _segment(self, part: NativeStep, before: Segment | None) -> Segment:
         """A segment over all arrays of the call. The first one looks at the inputs."""
@@ -111,7 +127,9 @@ class _Instance:
         inputs = len(plan.likes)
         nothing = [Is(None)] * (plan.arguments - inputs)
         return Segment(
-            part.segment.with_arguments({inputs + number: plan.arguments + i for i, (number, _) in enumerate(part.makes)}),
+            part.segment.with_arguments(
+                {inputs + number: plan.arguments + i for i, (number, _) in enumerate(part.makes)}
+            ),
             self.context,
             plan.buffers,
             likes=() if before else (*plan.likes, *nothing),
@@ -131,7 +149,13 @@ class _Instance:
                 self._make()
                 continue
             if found != NO_MEMORY:
-                return Stop(found, {origin: self.context.value(slot) for origin, slot in self.plan.symbols.items()})
+                return Stop(
+                    found,
+                    {
+                        origin: self.context.value(slot)
+                        for origin, slot in self.plan.symbols.items()
+                    },
+                )
             grow(self.plan, self.context)
 
     def _run(self, inputs: Sequence[Any]) -> list[Array] | int:
@@ -150,13 +174,20 @@ class _Instance:
                     return CHECK_FAILED
             else:
                 self._bind(part.found, [self._value(tensor, arrays) for tensor in part.tensors])
-        return owned([self._result(result, arrays[result.argument]) for result in self.plan.results], inputs)
+        return owned(
+            [self._result(result, arrays[result.argument]) for result in self.plan.results], inputs
+        )
 
     def _result(self, result: ResultSpec, array: Array) -> Array:
-        return array if result.sizes is None else array.reshape(tuple(map(self.context.value, result.sizes)))
+        return (
+            array
+            if result.sizes is None
+            else array.reshape(tuple(map(self.context.value, result.sizes)))
+        )
 
     def _reference(self, step: ReferenceStep, arrays: list[Any]) -> bool:
-        """False where the layer refuses its inputs, or gives what no plan knows: the interpreter then says of the layers that were
+        """False where the layer refuses its inputs, or gives what no plan knows: the interpreter
+        then says of the layers that were
         read, for which this one may stand, what is wrong."""
         try:
             given = [self._value(tensor, arrays) for tensor in step.inputs]
@@ -172,7 +203,9 @@ class _Instance:
         for number, shape, array in zip(step.outputs, step.shapes, outputs):
             if shape is not None and not _fits(array, shape):
                 return False
-            if np.may_share_memory(array, self.context.memory) or np.may_share_memory(array, self.context.words):
+            if np.may_share_memory(array, self.context.memory) or np.may_share_memory(
+                array, self.context.words
+            ):
                 array = array.copy()  # what it looks at is written again
             # With the shape kept: NumPy makes a vector of a scalar that it makes contiguous.
             values.append(np.ascontiguousarray(array).reshape(array.shape))
@@ -183,7 +216,11 @@ class _Instance:
     def _bind(self, found: Sequence[FoundSymbol], values: Sequence[Array]) -> None:
         for symbol in found:
             value = values[symbol.output]
-            size = value.reshape(-1)[symbol.position] if symbol.is_element else value.shape[symbol.position]
+            size = (
+                value.reshape(-1)[symbol.position]
+                if symbol.is_element
+                else value.shape[symbol.position]
+            )
             self.context.set_symbol(symbol.slot, int(size))
 
     def _value(self, tensor: PlacedTensor, arrays: Sequence[Any]) -> Array:
@@ -199,7 +236,9 @@ class _Instance:
             return self.context.tensor_array(place.first, dtype, sizes)
         start = self.context.place(place.buffer)
         count = int(np.prod(sizes, dtype=np.int64))
-        found = self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)
+        found = (
+            self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)
+        )
         return found
 
 
@@ -207,7 +246,10 @@ def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
     """What the reference of a layer gives."""
     operation = step.node.operation
     assert operation is not None
-    specs = [TensorSpec(tensor.element_type, PartialShape(value.shape), value) for tensor, value in zip(step.inputs, inputs)]
+    specs = [
+        TensorSpec(tensor.element_type, PartialShape(value.shape), value)
+        for tensor, value in zip(step.inputs, inputs)
+    ]
     return [_value_of(output) for output in operation.evaluate(specs)]
 
 
@@ -217,4 +259,6 @@ def _value_of(spec: TensorSpec) -> Array:
 
 
 def _fits(array: Array, shape: Sequence[int | None]) -> bool:
-    return array.ndim == len(shape) and all(want is None or want == got for want, got in zip(shape, array.shape))
+    return array.ndim == len(shape) and all(
+        want is None or want == got for want, got in zip(shape, array.shape)
+    )

@@ -1,4 +1,6 @@
-"""Where the tensors of a plan lie: in arrays of the call, in buffers, among tensors of sizes, or in the model."""
+"""Where the tensors of a plan lie: in arrays of the call, in buffers, among tensors of sizes, or in
+the model.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from uncork.compiler.size_program import SizeProgram
 from uncork.concurrency import lazy
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, MadeResult, SizeCheck, SizeTensor, TensorAddress
+from uncork.kernels.runtime.segment_plan import (
+    ArgumentAddress,
+    BufferAddress,
+    MadeResult,
+    SizeCheck,
+    SizeTensor,
+    TensorAddress,
+)
 from uncork.memory import available
 from uncork.ops.parameter import Const
 from uncork.symbolic import Size, SizeLike, Symbol
@@ -59,11 +68,18 @@ class Placement:
         if spec.value is not None or spec.elements is None:
             return spec.value is not None
         open_ = [element for element in spec.elements if isinstance(element, Size)]
-        return packable(spec) and None not in spec.elements and all(e.symbols <= self._used_symbols for e in open_)
+        return (
+            packable(spec)
+            and None not in spec.elements
+            and all(e.symbols <= self._used_symbols for e in open_)
+        )
 
     def _is_given(self, node: Node) -> bool:
         """All that a layer gives is known without a step."""
-        return all(self._is_known(self._spec(Source(node.id, output))) for output in range(len(node.outputs)))
+        return all(
+            self._is_known(self._spec(Source(node.id, output)))
+            for output in range(len(node.outputs))
+        )
 
     def _segment(self) -> OpenSegment:
         """The segment that takes further steps."""
@@ -107,7 +123,9 @@ class Placement:
         segment.tensors.append(SizeTensor(first, width, elements))
         return TensorAddress(first)
 
-    def _place_output(self, node: Node, position: int, spec: TensorSpec, extends: kernel_plan.Extends | None) -> None:
+    def _place_output(
+        self, node: Node, position: int, spec: TensorSpec, extends: kernel_plan.Extends | None
+    ) -> None:
         source = Source(node.id, position)
         result = self._direct.get(source)
         if extends is not None:
@@ -123,7 +141,12 @@ class Placement:
         if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
             raise NotPlanned(f"{node.label}: writes into what is no input of the model")
         self._places[Source(node.id, 0)] = place
-        origins = {symbol.origin.node for size in extends.shape if isinstance(size, Size) for symbol in size.symbols}
+        origins = {
+            symbol.origin.node
+            for size in extends.shape
+            if isinstance(size, Size)
+            for symbol in size.symbols
+        }
         if not origins <= set(self.model.parameters):
             raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
         self._extended.append((place.argument, extends.shape))
@@ -136,18 +159,28 @@ class Placement:
         return ArgumentAddress(self._inputs + number)
 
     def _limit_results(self, more: SizeLike) -> None:
-        """So many bytes more of results are made: a call whose results this process cannot hold is left to the references."""
+        """So many bytes more of results are made: a call whose results this process cannot hold is
+        left to the references.
+        """
         self._result_bytes = self._result_bytes + more
         limit, _ = available()
         if isinstance(self._result_bytes, Size):
-            check = SizeCheck("at_least", self.program.slot(limit), self.program.slot(self._result_bytes), False, -1)
+            check = SizeCheck(
+                "at_least",
+                self.program.slot(limit),
+                self.program.slot(self._result_bytes),
+                False,
+                -1,
+            )
             self._segment().checks.append(check)
         elif self._result_bytes > limit:
             raise NotPlanned("its results take more memory than there is")
 
     @lazy
     def _direct(self) -> dict[Source, int]:
-        """The results that a kernel writes where the caller gets them: by the tensor, the number of the first result that is it."""
+        """The results that a kernel writes where the caller gets them: by the tensor, the number of
+        the first result that is it.
+        """
         found: dict[Source, int] = {}
         for number, result in enumerate(self.model.results):
             found.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
@@ -155,7 +188,9 @@ class Placement:
 
     def _root(self, source: Source) -> Source:
         """The tensor that this one is a view of. One that is made of sizes is none."""
-        while isinstance(choice := self.choices.get(source.node), kernel_plan.Alias) and not self._is_known(self._spec(source)):
+        while isinstance(
+            choice := self.choices.get(source.node), kernel_plan.Alias
+        ) and not self._is_known(self._spec(source)):
             source = self.model.by_id[source.node].inputs[choice.position]
         return source
 
@@ -175,12 +210,20 @@ class Placement:
     def _tensor(self, source: Source) -> PlacedTensor:
         """A tensor as a reference takes it."""
         spec, place = self._spec(source), self._place(source)
-        sizes = None if self._has_own_shape(source) else tuple(self.program.number(size) for size in dimensions(spec))
+        sizes = (
+            None
+            if self._has_own_shape(source)
+            else tuple(self.program.number(size) for size in dimensions(spec))
+        )
         return PlacedTensor(place, spec.element_type, sizes)
 
     def _has_own_shape(self, source: Source) -> bool:
-        """The tensor is an array of its own: an input, or what a reference gave. Results may have the shape of a view of them."""
+        """The tensor is an array of its own: an input, or what a reference gave. Results may have
+        the shape of a view of them.
+        """
         place = self._places[source]
-        if not isinstance(place, ArgumentAddress) or isinstance(self.choices.get(source.node), kernel_plan.Alias):
+        if not isinstance(place, ArgumentAddress) or isinstance(
+            self.choices.get(source.node), kernel_plan.Alias
+        ):
             return False
         return place.argument not in range(self._inputs, self._inputs + self._outputs)

@@ -49,12 +49,18 @@ class Plan:
     made: int = 0
 
     def _rows(self) -> list[list[str]]:
-        return [[str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason, s.note] for i, s in enumerate(self.steps)]
+        return [
+            [str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason, s.note]
+            for i, s in enumerate(self.steps)
+        ]
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = [_HEADING, *self._rows()]
         widths = [min(_WIDEST, max(len(row[c]) for row in rows)) for c in range(len(_HEADING))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+            for row in rows
+        ]
         guards = [f"for calls with {guard}" for guard in self.guards]
         return "\n".join([*lines, *guards, *self.remarks, self._memory])
 

@@ -45,7 +45,9 @@ __all__ = ["NoPlan", "PlanSet", "PlannedCall", "Refused"]
 _FEW = 64
 
 
-_TOO_MANY = f"{MOST_SCOPES} kinds of sizes have plans of their own already; release_memory() forgets them"
+_TOO_MANY = (
+    f"{MOST_SCOPES} kinds of sizes have plans of their own already; release_memory() forgets them"
+)
 
 
 class PlanSet:
@@ -73,7 +75,10 @@ class PlanSet:
         self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty = files, may_be_empty
-        ranked = all(model.by_id[parameter].outputs[0].spec.rank is not None for parameter in model.parameters)
+        ranked = all(
+            model.by_id[parameter].outputs[0].spec.rank is not None
+            for parameter in model.parameters
+        )
         #: The plans for every size; None where these are by the ranks of inputs.
         self._every = self._plans_of(Scope.EVERY_SIZE, None) if ranked else None
         self._scopes: dict[tuple[Scope, Shapes], ScopedPlans] = {}
@@ -91,8 +96,20 @@ class PlanSet:
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
         limit = self._memory_limit
-        given = self._model, specs, self._rewrite, self._target, self._threads, self._files, self._may_be_empty
-        return ScopedPlans(scope, lambda hints, compiles: replace(planned(*given, hints, compiles), memory_limit=limit), self._target)
+        given = (
+            self._model,
+            specs,
+            self._rewrite,
+            self._target,
+            self._threads,
+            self._files,
+            self._may_be_empty,
+        )
+        return ScopedPlans(
+            scope,
+            lambda hints, compiles: replace(planned(*given, hints, compiles), memory_limit=limit),
+            self._target,
+        )
 
     @property
     def _all(self) -> list[ScopedPlans]:
@@ -155,17 +172,27 @@ class PlanSet:
             with self._lock:
                 if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
                     return None
-                found = self._scopes.setdefault(key, self._plans_of(scope, narrowed(self._model, key[1])))
+                found = self._scopes.setdefault(
+                    key, self._plans_of(scope, narrowed(self._model, key[1]))
+                )
         return found
 
-    def look(self, shapes: Sequence[Sequence[int | None] | None], hints: Hints) -> tuple[Scope, CallPlan]:
+    def look(
+        self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
+    ) -> tuple[Scope, CallPlan]:
         """What makes calls of such shapes, or would: nothing is compiled or kept.
 
         Sizes, or shapes, that are None are any. Raises NotPlanned where that is known at the call
         only, and ValidationError for shapes that do not go together.
         """
-        whole = [tuple(size for size in shape if size is not None) for shape in shapes if shape is not None]
-        known = len(whole) == len(shapes) and all(len(a) == len(b or ()) for a, b in zip(whole, shapes))
+        whole = [
+            tuple(size for size in shape if size is not None)
+            for shape in shapes
+            if shape is not None
+        ]
+        known = len(whole) == len(shapes) and all(
+            len(a) == len(b or ()) for a, b in zip(whole, shapes)
+        )
         if self._every is None and not known:
             raise NotPlanned("the rank of an input is known at the call only")
         every = self._every or self._peeked(Scope.EVERY_SIZE, whole)
@@ -205,7 +232,8 @@ class PlanSet:
             refuse_wrong_sizes(call.plan, hints)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
-        """The shapes that inputs which the call writes to must have at least, by number; None where the model has no plan.
+        """The shapes that inputs which the call writes to must have at least, by number; None where
+        the model has no plan.
 
         There are none for a call that no plan takes, such as one whose sizes contradict each other.
         """
@@ -215,7 +243,14 @@ class PlanSet:
         hints = _hints_of(self._model, inputs)
         try:
             plan = plans.made_for(hints)
-            return None if plan is None else {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
+            return (
+                None
+                if plan is None
+                else {
+                    number: tuple(_value(size, hints) for size in shape)
+                    for number, shape in plan.extended
+                }
+            )
         except (NoPlan, KeyError, ValueError):
             return {}
 
@@ -246,7 +281,11 @@ class PlanSet:
 
 
 def _value(size: SizeLike, hints: Hints) -> int:
-    return size.evaluate({symbol: hints[symbol.origin] for symbol in size.symbols}) if isinstance(size, Size) else size
+    return (
+        size.evaluate({symbol: hints[symbol.origin] for symbol in size.symbols})
+        if isinstance(size, Size)
+        else size
+    )
 
 
 def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
@@ -255,7 +294,10 @@ def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     for parameter, array in zip(model.parameters, inputs):
         hints |= {Origin(parameter, 0, axis): size for axis, size in enumerate(array.shape)}
         if array.dtype.kind in "iu" and array.size <= _FEW:
-            hints |= {Origin(parameter, 0, i, True): int(value) for i, value in enumerate(array.reshape(-1))}
+            hints |= {
+                Origin(parameter, 0, i, True): int(value)
+                for i, value in enumerate(array.reshape(-1))
+            }
     return hints
 
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from uncork.compiler.call_plan import NativeStep, Part
 from uncork.compiler.size_program import SizeProgram
-from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Op, PlacedBuffer, SegmentPlan, SizeCheck, SizeTensor, Slot, Step
+from uncork.kernels.runtime.segment_plan import (
+    Bind,
+    MadeResult,
+    Op,
+    PlacedBuffer,
+    SegmentPlan,
+    SizeCheck,
+    SizeTensor,
+    Slot,
+    Step,
+)
 from uncork.symbolic import Relation, Size, SizeLike, Symbol
 from uncork.types import Array, TensorSpec
 
@@ -31,7 +41,8 @@ class OpenSegment:
     checks: list[SizeCheck] = field(default_factory=list)
     buffers: list[int] = field(default_factory=list)
     tensors: list[SizeTensor] = field(default_factory=list)
-    #: Results of the model that it makes, by number, with the sizes that its step knows: a view of it is the result.
+    #: Results of the model that it makes, by number, with the sizes that its step knows: a view of
+    #: it is the result.
     makes: list[tuple[int, MadeResult]] = field(default_factory=list)
     cost: SizeLike = 0
     #: The slot of the cost, when no more steps come.
@@ -66,7 +77,14 @@ def symbols_of(spec: TensorSpec) -> set[Symbol]:
 
 
 def packable(spec: TensorSpec) -> bool:
-    return spec.element_type.is_integer and spec.element_type.name in ("i64", "i32", "u64", "u32", "i8", "u8")
+    return spec.element_type.is_integer and spec.element_type.name in (
+        "i64",
+        "i32",
+        "u64",
+        "u32",
+        "i8",
+        "u8",
+    )
 
 
 def bytes_of(spec: TensorSpec) -> SizeLike:
@@ -95,7 +113,9 @@ def whole_cost(cost: SizeLike | float) -> SizeLike:
 
 
 def common_denominator(*sizes: Size) -> int:
-    return math.lcm(*(Fraction(factor).denominator for size in sizes for factor in size.terms.values()))
+    return math.lcm(
+        *(Fraction(factor).denominator for size in sizes for factor in size.terms.values())
+    )
 
 
 def lowered(relation: Relation, program: SizeProgram) -> tuple[str, Slot, Slot]:
@@ -118,7 +138,8 @@ def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
     if not isinstance(part, OpenSegment):
         return part
     placed = tuple(
-        PlacedBuffer(n, buffers[n].bytes, buffers[n].first, buffers[n].last) for n in sorted(part.buffers, key=lambda n: buffers[n].first)
+        PlacedBuffer(n, buffers[n].bytes, buffers[n].first, buffers[n].last)
+        for n in sorted(part.buffers, key=lambda n: buffers[n].first)
     )
     segment = SegmentPlan(
         tuple(part.steps),

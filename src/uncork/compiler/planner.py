@@ -1,4 +1,6 @@
-"""Makes the plan of a model, once for every size: chooses kernels, places tensors, and compiles the size program."""
+"""Makes the plan of a model, once for every size: chooses kernels, places tensors, and compiles the
+size program.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ from uncork.types import TensorSpec
 
 
 class Planner(BodyPlanner):
-    """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
+    """Plans one model whose specs carry sizes as expressions; `facts` are those of its
+    inference.
+    """
 
     def __init__(
         self,
@@ -70,10 +74,11 @@ class Planner(BodyPlanner):
         files: Sequence[MappedFile] = (),
         compiles: bool = True,
     ) -> None:
-        """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`.
+        """Kernels are selected for `target`; without one references do everything. A call uses at
+        most so many `threads`.
 
-        A call looks first whether the mapped `files` are whole, where that is cheap. Without `compiles` no kernel is made: such a
-        plan is to be looked at only.
+        A call looks first whether the mapped `files` are whole, where that is cheap. Without
+        `compiles` no kernel is made: such a plan is to be looked at only.
         """
         super().__init__(model)
         self.facts, self.target, self._compiles = facts, target, compiles
@@ -105,7 +110,9 @@ class Planner(BodyPlanner):
         if self._waiting or self._found or self._observed:
             self._segment()  # which looks at what the last steps have found
         if self._waiting:  # a pass has taken the layer out that finds the size
-            raise NotPlanned(f"{self._waiting[0].where}: whether {self._waiting[0]} is never looked at")
+            raise NotPlanned(
+                f"{self._waiting[0].where}: whether {self._waiting[0]} is never looked at"
+            )
         results = self._finish_results()
         self._end_segment()
         self._look_at_files()
@@ -133,16 +140,35 @@ class Planner(BodyPlanner):
         for node in reversed(self.model.nodes):
             if isinstance(node.operation, StateValue) and node.id not in read:
                 found.add(node.id)
-            elif node.id not in self.choices or self._finds(node) or not all(self._is_known(port.spec) for port in node.outputs):
+            elif (
+                node.id not in self.choices
+                or self._finds(node)
+                or not all(self._is_known(port.spec) for port in node.outputs)
+            ):
                 read.update(source.node for source in node.inputs)
         return found
 
     def _compile(self) -> None:
-        """Have the kernels of all steps ready, now that all are known: several threads compile them."""
-        steps = [(node, self.choices[node.id]) for node in self.model.nodes if node.id in self.choices and not self._is_given(node)]
-        works = [self._work(node, choice) for node, choice in steps if isinstance(choice, kernel_plan.KernelPlan)]
+        """Have the kernels of all steps ready, now that all are known: several threads compile
+        them.
+        """
+        steps = [
+            (node, self.choices[node.id])
+            for node in self.model.nodes
+            if node.id in self.choices and not self._is_given(node)
+        ]
+        works = [
+            self._work(node, choice)
+            for node, choice in steps
+            if isinstance(choice, kernel_plan.KernelPlan)
+        ]
         if self.target is not None and self._compiles:
-            STORE.prepare([spec for work in works for spec in work.kernels], entry_functions(), self.target, self._threads)
+            STORE.prepare(
+                [spec for work in works for spec in work.kernels],
+                entry_functions(),
+                self.target,
+                self._threads,
+            )
 
     def _choice(self, node: Node) -> kernel_plan.Selection:
         outputs = [port.spec for port in node.outputs]
@@ -153,9 +179,18 @@ class Planner(BodyPlanner):
         if any(spec.rank is None for spec in outputs):
             return "the rank of its result is known at the call only"
         try:
-            return select.select_kernel(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target, node.hints)
+            return select.select_kernel(
+                node.operation,
+                [self._spec(source) for source in node.inputs],
+                outputs,
+                self.target,
+                node.hints,
+            )
         except (TypeError, ValueError) as error:
-            if all(spec.shape.is_static for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))):
+            if all(
+                spec.shape.is_static
+                for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))
+            ):
                 raise
             return f"its kernels are not made for open sizes: {error}"
 
@@ -163,7 +198,11 @@ class Planner(BodyPlanner):
 
     def _symbols_needed(self) -> set[Symbol]:
         """The symbols that checks, guards and sizes of tensors, or of steps, are made of."""
-        needed = {symbol for relation in (*self.facts.guards, *self.facts.checks) for symbol in relation.symbols}
+        needed = {
+            symbol
+            for relation in (*self.facts.guards, *self.facts.checks)
+            for symbol in relation.symbols
+        }
         for node in self.model.nodes:
             for port in node.outputs:
                 needed |= symbols_of(port.spec)
@@ -171,7 +210,9 @@ class Planner(BodyPlanner):
             if isinstance(choice, kernel_plan.KernelPlan):
                 for size in self._work(node, choice).sizes:
                     needed |= size.symbols
-        return needed | {s for symbol in needed for s in self.facts.canonical(Size.of(symbol)).symbols}
+        return needed | {
+            s for symbol in needed for s in self.facts.canonical(Size.of(symbol)).symbols
+        }
 
     # ---- inputs
 
@@ -182,11 +223,14 @@ class Planner(BodyPlanner):
         spec = self._input_spec(number)
         if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
-        # A size that a guard makes a number is open all the same: calls with another one fail at the
-        # guard and get another plan.
+        # A size that a guard makes a number is open all the same: calls with another one fail at
+        # the guard and get another plan.
         node = self.model.parameters[number]
         symbols = {symbol.origin for symbol in self.facts.symbols}
-        sizes = [None if Origin(node, 0, axis) in symbols else dim.static_size for axis, dim in enumerate(spec.shape.dims)]
+        sizes = [
+            None if Origin(node, 0, axis) in symbols else dim.static_size
+            for axis, dim in enumerate(spec.shape.dims)
+        ]
         return Like(own_dtype(spec), tuple(sizes))
 
     def _begin(self) -> None:
@@ -216,19 +260,31 @@ class Planner(BodyPlanner):
         self._check_relations(segment)
 
     def _bound_check(self, segment: OpenSegment, symbol: Symbol, slot: Slot) -> None:
-        """A size outside its interval is for the references, which say so or know what to do with nothing."""
+        """A size outside its interval is for the references, which say so or know what to do with
+        nothing.
+        """
         if symbol.low > -(1 << 62):
-            segment.checks.append(SizeCheck("at_least", slot, self.program.slot(symbol.low), False, -1))
+            segment.checks.append(
+                SizeCheck("at_least", slot, self.program.slot(symbol.low), False, -1)
+            )
         if symbol.high is not None:
-            segment.checks.append(SizeCheck("at_least", self.program.slot(symbol.high), slot, False, -1))
+            segment.checks.append(
+                SizeCheck("at_least", self.program.slot(symbol.high), slot, False, -1)
+            )
 
     def _look_at_files(self) -> None:
-        """Constants may be mapped files: the first segment looks whether these are whole, unless all of it is done in no time."""
+        """Constants may be mapped files: the first segment looks whether these are whole, unless
+        all of it is done in no time.
+        """
         first, size_of = self._parts[0], size_function()
         assert isinstance(first, OpenSegment)
-        if size_of and (isinstance(first.cost, Size) or first.cost > LOOK_COST or len(self._parts) > 1):
+        if size_of and (
+            isinstance(first.cost, Size) or first.cost > LOOK_COST or len(self._parts) > 1
+        ):
             look = self._address(WholeFile()) if self._files else 0
-            first.steps[:0] = [Step(look, (size_of, file.handle, len(file))) for file in self._files]
+            first.steps[:0] = [
+                Step(look, (size_of, file.handle, len(file))) for file in self._files
+            ]
             self._keep += self._files
 
     def _check_relations(self, segment: OpenSegment) -> None:
@@ -277,10 +333,16 @@ class Planner(BodyPlanner):
         ]  # fmt: skip
 
     def _find(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
-        """A layer whose result tells sizes: those of its shape by the reference's arrays, elements also out of a kernel's."""
+        """A layer whose result tells sizes: those of its shape by the reference's arrays, elements
+        also out of a kernel's.
+        """
         symbols = self._finds(node)
         if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
-            self._reference(node, choice if isinstance(choice, str) else "a size that only the call finds", symbols)
+            self._reference(
+                node,
+                choice if isinstance(choice, str) else "a size that only the call finds",
+                symbols,
+            )
             return
         self._run(node, choice, specs)
         sources = [Source(node.id, position) for position in range(len(specs))]
@@ -293,7 +355,12 @@ class Planner(BodyPlanner):
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
         """Slots for symbols that the last part finds: the next segment looks at them."""
-        found = tuple(FoundSymbol(self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element) for s in symbols)
+        found = tuple(
+            FoundSymbol(
+                self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
+            )
+            for s in symbols
+        )
         self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
         return found
 
@@ -307,7 +374,9 @@ class Planner(BodyPlanner):
         elif not self._run_branches(node, specs):
             self._reference(node, choice, ())
 
-    def _native(self, node: Node, choice: kernel_plan.KernelPlan, specs: Sequence[TensorSpec]) -> None:
+    def _native(
+        self, node: Node, choice: kernel_plan.KernelPlan, specs: Sequence[TensorSpec]
+    ) -> None:
         segment = self._segment()
         work = self._work(node, choice)
         read = work.inputs
@@ -323,10 +392,17 @@ class Planner(BodyPlanner):
             for whens, calls in variant.groups:
                 condition = self.program.both([self._condition(when) for when in whens])
                 steps = [
-                    Step(self._address(spec), tuple(self._word(node, operand, places, scratch) for operand in operands))
+                    Step(
+                        self._address(spec),
+                        tuple(self._word(node, operand, places, scratch) for operand in operands),
+                    )
                     for spec, operands in calls
                 ]
-                segment.steps.append(replace(steps[0] if len(steps) == 1 else self._together(steps), condition=condition))
+                segment.steps.append(
+                    replace(
+                        steps[0] if len(steps) == 1 else self._together(steps), condition=condition
+                    )
+                )
         self._keep += choice.keep
         segment.cost = segment.cost + whole_cost(choice.cost)
         self._note(node, choice.kernel + work.threads)
@@ -346,13 +422,25 @@ class Planner(BodyPlanner):
         return Step(*dispatch(len(calls), table)) if self._compiles else Step(0, (table,))
 
     def _condition(self, when: kernel_plan.AtLeast) -> Slot:
-        return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
+        return (self.program.below if when.otherwise else self.program.at_least)(
+            when.size, when.least
+        )
 
-    def _word(self, node: Node, operand: kernel_plan.Operand, places: dict[int, Place], scratch: int | None) -> Word:
+    def _word(
+        self,
+        node: Node,
+        operand: kernel_plan.Operand,
+        places: dict[int, Place],
+        scratch: int | None,
+    ) -> Word:
         if isinstance(operand, (int, Size)):
             return self.program.number(operand)
         if isinstance(operand, kernel_plan.Scratch):
-            return 0 if scratch is None else BufferAddress(scratch, self.program.number(operand.offset))
+            return (
+                0
+                if scratch is None
+                else BufferAddress(scratch, self.program.number(operand.offset))
+            )
         if isinstance(operand, kernel_plan.ReleaseGil):
             return release_gil()
         if isinstance(operand, kernel_plan.In):
@@ -387,19 +475,29 @@ class Planner(BodyPlanner):
             shapes.append(self._expected_shape(source, found, looked_at))
         specs = tuple(map(self._spec, node.inputs))
         body = self._body_run(node)
-        self._parts.append(ReferenceStep(node, specs, inputs, outputs, tuple(shapes), tuple(looked_at), body))
+        self._parts.append(
+            ReferenceStep(node, specs, inputs, outputs, tuple(shapes), tuple(looked_at), body)
+        )
         self._note(node, "reference" if body is None else "bodies", reason if body is None else "")
         self._step += 1
 
-    def _expected_shape(self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]) -> tuple[int | None, ...] | None:
-        """The shape that a reference must give. Sizes that are expressions are put to those that are looked at, to be compared."""
+    def _expected_shape(
+        self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]
+    ) -> tuple[int | None, ...] | None:
+        """The shape that a reference must give. Sizes that are expressions are put to those that
+        are looked at, to be compared.
+        """
         spec = self._spec(source)
         if spec.rank is None:
             return None
         own = {(f.output, f.position) for f in found if not f.is_element}
         for axis, dim in enumerate(spec.shape.dims):
             size = dim.size
-            if isinstance(size, Size) and (source.output, axis) not in own and size.symbols <= self.program.symbols.keys():
+            if (
+                isinstance(size, Size)
+                and (source.output, axis) not in own
+                and size.symbols <= self.program.symbols.keys()
+            ):
                 slot = self.program.reserve()
                 looked_at.append(FoundSymbol(slot, source.output, axis, False))
                 self._observed.append((slot, size))
@@ -407,7 +505,9 @@ class Planner(BodyPlanner):
 
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
         """Remember how the layer runs, for whoever looks at the plan."""
-        self._planned.append(PlannedStep(node, kernel, reason, node.hints.note, self._places.get(Source(node.id, 0))))
+        self._planned.append(
+            PlannedStep(node, kernel, reason, node.hints.note, self._places.get(Source(node.id, 0)))
+        )
 
     # ---- results
 
@@ -418,12 +518,17 @@ class Planner(BodyPlanner):
             spec, dtype = self._spec(source), own_dtype(self._spec(source))
             argument = self._inputs + number
             place = self._place(source)
-            if isinstance(place, ArgumentAddress) and place.argument >= self._inputs + self._outputs:
+            if (
+                isinstance(place, ArgumentAddress)
+                and place.argument >= self._inputs + self._outputs
+            ):
                 sizes = None if self._has_own_shape(source) else self._result_sizes(spec)
                 results.append(ResultSpec(dtype, sizes, place.argument))
                 continue
             sizes = self._result_sizes(spec)
-            self.program.slot(bytes_of(spec))  # an array that is too large to have a size is one too large to be made
+            self.program.slot(
+                bytes_of(spec)
+            )  # an array that is too large to have a size is one too large to be made
             if place != ArgumentAddress(argument):
                 self._copy(source, place, number)
             results.append(ResultSpec(dtype, sizes, argument))
@@ -433,13 +538,19 @@ class Planner(BodyPlanner):
         return tuple(map(self.program.number, dimensions(spec)))
 
     def _copy(self, source: Source, place: Place, number: int) -> None:
-        """A result that is an input, a constant, or another result as well: an array of the caller's own."""
+        """A result that is an input, a constant, or another result as well: an array of the
+        caller's own.
+        """
         spec = self._spec(source)
         if spec.element_type.dtype == object:
             raise NotPlanned("a result of strings that is no step's own")
         target = self._make_result(number, spec)
         self._use(source)
         node = self.model.by_id[source.node]
-        words = (self._word(node, kernel_plan.In(0), {0: place}, None), target, self.program.number(bytes_of(spec)))
+        words = (
+            self._word(node, kernel_plan.In(0), {0: place}, None),
+            target,
+            self.program.number(bytes_of(spec)),
+        )
         self._segment().steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1

@@ -28,8 +28,11 @@ LOOK_COST = 4_000
 def described() -> tuple[str, ...]:
     """The numbers, for the plan."""
     return (
-        f"plans: {MOST_PLANS} for sizes that break guards, {MOST_SCOPES} more kinds of calls where kernels "
-        f"need sizes as numbers, {MOST_TRIES} tries in a call, {MOST_FAILURES} good calls without one",
-        f"costs: steps of {SPLIT_COST / 1e6:g} ms are shared by threads, calls of {RELEASE_COST / 1e3:g} us "
+        f"plans: {MOST_PLANS} for sizes that break guards, {MOST_SCOPES} more kinds of calls "
+        "where kernels "
+        f"need sizes as numbers, {MOST_TRIES} tries in a call, {MOST_FAILURES} good calls "
+        "without one",
+        f"costs: steps of {SPLIT_COST / 1e6:g} ms are shared by threads, calls of "
+        f"{RELEASE_COST / 1e3:g} us "
         f"let other threads run, those of {LOOK_COST / 1e3:g} us look whether files are whole",
     )

@@ -1,4 +1,6 @@
-"""A plan as it is printed: steps in the words of the model, with numbers for sizes that are known."""
+"""A plan as it is printed: steps in the words of the model, with numbers for sizes that are
+known.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,19 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def printed(plan: CallPlan, scope: Scope, hints: Mapping[Origin, int], made: int, kept: int | None = None) -> Plan:
+def printed(
+    plan: CallPlan, scope: Scope, hints: Mapping[Origin, int], made: int, kept: int | None = None
+) -> Plan:
     """The plan for calls with these sizes, one of so many that were `made`.
 
     `kept` is the working memory that is taken now; without, what such a call needs.
     """
     offsets, needed = _buffers(plan, hints)
-    guards = tuple(f"{relation} ({relation.where})" for relation in plan.relations if isinstance(relation, Guard))
+    guards = tuple(
+        f"{relation} ({relation.where})"
+        for relation in plan.relations
+        if isinstance(relation, Guard)
+    )
     steps = tuple(_step(step, _place(plan, step.place, offsets), hints) for step in plan.steps)
     return Plan(
         steps,
@@ -53,7 +61,9 @@ def listed(model: Model, kernel: str, reason: str) -> Plan:
     steps = []
     for node in model.nodes:
         operation = node.operation
-        if node.type_name in ("Parameter", "Const", "Result") or all(port.spec.value is not None for port in node.outputs):
+        if node.type_name in ("Parameter", "Const", "Result") or all(
+            port.spec.value is not None for port in node.outputs
+        ):
             continue
         outputs = " ".join(str(port.spec) for port in node.outputs)
         steps.append(
@@ -83,7 +93,9 @@ def _with_numbers(spec: TensorSpec, hints: Mapping[Origin, int]) -> TensorSpec:
     dims = []
     for dim in spec.shape.dims:
         if isinstance(dim.size, Size):
-            known: dict[Atom, Size] = {s: Size.of(hints[s.origin]) for s in dim.size.symbols if s.origin in hints}
+            known: dict[Atom, Size] = {
+                s: Size.of(hints[s.origin]) for s in dim.size.symbols if s.origin in hints
+            }
             dim = Dimension.of(substitute(dim.size, known))
         dims.append(dim)
     return TensorSpec(spec.element_type, PartialShape(dims))
@@ -95,7 +107,11 @@ def _place(plan: CallPlan, place: Place | None, offsets: Mapping[int, int]) -> s
         inputs, results = len(plan.likes), len(plan.results)
         if place.argument < inputs:
             return f"input {place.argument}"
-        return f"output {place.argument - inputs}" if place.argument < inputs + results else "own array"
+        return (
+            f"output {place.argument - inputs}"
+            if place.argument < inputs + results
+            else "own array"
+        )
     if isinstance(place, BufferAddress):
         offset = offsets.get(place.buffer)
         return f"buffer {place.buffer}" if offset is None else f"at {offset}"
@@ -105,12 +121,21 @@ def _place(plan: CallPlan, place: Place | None, offsets: Mapping[int, int]) -> s
 def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int], int | None]:
     """The offset of each buffer and the bytes of all; nothing where these sizes do not tell."""
     numbers = _numbers(plan, hints)
-    buffers = [buffer for part in plan.parts if isinstance(part, NativeStep) for buffer in part.segment.buffers]
+    buffers = [
+        buffer
+        for part in plan.parts
+        if isinstance(part, NativeStep)
+        for buffer in part.segment.buffers
+    ]
     sized = [(buffer, numbers[buffer.bytes.number]) for buffer in buffers]
-    known: list[tuple[PlacedBuffer, int]] = [(buffer, size) for buffer, size in sized if size is not None]
+    known: list[tuple[PlacedBuffer, int]] = [
+        (buffer, size) for buffer, size in sized if size is not None
+    ]
     if len(known) < len(sized):
         return {}, None
-    offsets, needed = plan_buffers([Buffer(size, buffer.first, buffer.last) for buffer, size in known])
+    offsets, needed = plan_buffers(
+        [Buffer(size, buffer.first, buffer.last) for buffer, size in known]
+    )
     return {buffer.buffer: offset for (buffer, _), offset in zip(known, offsets)}, needed
 
 
@@ -122,5 +147,7 @@ def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:
     for part in plan.parts:
         for op in part.segment.ops if isinstance(part, NativeStep) else ():
             a, b = numbers[op.a.number], numbers[op.b.number]
-            numbers[op.result.number] = None if a is None or b is None else _OPERATIONS[op.operation](a, b)
+            numbers[op.result.number] = (
+                None if a is None or b is None else _OPERATIONS[op.operation](a, b)
+            )
     return numbers

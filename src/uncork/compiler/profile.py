@@ -1,8 +1,8 @@
 """`Profile`: where the time of a call goes, step by step, beside what the machine can do.
 
-Every step runs by itself, by the kernel that it has in the plan, on the values that it has in the call, until its smallest time is
-known; what a call costs that does nothing is left out. So it is the work of steps that is measured, and not how they follow each other: both
-sums are shown.
+Every step runs by itself, by the kernel that it has in the plan, on the values that it has in the
+call, until its smallest time is known; what a call costs that does nothing is left out. So it is
+the work of steps that is measured, and not how they follow each other: both sums are shown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _UNTIMED = frozenset({"Const", "Parameter", "Result"})
 
 @dataclass(frozen=True)
 class ProfiledStep:
-    """A step: its time in seconds, the kernel or "reference" with the `reason`, bytes and operations as counted from its shapes."""
+    """A step: its time in seconds, the kernel or "reference" with the `reason`, bytes and
+    operations as counted from its shapes.
+    """
 
     layer: str
     operation: str
@@ -59,7 +61,9 @@ class ProfiledStep:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one thread of this machine reached when it was asked: bytes read and written, and f32 operations, in a second."""
+    """What one thread of this machine reached when it was asked: bytes read and written, and f32
+    operations, in a second.
+    """
 
     bandwidth: float
     operations: float
@@ -67,7 +71,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Profile:
-    """The steps in their order, the smallest time of a whole call, and the machine's limits. Print it: the slowest come first."""
+    """The steps in their order, the smallest time of a whole call, and the machine's limits. Print
+    it: the slowest come first.
+    """
 
     steps: tuple[ProfiledStep, ...]
     call_seconds: float
@@ -82,7 +88,19 @@ class Profile:
         """A table: heading, then the slowest steps first."""
         whole = self.step_seconds or 1.0
         ordered = sorted(self.steps, key=lambda step: -step.seconds)[:most]
-        rows = [["layer", "operation", "kernel", "outputs", "time", "share", "GFLOP/s", "GB/s", "why no faster"]]
+        rows = [
+            [
+                "layer",
+                "operation",
+                "kernel",
+                "outputs",
+                "time",
+                "share",
+                "GFLOP/s",
+                "GB/s",
+                "why no faster",
+            ]
+        ]
         for step in ordered:
             per_second = 1e-9 / max(step.seconds, 1e-9)
             rows.append(
@@ -103,18 +121,25 @@ class Profile:
     def _bound(self, step: ProfiledStep) -> str:
         """Which of the machine's limits a step is near."""
         shares = {
-            "arithmetic": step.operations / step.seconds / self.limits.operations if step.seconds else 0.0,
+            "arithmetic": step.operations / step.seconds / self.limits.operations
+            if step.seconds
+            else 0.0,
             "memory": step.bytes / step.seconds / self.limits.bandwidth if step.seconds else 0.0,
         }
         name = max(shares, key=lambda key: shares[key])
-        if name == "memory" and shares[name] > 1:  # what a step before has written is read from nearer
+        if (
+            name == "memory" and shares[name] > 1
+        ):  # what a step before has written is read from nearer
             return f"{shares['arithmetic']:.0%} of the arithmetic, in the cache"
         return f"{shares[name]:.0%} of the {name}" if shares[name] >= 0.005 else ""
 
     def __str__(self) -> str:
         rows = self.rows()
         widths = [min(44, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+            for row in rows
+        ]
         return "\n".join([*lines, self.summary()])
 
     def _repr_html_(self) -> str:
@@ -124,9 +149,13 @@ class Profile:
 
     def summary(self) -> str:
         """The sums and the limits, in two lines."""
-        limits = f"{self.limits.operations * 1e-9:.1f} GFLOP/s (products of f32), {self.limits.bandwidth * 1e-9:.1f} GB/s (copies)"
+        limits = (
+            f"{self.limits.operations * 1e-9:.1f} GFLOP/s (products of f32), "
+            f"{self.limits.bandwidth * 1e-9:.1f} GB/s (copies)"
+        )
         return (
-            f"{len(self.steps)} steps by themselves {microseconds(self.step_seconds)}, a whole call {microseconds(self.call_seconds)}\n"
+            f"{len(self.steps)} steps by themselves {microseconds(self.step_seconds)}, a whole "
+            f"call {microseconds(self.call_seconds)}\n"
             f"one thread of this machine: {limits}"
         )
 
@@ -148,7 +177,10 @@ def profile(
     compile_layer: CompileLayer,
 ) -> Profile:
     """Measure every step of a call. Raises InputError for inputs that do not fit."""
-    arrays = [accept(port, value) for port, value in zip(compiled.inputs, match(compiled.inputs, inputs, {}))]
+    arrays = [
+        accept(port, value)
+        for port, value in zip(compiled.inputs, match(compiled.inputs, inputs, {}))
+    ]
     shown = [present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)]
     fresh = compiled.new_request()  # with variables that are nobody's
     with at_most(executor.threads):
@@ -158,7 +190,9 @@ def profile(
 
 
 def smallest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
-    """The smallest time of a call, over so many seconds and a few calls at least; of short ones in runs, for the clock's sake."""
+    """The smallest time of a call, over so many seconds and a few calls at least; of short ones in
+    runs, for the clock's sake.
+    """
     call()
     call()  # kernels of the first call are compiled, those of a second size too
     start = time.perf_counter()
@@ -188,7 +222,9 @@ def _empty_call(compile_layer: CompileLayer) -> float:
     builder = Builder("empty")
     x = builder.parameter("x", "f32", [1])
     builder.result(builder.add("ReLU", 1, x)[0])
-    return smallest(compile_layer(builder.model(), kernel_target(), 1).bind(np.zeros(1, np.float32)))
+    return smallest(
+        compile_layer(builder.model(), kernel_target(), 1).bind(np.zeros(1, np.float32))
+    )
 
 
 def _kind(node: Node) -> str:
@@ -200,9 +236,13 @@ def _kind(node: Node) -> str:
 class _Steps:
     """The steps of one call, each by itself, with the values that it has."""
 
-    def __init__(self, model: Model, executor: Executor, inputs: Sequence[Array], compile_layer: CompileLayer) -> None:
+    def __init__(
+        self, model: Model, executor: Executor, inputs: Sequence[Array], compile_layer: CompileLayer
+    ) -> None:
         self._model, self._executor, self._compile_layer = model, executor, compile_layer
-        self._values: dict[Source, Array] = {Source(p, 0): array for p, array in zip(model.parameters, inputs)}
+        self._values: dict[Source, Array] = {
+            Source(p, 0): array for p, array in zip(model.parameters, inputs)
+        }
         self._left: dict[Source, int] = {}
         for node in model.nodes:
             for source in node.inputs:
@@ -212,7 +252,9 @@ class _Steps:
         """Measure all of them."""
         found = []
         for number, node in enumerate(self._model.nodes, 1):
-            if node.type_name not in _UNTIMED and any(port.spec.value is None for port in node.outputs):
+            if node.type_name not in _UNTIMED and any(
+                port.spec.value is None for port in node.outputs
+            ):
                 found.append(self._step(node))
             for source in node.inputs:
                 self._left[source] -= 1
@@ -224,7 +266,10 @@ class _Steps:
 
     def _step(self, node: Node) -> ProfiledStep:
         values = {source: self._value(source) for source in dict.fromkeys(node.inputs)}
-        given = [TensorSpec(self._model.spec(s).element_type, PartialShape(values[s].shape), values[s]) for s in node.inputs]
+        given = [
+            TensorSpec(self._model.spec(s).element_type, PartialShape(values[s].shape), values[s])
+            for s in node.inputs
+        ]
         assert node.operation is not None
         try:
             if node.type_name in ("ReadValue", "Assign"):
@@ -233,7 +278,10 @@ class _Steps:
                 results, seconds, kernel, reason = self._by_kernel(node, values)
         except UncorkError as error:
             raise error.at(node.label) from None
-        outputs = [TensorSpec(port.spec.element_type, PartialShape(array.shape)) for port, array in zip(node.outputs, results)]
+        outputs = [
+            TensorSpec(port.spec.element_type, PartialShape(array.shape))
+            for port, array in zip(node.outputs, results)
+        ]
         for position, array in enumerate(results):
             self._values[Source(node.id, position)] = array
         return ProfiledStep(
@@ -252,25 +300,46 @@ class _Steps:
         if found is not None:
             return found
         node = self._model.by_id[source.node]
-        value = node.operation.value if isinstance(node.operation, Const) else node.outputs[source.output].spec.value
+        value = (
+            node.operation.value
+            if isinstance(node.operation, Const)
+            else node.outputs[source.output].spec.value
+        )
         assert value is not None, "every value is of a step before, an input or a constant"
         return value
 
-    def _by_kernel(self, node: Node, values: dict[Source, Array]) -> tuple[list[Array], float, str, str]:
-        known = {s: TensorSpec(self._model.spec(s).element_type, PartialShape(v.shape)) for s, v in values.items()}
+    def _by_kernel(
+        self, node: Node, values: dict[Source, Array]
+    ) -> tuple[list[Array], float, str, str]:
+        known = {
+            s: TensorSpec(self._model.spec(s).element_type, PartialShape(v.shape))
+            for s, v in values.items()
+        }
         single, sources = alone(self._model, node, known)
         compiled = self._compile_layer(single, self._executor.target, self._executor.threads)
-        arrays = [present(port.element_type, values[source]) for port, source in zip(compiled.inputs, sources)]
-        results = [carrier(array, port.element_type) for port, array in zip(compiled.outputs, compiled(*arrays))]
+        arrays = [
+            present(port.element_type, values[source])
+            for port, source in zip(compiled.inputs, sources)
+        ]
+        results = [
+            carrier(array, port.element_type)
+            for port, array in zip(compiled.outputs, compiled(*arrays))
+        ]
         steps = compiled.plan.steps
         kernel = ", ".join(dict.fromkeys(step.kernel for step in steps)) or "constant"
-        reason = "; ".join(dict.fromkeys(step.reason for step in steps if step.kernel == "reference" and step.reason))
+        reason = "; ".join(
+            dict.fromkeys(
+                step.reason for step in steps if step.kernel == "reference" and step.reason
+            )
+        )
         if kernel == "view":
             return results, 0.0, kernel, reason
         seconds = smallest(_bound(compiled, arrays)) - _empty_call(self._compile_layer)
         return results, max(1e-9, seconds), kernel, reason
 
-    def _by_reference(self, node: Node, given: list[TensorSpec]) -> tuple[list[Array], float, str, str]:
+    def _by_reference(
+        self, node: Node, given: list[TensorSpec]
+    ) -> tuple[list[Array], float, str, str]:
         operation = node.operation
         assert operation is not None
         results = [_whole(spec) for spec in operation.evaluate(given)]
@@ -284,17 +353,24 @@ def _whole(spec: TensorSpec) -> Array:
 
 @functools.lru_cache(maxsize=1)
 def machine_limits(compile_layer: CompileLayer) -> Limits:
-    """Measured once in a process, in half a second: copies of 64 MB, and the faster of two products, NumPy's and our own."""
+    """Measured once in a process, in half a second: copies of 64 MB, and the faster of two
+    products, NumPy's and our own.
+    """
     source, target = np.ones(8 << 20, np.float64), np.empty(8 << 20, np.float64)
     copies = smallest(lambda: np.copyto(target, source), 0.1)
     a, b, c = (np.ones((768, 768), np.float32) for _ in range(3))
     with at_most(1):
-        products = min(smallest(lambda: np.matmul(a, b, out=c), 0.1), smallest(_own_product(a, b, compile_layer), 0.1))
+        products = min(
+            smallest(lambda: np.matmul(a, b, out=c), 0.1),
+            smallest(_own_product(a, b, compile_layer), 0.1),
+        )
     return Limits(2 * source.nbytes / copies, 2 * 768**3 / products)
 
 
 def _own_product(a: Array, b: Array, compile_layer: CompileLayer) -> Callable[[], Any]:
     builder = Builder("product")
     x = builder.parameter("x", "f32", a.shape)
-    builder.result(builder.add("MatMul", 1, x, builder.constant(b), transpose_a=False, transpose_b=False)[0])
+    builder.result(
+        builder.add("MatMul", 1, x, builder.constant(b), transpose_a=False, transpose_b=False)[0]
+    )
     return compile_layer(builder.model(), kernel_target(), 1).bind(a)

@@ -1,8 +1,9 @@
-"""`InferRequest` and `AsyncInferQueue`: calls on threads of their own, as servers written for OpenVINO make them.
+"""`InferRequest` and `AsyncInferQueue`: calls on threads of their own, as servers written for
+OpenVINO make them.
 
-A request is one call at a time with variables of its own; a queue hands each call to the next idle request. Calls with kernels
-run outside Python's lock, so requests work side by side; give `threads=1` to `compile_model` where there are as many requests
-as processors.
+A request is one call at a time with variables of its own; a queue hands each call to the next idle
+request. Calls with kernels run outside Python's lock, so requests work side by side; give
+`threads=1` to `compile_model` where there are as many requests as processors.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ _ELSEWHERE = {
 
 
 class _Thread:
-    """A thread for calls, made when it is first needed; a process that was forked makes one of its own."""
+    """A thread for calls, made when it is first needed; a process that was forked makes one of its
+    own.
+    """
 
     def __init__(self) -> None:
         self._made: ThreadPoolExecutor | None = None
@@ -83,17 +86,24 @@ class InferRequest:
         """The outputs of the model."""
         return self._compiled.outputs
 
-    def infer(self, inputs: Any = None, *, share_inputs: bool = True, share_outputs: bool = True) -> Results:
-        """Run the model on what a call of the model takes as one argument: a mapping, a list of all inputs or one array.
+    def infer(
+        self, inputs: Any = None, *, share_inputs: bool = True, share_outputs: bool = True
+    ) -> Results:
+        """Run the model on what a call of the model takes as one argument: a mapping, a list of all
+        inputs or one array.
 
-        Results are always the caller's own, and inputs are only read: what is shared makes no difference.
+        Results are always the caller's own, and inputs are only read: what is shared makes no
+        difference.
         """
         self._check_idle()
         self._results = self._call(inputs)
         return self._results
 
-    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
-        """Begin a call on the request's thread; `wait` ends it. The inputs are copied first, unless they are shared.
+    def start_async(
+        self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False
+    ) -> None:
+        """Begin a call on the request's thread; `wait` ends it. The inputs are copied first, unless
+        they are shared.
 
         Raises InputError while a call is running.
         """
@@ -105,18 +115,24 @@ class InferRequest:
         self._finished(None)
 
     def wait_for(self, timeout: float) -> bool:
-        """Wait at most so many milliseconds; whether the call is done. Raises what the call raised."""
+        """Wait at most so many milliseconds; whether the call is done. Raises what the call
+        raised.
+        """
         return self._finished(timeout / 1000)
 
     def set_callback(self, callback: Callback, userdata: Any = None) -> None:
-        """Have `callback(userdata)` called on the request's thread when a call begun by `start_async` has succeeded."""
+        """Have `callback(userdata)` called on the request's thread when a call begun by
+        `start_async` has succeeded.
+        """
         self._callback = (callback, userdata)
 
     @property
     def results(self) -> Results:
         """What the last call gave. Raises InputError before there is one."""
         if self._results is None:
-            raise InputError("there are no results yet: call infer(), or start_async() and wait()", "request")
+            raise InputError(
+                "there are no results yet: call infer(), or start_async() and wait()", "request"
+            )
         return self._results
 
     def reset_state(self) -> None:
@@ -126,13 +142,18 @@ class InferRequest:
 
     def _check_idle(self) -> None:
         if self._running is not None and not self._running.done():
-            raise InputError("is busy: wait() for its call, or use one request for each call at a time", "request")
+            raise InputError(
+                "is busy: wait() for its call, or use one request for each call at a time",
+                "request",
+            )
 
     def _call(self, inputs: Any) -> Results:
         return self._compiled() if inputs is None else self._compiled(inputs)
 
     def _start(self, inputs: Any, userdata: Any, share_inputs: bool, after: After | None) -> None:
-        """Begin a call; `after` is called on the thread with the error, or None, and then has to say the error."""
+        """Begin a call; `after` is called on the thread with the error, or None, and then has to
+        say the error.
+        """
         given = inputs if share_inputs else _copied(inputs)
         self.userdata = userdata
 
@@ -161,7 +182,9 @@ class InferRequest:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a request has no '{name}'" + (f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""))
+        raise AttributeError(
+            f"a request has no '{name}'" + (f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else "")
+        )
 
 
 def _copied(inputs: Any) -> Any:
@@ -174,7 +197,8 @@ def _copied(inputs: Any) -> Any:
 
 
 class AsyncInferQueue:
-    """Requests that take turns: `start_async` hands a call to an idle one, and waits for one when all are at work.
+    """Requests that take turns: `start_async` hands a call to an idle one, and waits for one when
+    all are at work.
 
     >>> queue = uncork.AsyncInferQueue(compiled, 4)                       # doctest: +SKIP
     >>> queue.set_callback(lambda request, row: keep(row, request.results))  # doctest: +SKIP
@@ -186,7 +210,9 @@ class AsyncInferQueue:
     def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
         """`jobs` requests; as many as processors without a number."""
         if not isinstance(jobs, int) or jobs < 0:
-            raise InputError(f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}")
+            raise InputError(
+                f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}"
+            )
         self._requests = [InferRequest(model) for _ in range(jobs or available_threads())]
         self._idle = list(range(len(self._requests)))
         self._changed = threading.Condition()
@@ -194,18 +220,25 @@ class AsyncInferQueue:
         self._error: BaseException | None = None
 
     def set_callback(self, callback: Callback) -> None:
-        """Have `callback(request, userdata)` called on the request's thread after every call that has succeeded."""
+        """Have `callback(request, userdata)` called on the request's thread after every call that
+        has succeeded.
+        """
         self._callback = callback
 
-    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
-        """Begin a call on an idle request; waits for one. The inputs are copied first, unless they are shared.
+    def start_async(
+        self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False
+    ) -> None:
+        """Begin a call on an idle request; waits for one. The inputs are copied first, unless they
+        are shared.
 
         Raises what a call before it, or its callback, raised.
         """
         self._begin(inputs, userdata, share_inputs, self._next_idle())
 
     def wait_all(self) -> None:
-        """Wait for every call. Raises what the first of them that failed raised, or its callback."""
+        """Wait for every call. Raises what the first of them that failed raised, or its
+        callback.
+        """
         with self._changed:
             self._changed.wait_for(lambda: len(self._idle) == len(self._requests))
         self._raise()

@@ -53,7 +53,9 @@ class ScopedPlans:
     May be used from several threads.
     """
 
-    def __init__(self, scope: Scope, plan: Callable[[Hints, bool], CallPlan], target: Target) -> None:
+    def __init__(
+        self, scope: Scope, plan: Callable[[Hints, bool], CallPlan], target: Target
+    ) -> None:
         """`plan` makes one for calls like those of its hints, by kernels for `target`.
 
         It is told whether to compile these.
@@ -174,7 +176,9 @@ class ScopedPlans:
             raise NotPlanned(str(error)) from None
 
     def made_for(self, hints: Hints) -> CallPlan | None:
-        """The plan for such calls, made if need be; None where there is none of this scope. Raises what `add` raises."""
+        """The plan for such calls, made if need be; None where there is none of this scope. Raises
+        what `add` raises.
+        """
         if not self.serves(hints):
             self.add(hints, self.calls)
         if self.reason:
@@ -188,7 +192,10 @@ class ScopedPlans:
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call, of those made so far, that takes sizes like those of these inputs."""
         for call in self.calls:
-            if isinstance(call, NativeCall) and call.results(as_planned(call.plan, inputs)) is not None:
+            if (
+                isinstance(call, NativeCall)
+                and call.results(as_planned(call.plan, inputs)) is not None
+            ):
                 return call
         return None
 
@@ -198,7 +205,10 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
 
     Others may be equal to them.
     """
-    return [array if array.dtype is like.dtype else array.view(like.dtype) for array, like in zip(inputs, plan.likes)]
+    return [
+        array if array.dtype is like.dtype else array.view(like.dtype)
+        for array, like in zip(inputs, plan.likes)
+    ]
 
 
 def _serves(plan: CallPlan, hints: Hints) -> bool:
@@ -263,7 +273,13 @@ def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
     if operation is None or None in inputs or None in outputs:
         return False
     return not isinstance(
-        select.select_kernel(operation, inputs, [spec for spec in outputs if spec is not None], target, step.node.hints),
+        select.select_kernel(
+            operation,
+            inputs,
+            [spec for spec in outputs if spec is not None],
+            target,
+            step.node.hints,
+        ),
         str,
     )
 

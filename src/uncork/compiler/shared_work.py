@@ -1,4 +1,6 @@
-"""The work of a layer as native calls: by one thread, by several that share it, or either, as the sizes of a call tell."""
+"""The work of a layer as native calls: by one thread, by several that share it, or either, as the
+sizes of a call tell.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from uncork.symbolic import Size, SizeLike
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to do the work: stages one after the other, the calls of a stage together. Others do it where `when` does not hold.
+    """One way to do the work: stages one after the other, the calls of a stage together. Others do
+    it where `when` does not hold.
 
     `each` says of every stage when it is part of the work; none: always.
     """
@@ -57,7 +60,9 @@ class Work:
     @property
     def together(self) -> int:
         """The most calls that are made together."""
-        return max((len(calls) for variant in self.variants for _, calls in variant.groups), default=1)
+        return max(
+            (len(calls) for variant in self.variants for _, calls in variant.groups), default=1
+        )
 
     @property
     def threads(self) -> str:
@@ -87,8 +92,13 @@ class Work:
     def sizes(self) -> list[Size]:
         """The open sizes that the calls are made by."""
         found: list[object] = [self.scratch, self.cost]
-        found += [when.size for variant in self.variants for whens, _ in variant.groups for when in whens]
-        found += [word if isinstance(word, Size) else getattr(word, "offset", 0) for word in self._operands]
+        found += [
+            when.size for variant in self.variants for whens, _ in variant.groups for when in whens
+        ]
+        found += [
+            word if isinstance(word, Size) else getattr(word, "offset", 0)
+            for word in self._operands
+        ]
         return [size for size in found if isinstance(size, Size)]
 
 

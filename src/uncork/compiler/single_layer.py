@@ -1,4 +1,6 @@
-"""One layer as a model of its own: to run it by its kernel on given values, and to hand it to somebody as a file."""
+"""One layer as a model of its own: to run it by its kernel on given values, and to hand it to
+somebody as a file.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,11 @@ from uncork.storage import encode
 from uncork.types import Array, ElementType, TensorSpec
 
 
-def alone(model: Model, node: Node, known: Mapping[Source, TensorSpec]) -> tuple[Model, list[Source]]:
-    """The layer as a model, and the tensors that are its inputs, in order. Constants come with it; shapes stay as open as they were.
+def alone(
+    model: Model, node: Node, known: Mapping[Source, TensorSpec]
+) -> tuple[Model, list[Source]]:
+    """The layer as a model, and the tensors that are its inputs, in order. Constants come with it;
+    shapes stay as open as they were.
 
     `known` has specs of tensors that the model knows too little of.
     """
@@ -25,13 +30,28 @@ def alone(model: Model, node: Node, known: Mapping[Source, TensorSpec]) -> tuple
         constant = _constant(producer, source.output)
         number = len(nodes)
         if constant is not None:
-            nodes.append(Node(number, producer.name, "Const", "opset1", constant.to_text(), (), (Port(_spec(constant)),), constant))
+            nodes.append(
+                Node(
+                    number,
+                    producer.name,
+                    "Const",
+                    "opset1",
+                    constant.to_text(),
+                    (),
+                    (Port(_spec(constant)),),
+                    constant,
+                )
+            )
         else:
             spec = port.spec if port.spec.rank is not None or source not in known else known[source]
             parameter = Parameter(element_type=spec.element_type, shape=spec.shape)
-            name = producer.name if len(producer.outputs) == 1 else f"{producer.name}:{source.output}"
+            name = (
+                producer.name if len(producer.outputs) == 1 else f"{producer.name}:{source.output}"
+            )
             ports = (Port(TensorSpec(spec.element_type, spec.shape), port.names),)
-            nodes.append(Node(number, name, "Parameter", "opset1", parameter.to_text(), (), ports, parameter))
+            nodes.append(
+                Node(number, name, "Parameter", "opset1", parameter.to_text(), (), ports, parameter)
+            )
             open_inputs.append(source)
         renamed[source] = Source(number, 0)
     own = len(nodes)
@@ -39,10 +59,29 @@ def alone(model: Model, node: Node, known: Mapping[Source, TensorSpec]) -> tuple
     results = []
     for output, port in enumerate(node.outputs):
         number = len(nodes)
-        nodes.append(Node(number, f"Result_{number}", "Result", "opset1", {}, (Source(own, output),), (port,), Result()))
+        nodes.append(
+            Node(
+                number,
+                f"Result_{number}",
+                "Result",
+                "opset1",
+                {},
+                (Source(own, output),),
+                (port,),
+                Result(),
+            )
+        )
         results.append(number)
     parameters = tuple(renamed[source].node for source in open_inputs)
-    single = replace(model, name=node.name, nodes=tuple(nodes), parameters=parameters, results=tuple(results), sinks=(), source=node.label)
+    single = replace(
+        model,
+        name=node.name,
+        nodes=tuple(nodes),
+        parameters=parameters,
+        results=tuple(results),
+        sinks=(),
+        source=node.label,
+    )
     return single, open_inputs
 
 

@@ -1,4 +1,6 @@
-"""The size program of a plan: sizes as numbers in slots, and the operations that compute them when a call binds its symbols."""
+"""The size program of a plan: sizes as numbers in slots, and the operations that compute them when
+a call binds its symbols.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ _LIMIT = 2**63
 
 
 class Unbound(Exception):
-    """A size that no number can be computed for: it needs a symbol that no step so far has bound, or does not fit 64 bits."""
+    """A size that no number can be computed for: it needs a symbol that no step so far has bound,
+    or does not fit 64 bits.
+    """
 
 
 class SizeProgram:
-    """Compiles sizes into slots. Equal sizes share one; `ops` gives the list that takes the next operation."""
+    """Compiles sizes into slots. Equal sizes share one; `ops` gives the list that takes the next
+    operation.
+    """
 
     def __init__(self, ops: Callable[[], list[Op]]) -> None:
         #: The value that each slot has before the first call: constants keep theirs.
@@ -47,7 +53,9 @@ class SizeProgram:
         return constant if isinstance(constant, int) else self.slot(size)
 
     def slot(self, size: SizeLike) -> Slot:
-        """The slot that holds a size. Rounds towards minus infinity what is no whole number; raises Unbound."""
+        """The slot that holds a size. Rounds towards minus infinity what is no whole number; raises
+        Unbound.
+        """
         if isinstance(size, int):
             return self._constant(size)
         known = self._known.get(size)
@@ -108,7 +116,9 @@ class SizeProgram:
     def _apply(self, operation: str, a: Slot, b: Slot) -> Slot:
         key = (operation, a, b)
         if key not in self._known:
-            ops = self.ops()  # where a segment begins, it computes sizes of its own first: maybe this one
+            ops = (
+                self.ops()
+            )  # where a segment begins, it computes sizes of its own first: maybe this one
             if key not in self._known:
                 self._known[key] = self._new()
                 ops.append(Op(operation, a, b, self._known[key]))

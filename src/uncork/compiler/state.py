@@ -1,4 +1,6 @@
-"""Models with variables, run by kernels: a call is one of the model without variables, with their values among its arrays."""
+"""Models with variables, run by kernels: a call is one of the model without variables, with their
+values among its arrays.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ ExecutorOf = Callable[[Model, Collection[int]], StatelessExecutor]
 
 
 class OfVariables:
-    """What runs a checked model that has variables: with the executor of the lifted one, and of initial values."""
+    """What runs a checked model that has variables: with the executor of the lifted one, and of
+    initial values.
+    """
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
         """`executor_of` makes what runs a model without variables."""
@@ -71,7 +75,9 @@ class OfVariables:
 
 
 class StateExecutor(OfVariables):
-    """Runs a checked model that has variables; may be called from several threads, each call with a state of its own."""
+    """Runs a checked model that has variables; may be called from several threads, each call with a
+    state of its own.
+    """
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
         """See `OfVariables`; no variable grows in place."""
@@ -84,7 +90,10 @@ class StateExecutor(OfVariables):
         begun = self.initial.of_unset(inputs, state)
         if begun is None:
             return interpret(self.model, inputs, state)
-        given = [begun[node.id] if node.id in begun else state[variable_of(node)] for node in self.lifted.reads]
+        given = [
+            begun[node.id] if node.id in begun else state[variable_of(node)]
+            for node in self.lifted.reads
+        ]
         everything = [*inputs, *given]
         try:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
@@ -93,7 +102,9 @@ class StateExecutor(OfVariables):
         return self._done(inputs, given, arrays, state)
 
     def run_as_before(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call, and a plan made that; else None."""
+        """The results, when these arrays are like those of the last call, and a plan made that;
+        else None.
+        """
         try:
             given = [state[name] for name in self._names]
         except KeyError:
@@ -101,7 +112,9 @@ class StateExecutor(OfVariables):
         arrays = self.executor.run_as_before([*inputs, *given])
         return None if arrays is None else self._done(inputs, given, arrays, state)
 
-    def _done(self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State) -> list[Array]:
+    def _done(
+        self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State
+    ) -> list[Array]:
         """The results of a call that has succeeded; the state takes the rest."""
         results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
         state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
@@ -110,16 +123,23 @@ class StateExecutor(OfVariables):
 
 
 class InitialValues:
-    """What variables hold before anything was assigned to them: constants, or what the model computes of the inputs."""
+    """What variables hold before anything was assigned to them: constants, or what the model
+    computes of the inputs.
+    """
 
     def __init__(self, model: Model, reads: Sequence[Node], executor_of: ExecutorOf) -> None:
         self.model, self.reads = model, reads
         self._executor_of = executor_of
         #: The reads whose initial value the model computes.
-        self._computed = tuple(node for node in reads if any(model.spec(source).value is None for source in node.inputs))
+        self._computed = tuple(
+            node
+            for node in reads
+            if any(model.spec(source).value is None for source in node.inputs)
+        )
 
     def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
-        """By node, what is read of the variables that are not in the state; None where only the interpreter knows that.
+        """By node, what is read of the variables that are not in the state; None where only the
+        interpreter knows that.
 
         Several nodes may read a variable, each with an initial value of its own.
         """
@@ -129,10 +149,16 @@ class InitialValues:
             if self._executor is None:
                 return None
             try:
-                computed = {node.id: value for node, value in zip(self._computed, self._executor.run(inputs))}
+                computed = {
+                    node.id: value
+                    for node, value in zip(self._computed, self._executor.run(inputs))
+                }
             except UncorkError:
                 return None
-        return {node.id: computed[node.id] if node.id in computed else self._constant(node) for node in unset}
+        return {
+            node.id: computed[node.id] if node.id in computed else self._constant(node)
+            for node in unset
+        }
 
     def _constant(self, node: Node) -> Array:
         """An initial value that is no result of the model."""
@@ -147,7 +173,9 @@ class InitialValues:
 
     @lazy
     def _executor(self) -> StatelessExecutor | None:
-        """What computes the initial values that are no constants; None where they depend on variables."""
+        """What computes the initial values that are no constants; None where they depend on
+        variables.
+        """
         with unforked():
             model = initial_values(self.model, self._computed)
             return None if model is None else self._executor_of(model, ())
@@ -163,11 +191,19 @@ class InitialValues:
             self._executor.release_memory()
 
 
-def owned_values(names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]) -> dict[str, Array]:
-    """Values of variables by id. The caller may write to the arrays that are theirs: inputs and results."""
+def owned_values(
+    names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]
+) -> dict[str, Array]:
+    """Values of variables by id. The caller may write to the arrays that are theirs: inputs and
+    results.
+    """
     shared = {id(array) for array in theirs}
     return {name: _own(array, shared) for name, array in zip(names, arrays)}
 
 
 def _own(array: Array, theirs: set[int]) -> Array:
-    return array.copy() if array.base is not None or id(array) in theirs else np.ascontiguousarray(array).reshape(array.shape)
+    return (
+        array.copy()
+        if array.base is not None or id(array) in theirs
+        else np.ascontiguousarray(array).reshape(array.shape)
+    )

@@ -15,8 +15,8 @@ from uncork.passes.match_appends import Append, Pick
 from uncork.types import Array, ElementType, PartialShape
 
 #: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another
-#: storage or None, whose contents nobody needs, for rows that are picked next. A call that fails may
-#: have written behind the value, and to the other storage.
+#: storage or None, whose contents nobody needs, for rows that are picked next. A call that fails
+#: may have written behind the value, and to the other storage.
 Kept = tuple[Array, Array, Union[Array, None]]
 
 #: Elements that a storage has room for beyond those needed, at least, where they take no more than
@@ -31,7 +31,9 @@ def kept(value: Array, axis: int) -> Kept:
 
 def release_spares(values: dict[str, Any]) -> None:
     """Give the storages back that nobody needs the contents of."""
-    values.update({name: (*value[:2], None) for name, value in values.items() if isinstance(value, tuple)})
+    values.update(
+        {name: (*value[:2], None) for name, value in values.items() if isinstance(value, tuple)}
+    )
 
 
 def first_of(array: Array, axis: int, count: int) -> Array:
@@ -67,7 +69,9 @@ def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Ke
     shape = (*storage.shape[: pick.axis], len(numbers), *storage.shape[pick.axis + 1 :])
     fits = spare is not None and spare.shape == shape
     new = spare if fits and spare is not None else _made(append, shape, storage.dtype, held)
-    to, of = (first_of(array, append.axis, count).swapaxes(0, pick.axis) for array in (new, storage))
+    to, of = (
+        first_of(array, append.axis, count).swapaxes(0, pick.axis) for array in (new, storage)
+    )
     for place, row in enumerate(numbers if count else ()):
         to[place] = of[row]
     return new, length, storage
@@ -94,7 +98,8 @@ def _made(append: Append, shape: Sequence[int], dtype: np.dtype[Any], held: int)
     if held + needed > limit:
         spec = f"{ElementType.of_dtype(dtype) or dtype}{PartialShape(shape)}"
         raise InputError(
-            f"variable '{append.variable}' would take {needed:,} bytes as {spec}; with {held:,} bytes that variables hold that is "
+            f"variable '{append.variable}' would take {needed:,} bytes as {spec}; with {held:,} "
+            "bytes that variables hold that is "
             f"more than {whose} ({limit:,} bytes): call reset_state(), or give fewer at a time",
             append.read.label,
         )

@@ -1,4 +1,6 @@
-"""Tables from files: a constant of a model whose values are those of a .npy or .safetensors file, mapped unless it is small."""
+"""Tables from files: a constant of a model whose values are those of a .npy or .safetensors file,
+mapped unless it is small.
+"""
 
 from __future__ import annotations
 
@@ -21,27 +23,40 @@ from uncork.ops.parameter import Const
 from uncork.passes.quantized_tables import LOOKUPS
 from uncork.types import Array, ElementType, TensorSpec
 
-#: What gives a table: the path of a file, with `:key` after the name of a .safetensors file of several, or an array.
+#: What gives a table: the path of a file, with `:key` after the name of a .safetensors file of
+#: several, or an array.
 Table = Union[str, "os.PathLike[str]", Array]
 
 #: Element types by their names in .safetensors files.
 _SAFETENSORS = {
-    **{"F64": ElementType.f64, "F32": ElementType.f32, "F16": ElementType.f16, "BF16": ElementType.bf16, "BOOL": ElementType.boolean},
+    **{
+        "F64": ElementType.f64,
+        "F32": ElementType.f32,
+        "F16": ElementType.f16,
+        "BF16": ElementType.bf16,
+        "BOOL": ElementType.boolean,
+    },
     **{"F8_E4M3": ElementType.f8e4m3, "F8_E5M2": ElementType.f8e5m2},
-    **{f"{letter}{bits}": ElementType.parse(f"{letter}{bits}") for letter in "IU" for bits in (8, 16, 32, 64)},
+    **{
+        f"{letter}{bits}": ElementType.parse(f"{letter}{bits}")
+        for letter in "IU"
+        for bits in (8, 16, 32, 64)
+    },
 }
-#: A header longer than this is not one: it lists tensors, and the largest models have some thousands.
+#: A header longer than this is not one: it lists tensors, and the largest models have some
+#: thousands.
 _LONGEST_HEADER = 100_000_000
 _LAYERS_OF_A_TABLE = frozenset({"Convert", "Subtract", "Multiply"})
 
 
 def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) -> Model:
-    """The model with the values of constants taken from files, by the name of the constant or of the layer that looks rows up.
+    """The model with the values of constants taken from files, by the name of the constant or of
+    the layer that looks rows up.
 
     `mmap`: tables that are not small are mapped, not copied.
 
-    Raises InputError that lists every name that is not there, every file that cannot be read and every table whose element type
-    or shape is not the constant's.
+    Raises InputError that lists every name that is not there, every file that cannot be read and
+    every table whose element type or shape is not the constant's.
     """
     new: dict[int, Node] = {}
     names: dict[int, str] = {}
@@ -50,13 +65,18 @@ def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) ->
         try:
             node = _constant(model, name)
             if node.id in new:
-                raise InputError(f"is given twice: by '{names[node.id]}' and by '{name}'", f"constant '{node.name}'")
+                raise InputError(
+                    f"is given twice: by '{names[node.id]}' and by '{name}'",
+                    f"constant '{node.name}'",
+                )
             new[node.id], names[node.id] = _filled(node, table, mmap), name
         except UncorkError as error:
             problems += error.at(f"table '{name}'").problems
     if problems:
         raise InputError.of_all("", problems)
-    model, found = infer(replace(model, nodes=tuple(new.get(node.id, node) for node in model.nodes)))
+    model, found = infer(
+        replace(model, nodes=tuple(new.get(node.id, node) for node in model.nodes))
+    )
     if found:
         raise ValidationError.of_all(model.source, found)
     return model
@@ -64,25 +84,49 @@ def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) ->
 
 def _constant(model: Model, name: str) -> Node:
     """The constant that a name means."""
-    constants = [node for node in model.nodes if node.name == name and isinstance(node.operation, Const)]
+    constants = [
+        node for node in model.nodes if node.name == name and isinstance(node.operation, Const)
+    ]
     if len(constants) > 1:
-        raise InputError(f"{len(constants)} constants have this name: give the name of the layer that looks rows up")
+        raise InputError(
+            f"{len(constants)} constants have this name: give the name of the layer that looks "
+            "rows up"
+        )
     if constants:
         return constants[0]
     node = next((node for node in model.nodes if node.name == name), None)
     if node is None:
         lookups = [n for n in model.nodes if type(n.operation) in LOOKUPS]
-        known = [n.name for n in model.nodes if isinstance(n.operation, Const)] + [n.name for n in lookups]
-        tables = ", ".join(sorted({_described(_source(model, n)) for n in lookups if isinstance(_source(model, n).operation, Const)}))
-        raise InputError(f"no constant or layer is called '{name}'{did_you_mean(name, known)}; tables: {tables or 'none'}")
+        known = [n.name for n in model.nodes if isinstance(n.operation, Const)] + [
+            n.name for n in lookups
+        ]
+        tables = ", ".join(
+            sorted(
+                {
+                    _described(_source(model, n))
+                    for n in lookups
+                    if isinstance(_source(model, n).operation, Const)
+                }
+            )
+        )
+        raise InputError(
+            f"no constant or layer is called '{name}'{did_you_mean(name, known)}; tables: "
+            f"{tables or 'none'}"
+        )
     found = _source(model, node) if type(node.operation) in LOOKUPS else node
     if not isinstance(found.operation, Const):
-        raise InputError("expected the name of a constant or of a layer that looks up rows of one (Gather, EmbeddingBag...)", node.label)
+        raise InputError(
+            "expected the name of a constant or of a layer that looks up rows of one (Gather, "
+            "EmbeddingBag...)",
+            node.label,
+        )
     return found
 
 
 def _source(model: Model, lookup: Node) -> Node:
-    """Where a look-up's table comes from: a constant, also behind the layers that compute the table from it."""
+    """Where a look-up's table comes from: a constant, also behind the layers that compute the table
+    from it.
+    """
     node = model.by_id[lookup.inputs[0].node]
     while node.type_name in _LAYERS_OF_A_TABLE:
         node = model.by_id[node.inputs[0].node]
@@ -102,28 +146,44 @@ def _filled(node: Node, table: Table, mmap: bool) -> Node:
     else:
         where, (element_type, array) = f"'{os.fspath(table)}'", read_table(table, mmap)
     if constant.element_type.is_packed or constant.element_type is ElementType.string:
-        raise InputError(f"is of {constant.element_type}, whose values no such file holds as the model does", node.label)
-    if constant.element_type is ElementType.bf16 and array.dtype == np.dtype("V2"):  # what is left of ml_dtypes' type in a .npy file
+        raise InputError(
+            f"is of {constant.element_type}, whose values no such file holds as the model does",
+            node.label,
+        )
+    if constant.element_type is ElementType.bf16 and array.dtype == np.dtype(
+        "V2"
+    ):  # what is left of ml_dtypes' type in a .npy file
         element_type, array = ElementType.bf16, array.view(np.uint16)
     expected = TensorSpec(constant.element_type, constant.shape)
     if element_type is not constant.element_type or array.shape != constant.shape.static:
         got = f"{element_type or array.dtype.str}[{','.join(map(str, array.shape))}]"
         raise InputError(f"expected {expected}, {where} has {got}", node.label)
     if not array.flags.c_contiguous:
-        raise InputError(f"{where} is not in C order, in which rows lie one after the other: save np.ascontiguousarray(table)", node.label)
+        raise InputError(
+            f"{where} is not in C order, in which rows lie one after the other: save "
+            "np.ascontiguousarray(table)",
+            node.label,
+        )
     filled = Const(element_type=constant.element_type, shape=constant.shape, value=array)
-    return replace(node, operation=filled, outputs=(replace(node.outputs[0], spec=replace(expected, value=array)),))
+    return replace(
+        node,
+        operation=filled,
+        outputs=(replace(node.outputs[0], spec=replace(expected, value=array)),),
+    )
 
 
 def _typed(array: Array) -> tuple[ElementType | None, Array]:
-    return ElementType.of_dtype(array.dtype) if array.dtype.kind in "fiub" and array.dtype.isnative else None, array
+    return ElementType.of_dtype(
+        array.dtype
+    ) if array.dtype.kind in "fiub" and array.dtype.isnative else None, array
 
 
 # ---- files
 
 
 def read_table(path: str | os.PathLike[str], mmap: bool = True) -> tuple[ElementType | None, Array]:
-    """An array and its element type (None when it has none): all of a .npy file, or a tensor of a .safetensors file.
+    """An array and its element type (None when it has none): all of a .npy file, or a tensor of a
+    .safetensors file.
 
     `mmap`: it shows the mapped file, unless that is small.
     Raises InputError, with the file, when it cannot be read or the key is not there.
@@ -143,7 +203,11 @@ def read_table(path: str | os.PathLike[str], mmap: bool = True) -> tuple[Element
 def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
     with files.opened(path) as file:
         if file.read(6) != b"\x93NUMPY":
-            raise InputError("expected a .npy file, or a .safetensors file with ':key' where it has several tensors", str(path))
+            raise InputError(
+                "expected a .npy file, or a .safetensors file with ':key' where it has several "
+                "tensors",
+                str(path),
+            )
         file.seek(0)
         try:
             shape, in_columns, dtype = _npy_header(file)
@@ -155,10 +219,12 @@ def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
         except OSError:
             raise
         except Exception as error:
-            # Python objects, a file that is too short, and a header of any text, which NumPy gives to
-            # Python's own parser: each kind of damage has an error of its own there.
+            # Python objects, a file that is too short, and a header of any text, which NumPy gives
+            # to Python's own parser: each kind of damage has an error of its own there.
             reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
-            raise InputError(f"cannot be mapped as an array of numbers: {reason}", str(path)) from None
+            raise InputError(
+                f"cannot be mapped as an array of numbers: {reason}", str(path)
+            ) from None
     return _typed(array.T if in_columns else array)
 
 
@@ -172,41 +238,74 @@ def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     raise ValueError(f"its format has version {version[0]}.{version[1]}, expected 1.0 or 2.0")
 
 
-def _shown(path: Path, first: int, dtype: np.dtype[Any], shape: tuple[int, ...], mmap: bool) -> Array:
-    """The array that begins at a byte of a file. Raises ValueError when the file is too short for it."""
+def _shown(
+    path: Path, first: int, dtype: np.dtype[Any], shape: tuple[int, ...], mmap: bool
+) -> Array:
+    """The array that begins at a byte of a file. Raises ValueError when the file is too short for
+    it.
+    """
     data = files.data_of(path, mmap)
     count = math.prod(shape)
     if len(data) < first + count * dtype.itemsize:
         raise ValueError(f"it ends before the {count:,} values that its header says")
-    return np.frombuffer(data, dtype, count, first).reshape(shape) if count else np.empty(shape, dtype)
+    return (
+        np.frombuffer(data, dtype, count, first).reshape(shape) if count else np.empty(shape, dtype)
+    )
 
 
 def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | None, Array]:
-    """The format: 8 bytes with the length of a JSON header, the header, the tensors; offsets count from the header's end."""
+    """The format: 8 bytes with the length of a JSON header, the header, the tensors; offsets count
+    from the header's end.
+    """
     with files.opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
-            raise InputError(f"is no .safetensors file: its header cannot have {length} bytes in a file of {size}", str(path))
+            raise InputError(
+                f"is no .safetensors file: its header cannot have {length} bytes in a file of "
+                f"{size}",
+                str(path),
+            )
         try:
             header = json.loads(file.read(length))
-            tensors = {str(name): tensor for name, tensor in header.items() if name != "__metadata__"}
+            tensors = {
+                str(name): tensor for name, tensor in header.items() if name != "__metadata__"
+            }
         except (ValueError, AttributeError, RecursionError):
-            raise InputError("is no .safetensors file: its header is not JSON of the form that it should have", str(path)) from None
+            raise InputError(
+                "is no .safetensors file: its header is not JSON of the form that it should have",
+                str(path),
+            ) from None
     if not key and len(tensors) == 1:
         (key,) = tensors
     if key not in tensors:
-        asked = f"has no tensor '{key}'{did_you_mean(key, list(tensors))}" if key else f"which of its {len(tensors)} tensors? Add ':key'"
+        asked = (
+            f"has no tensor '{key}'{did_you_mean(key, list(tensors))}"
+            if key
+            else f"which of its {len(tensors)} tensors? Add ':key'"
+        )
         raise InputError(f"{asked}; tensors: {', '.join(list(tensors)[:20]) or 'none'}", str(path))
     element_type, shape, start, end = _described_tensor(tensors[key], f"{path}:{key}")
-    if not (0 <= start <= end <= size - 8 - length) or end - start != math.prod(shape) * element_type.dtype.itemsize:
-        raise InputError(f"has a header that does not fit it: bytes {start} to {end} for {element_type}{list(shape)}", f"{path}:{key}")
+    if (
+        not (0 <= start <= end <= size - 8 - length)
+        or end - start != math.prod(shape) * element_type.dtype.itemsize
+    ):
+        raise InputError(
+            f"has a header that does not fit it: bytes {start} to {end} for "
+            f"{element_type}{list(shape)}",
+            f"{path}:{key}",
+        )
     try:
         if start == end:
             return element_type, np.empty(shape, element_type.dtype)
         return element_type, _shown(path, 8 + length + start, element_type.dtype, shape, mmap)
-    except (ValueError, OverflowError) as error:  # more dimensions, or larger ones, than NumPy has; or it was cut meanwhile
-        raise InputError(f"has a shape that no array can have: {str(shape)[:100]}: {error}", f"{path}:{key}") from None
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # more dimensions, or larger ones, than NumPy has; or it was cut meanwhile
+        raise InputError(
+            f"has a shape that no array can have: {str(shape)[:100]}: {error}", f"{path}:{key}"
+        ) from None
 
 
 def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, ...], int, int]:
@@ -216,8 +315,13 @@ def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, 
         numbers: Sequence[Any] = [*shape, start, end]
     except (TypeError, KeyError, ValueError):
         raise InputError("has a header without dtype, shape or data_offsets", where) from None
-    if any(type(n) is not int or not 0 <= n < 2**63 for n in numbers) or not isinstance(shape, list):
+    if any(type(n) is not int or not 0 <= n < 2**63 for n in numbers) or not isinstance(
+        shape, list
+    ):
         raise InputError(f"has a header with sizes that are none: {str(numbers)[:100]}", where)
     if not isinstance(name, str) or name not in _SAFETENSORS:
-        raise InputError(f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}", where)
+        raise InputError(
+            f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}",
+            where,
+        )
     return _SAFETENSORS[name], tuple(shape), start, end

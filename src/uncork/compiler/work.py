@@ -1,4 +1,6 @@
-"""How much a layer computes: terms that are added up for an element, operations, bytes that are read and written."""
+"""How much a layer computes: terms that are added up for an element, operations, bytes that are
+read and written.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from collections.abc import Sequence
 from uncork.types import TensorSpec
 
 #: Products and their relatives: two operations for each term.
-_PRODUCTS = ("MatMul", "FusedLinear", "Einsum", "GRUSequence", "LSTMSequence", "RNNSequence", "GRUCell", "LSTMCell", "RNNCell")
+_PRODUCTS = (
+    "MatMul",
+    "FusedLinear",
+    "Einsum",
+    "GRUSequence",
+    "LSTMSequence",
+    "RNNSequence",
+    "GRUCell",
+    "LSTMCell",
+    "RNNCell",
+)
 #: What reads those rows of a table that are looked up.
 LOOKUPS = ("Gather", "Embedding", "CompressedLookup", "SparseLookup", "NarrowedBag", "LookedUp")
 #: Gates of a step, by the layer.
@@ -26,12 +38,36 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
         return max(1.0, math.sqrt(sizes[0] * sizes[1] / max(1.0, _count(output))))
     if "Convolution" in type_name and len(sizes) > 1:
         if "Backprop" in type_name:  # each value of the input goes to a filter's worth of elements
-            return max(1.0, sizes[0] * sizes[1] / max(1.0, _filters(type_name, inputs[1])) / max(1.0, _count(output)))
+            return max(
+                1.0,
+                sizes[0]
+                * sizes[1]
+                / max(1.0, _filters(type_name, inputs[1]))
+                / max(1.0, _count(output)),
+            )
         return max(1.0, sizes[1] / max(1.0, _filters(type_name, inputs[1])))
-    if type_name in ("GRUSequence", "LSTMSequence", "RNNSequence", "GRUCell", "LSTMCell", "RNNCell"):
+    if type_name in (
+        "GRUSequence",
+        "LSTMSequence",
+        "RNNSequence",
+        "GRUCell",
+        "LSTMCell",
+        "RNNCell",
+    ):
         steps = sizes[0] / max(1.0, _last(inputs[0]) or 1.0)
         return max(1.0, steps * (_last(inputs[0]) + _last(inputs[1])))
-    if type_name in ("SoftMax", "LogSoftmax", "MVN", "NormalizeL2", "GroupNormalization", "CumSum", "DFT", "RDFT", "IRDFT", "IDFT"):
+    if type_name in (
+        "SoftMax",
+        "LogSoftmax",
+        "MVN",
+        "NormalizeL2",
+        "GroupNormalization",
+        "CumSum",
+        "DFT",
+        "RDFT",
+        "IRDFT",
+        "IDFT",
+    ):
         return max(1.0, sizes[0] / max(1.0, _first(inputs[0])))
     if type_name.startswith("Embedding") and len(sizes) > 1:
         return max(1.0, sizes[1])
@@ -41,7 +77,11 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
 def _filters(type_name: str, filters: TensorSpec) -> float:
     """How many filters there are, those of all groups together."""
     count = 1 + ("Group" in type_name)
-    return math.prod(float(dim.static_size or 1) for dim in filters.shape[:count]) if filters.shape.rank else 1.0
+    return (
+        math.prod(float(dim.static_size or 1) for dim in filters.shape[:count])
+        if filters.shape.rank
+        else 1.0
+    )
 
 
 def _count(spec: TensorSpec) -> float:
@@ -58,8 +98,12 @@ def _first(spec: TensorSpec) -> float:
     return float(spec.shape[0].static_size or 1) if spec.shape.rank else 1.0
 
 
-def operations(type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> float:
-    """Additions and multiplications of a layer, about: two for each term of products, one for each element that is read elsewhere."""
+def operations(
+    type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> float:
+    """Additions and multiplications of a layer, about: two for each term of products, one for each
+    element that is read elsewhere.
+    """
     if not inputs or not outputs:
         return 0.0
     size = _count(outputs[0])

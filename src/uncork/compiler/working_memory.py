@@ -17,7 +17,9 @@ def grow(plan: CallPlan, context: Context, into: Context | None = None) -> None:
 
 
 def take(plan: CallPlan, context: Context, needed: int) -> None:
-    """Take so many bytes for a context to which no sizes are bound yet. Raises MemoryError like `grow`."""
+    """Take so many bytes for a context to which no sizes are bound yet. Raises MemoryError like
+    `grow`.
+    """
     context.grow(needed, _limit(plan, needed))
 
 
@@ -28,7 +30,10 @@ def _limit(plan: CallPlan, needed: int, context: Context | None = None) -> int:
         limit, what = plan.memory_limit, "memory_limit"
     if needed > limit:
         largest = "" if context is None else f"; {_largest(plan, context)}"
-        raise MemoryError(f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes){largest}")
+        raise MemoryError(
+            f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} "
+            f"bytes){largest}"
+        )
     return limit
 
 

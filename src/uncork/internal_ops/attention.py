@@ -1,4 +1,6 @@
-"""Attention over tensors as they lie, as one operation; no file has it. Its meaning is ScaledDotProductAttention behind the moves."""
+"""Attention over tensors as they lie, as one operation; no file has it. Its meaning is
+ScaledDotProductAttention behind the moves.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Repeated:
         return np.repeat(data, self.count, self.axis)
 
     def shape(self, shape: PartialShape) -> PartialShape:
-        return PartialShape([dim * self.count if axis == self.axis else dim for axis, dim in enumerate(shape)])
+        return PartialShape(
+            [dim * self.count if axis == self.axis else dim for axis, dim in enumerate(shape)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,12 @@ def _moved_spec(spec: TensorSpec, moves: Sequence[Move]) -> TensorSpec:
 
 
 class FusedAttention(Operation):
-    """Attention over moved tensors: `moves` of query, key and value, in order; the result's axes in `order`.
+    """Attention over moved tensors: `moves` of query, key and value, in order; the result's axes in
+    `order`.
 
-    `factor` is the scale where it is no input. Of keys and values there may be only the first elements along an axis (`counted`),
-    before all moves: how many, say inputs behind those of the attention.
+    `factor` is the scale where it is no input. Of keys and values there may be only the first
+    elements along an axis (`counted`), before all moves: how many, say inputs behind those of the
+    attention.
     """
 
     multiplies = True
@@ -109,17 +115,30 @@ class FusedAttention(Operation):
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
-        """The inputs by name: those of the attention, "key_count" and "value_count"; None where there is none."""
+        """The inputs by name: those of the attention, "key_count" and "value_count"; None where
+        there is none.
+        """
         given = [item for item in inputs if item is not None]
         counts = [f"{name}_count" for name, axis in self.counted.items() if axis is not None]
         own = len(given) - len(counts)
-        return {**dict.fromkeys(_INPUTS), **dict(zip(_INPUTS, given[:own])), **dict(zip(counts, given[own:]))}
+        return {
+            **dict.fromkeys(_INPUTS),
+            **dict(zip(_INPUTS, given[:own])),
+            **dict(zip(counts, given[own:])),
+        }
 
-    def infer(self, query: TensorSpec, key: TensorSpec, value: TensorSpec, *others: TensorSpec | None) -> PartialShape:
+    def infer(
+        self, query: TensorSpec, key: TensorSpec, value: TensorSpec, *others: TensorSpec | None
+    ) -> PartialShape:
         given = self.named([query, key, value, *others])
-        moved = [_moved_spec(self._first_of(given, name), moves) for name, moves in zip(_INPUTS, self.moves)]
+        moved = [
+            _moved_spec(self._first_of(given, name), moves)
+            for name, moves in zip(_INPUTS, self.moves)
+        ]
         shape = self.attention.describe([*moved, *(given[name] for name in _INPUTS[3:])])[0].shape
-        return Transposed(self.order).shape(shape) if self.order and shape.rank is not None else shape
+        return (
+            Transposed(self.order).shape(shape) if self.order and shape.rank is not None else shape
+        )
 
     def _first_of(self, given: dict[str, TensorSpec | None], name: str) -> TensorSpec:
         """A tensor of which so many elements are there."""

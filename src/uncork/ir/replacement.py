@@ -83,12 +83,16 @@ class Replacement:
 
 
 def _nameless(folder: Path) -> int | None:
-    """A file without a name, which is gone when nobody has it open; None where there are none (other systems than Linux)."""
+    """A file without a name, which is gone when nobody has it open; None where there are none
+    (other systems than Linux).
+    """
     if not hasattr(os, "O_TMPFILE"):
         return None
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
-    except OSError:  # not on every file system; what is really wrong shows when one with a name is made
+    except (
+        OSError
+    ):  # not on every file system; what is really wrong shows when one with a name is made
         return None
 
 

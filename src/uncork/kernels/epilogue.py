@@ -1,17 +1,22 @@
-"""The epilogue of a product, applied before its sums are stored: an expression of scalar operations."""
+"""The epilogue of a product, applied before its sums are stored: an expression of scalar
+operations.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 
-#: How an operand lies on the result: one number for each channel (or column), one for each element, or one number for all.
+#: How an operand lies on the result: one number for each channel (or column), one for each element,
+#: or one number for all.
 CHANNEL, ELEMENT, NUMBER = "channel", "element", "number"
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:
-    """A scalar operation of `codegen.scalar_ops` and its arguments: 0 is the sum, then the operands, then operations before it."""
+    """A scalar operation of `codegen.scalar_ops` and its arguments: 0 is the sum, then the
+    operands, then operations before it.
+    """
 
     op: str
     arguments: tuple[int, ...]
@@ -20,7 +25,9 @@ class ScalarOp:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Scalar operations, of which the last result is stored, and the kind of each operand. Without any, the sum itself is stored."""
+    """Scalar operations, of which the last result is stored, and the kind of each operand. Without
+    any, the sum itself is stored.
+    """
 
     operands: tuple[str, ...] = ()
     ops: tuple[ScalarOp, ...] = ()

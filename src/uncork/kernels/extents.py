@@ -1,6 +1,7 @@
 """Sizes of tensors as kernels are chosen by them: numbers, or expressions that only a call binds.
 
-A kernel for open sizes is right for every number, 1 included: whether an open size is 1 is never asked.
+A kernel for open sizes is right for every number, 1 included: whether an open size is 1 is never
+asked.
 """
 
 from __future__ import annotations
@@ -70,14 +71,24 @@ def is_empty(sizes: Iterable[SizeLike]) -> bool:
 
 def largest(a: SizeLike, b: SizeLike) -> SizeLike:
     """The larger of two sizes."""
-    return max(a, b) if isinstance(a, int) and isinstance(b, int) else plain(maximum([Size.of(a), Size.of(b)]))
+    return (
+        max(a, b)
+        if isinstance(a, int) and isinstance(b, int)
+        else plain(maximum([Size.of(a), Size.of(b)]))
+    )
 
 
 def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
     """The smaller of two sizes."""
-    return min(a, b) if isinstance(a, int) and isinstance(b, int) else plain(minimum([Size.of(a), Size.of(b)]))
+    return (
+        min(a, b)
+        if isinstance(a, int) and isinstance(b, int)
+        else plain(minimum([Size.of(a), Size.of(b)]))
+    )
 
 
 def nanoseconds(work: SizeLike, each: float) -> float | Size:
     """The cost of so much work, each of which takes so long."""
-    return work * each if isinstance(work, int) else work * Fraction(max(1, round(each * 1024)), 1024)
+    return (
+        work * each if isinstance(work, int) else work * Fraction(max(1, round(each * 1024)), 1024)
+    )

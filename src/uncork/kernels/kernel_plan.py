@@ -1,4 +1,6 @@
-"""How an operation runs by kernels: calls of them, where their operands are, and how threads share the work."""
+"""How an operation runs by kernels: calls of them, where their operands are, and how threads share
+the work.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """A call is made only where a size is at least a number; with `otherwise`, only where it is below it."""
+    """A call is made only where a size is at least a number; with `otherwise`, only where it is
+    below it.
+    """
 
     size: Size
     least: int
@@ -60,7 +64,8 @@ def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]: ...
 @overload
 def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]: ...
 def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLike, SizeLike]]:
-    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number).
+    """`count` things as up to so many runs of about equal length, each of whole blocks but the
+    last: (first, number).
 
     Where only the call knows how many things there are, some runs may have none.
     """
@@ -76,7 +81,9 @@ def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLi
 
 @dataclass(frozen=True)
 class Stages:
-    """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
+    """The work of a step as stages, one after the other; the calls of a stage may run at the same
+    time.
+    """
 
     stages: Sequence[Sequence[KernelCall]]
     #: Bytes of working memory.
@@ -87,7 +94,9 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Extends:
-    """The output is the input at `position`, which the calls write to: it must be of at least this `shape`."""
+    """The output is the input at `position`, which the calls write to: it must be of at least this
+    `shape`.
+    """
 
     position: int
     shape: tuple[SizeLike, ...]

@@ -10,10 +10,12 @@ from uncork.kernels.runtime.target import Target
 
 
 class KernelSpec(Protocol):
-    """What a kernel is specialised for: a frozen dataclass. Kernels that differ have specs that differ.
+    """What a kernel is specialised for: a frozen dataclass. Kernels that differ have specs that
+    differ.
 
-    `emitter` names the function that takes a spec and a target and gives LLVM text, `module:function`.
-    It is a name so that a spec does not import its emitter: whoever finds the kernel on disk needs none.
+    `emitter` names the function that takes a spec and a target and gives LLVM text,
+    `module:function`. It is a name so that a spec does not import its emitter: whoever finds the
+    kernel on disk needs none.
     """
 
     emitter: ClassVar[str]

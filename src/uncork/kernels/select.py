@@ -1,7 +1,9 @@
-"""Which kernel runs an operation: for every kind of operation, a function that looks at static types and shapes.
+"""Which kernel runs an operation: for every kind of operation, a function that looks at static
+types and shapes.
 
-It gives the native calls that do the work, or the reason why none fits; the compiler then uses the reference. Kernels are
-found by operation class, so the operations know nothing of them. A family is imported when a model has an operation of it.
+It gives the native calls that do the work, or the reason why none fits; the compiler then uses the
+reference. Kernels are found by operation class, so the operations know nothing of them. A family is
+imported when a model has an operation of it.
 """
 
 from __future__ import annotations
@@ -24,29 +26,115 @@ from uncork.types import TensorSpec
 
 #: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
 OLDEST_LLVMLITE = (0, 44)
-#: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
-#: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
+#: The families of kernels, by the types of operation that they choose for; "" is every type that
+#: has no other. A family that is `folder` chooses in folder/select.py, one that is `folder.name` in
+#: folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "attention": ("FusedAttention", "ScaledDotProductAttention"),
     "compressed": ("CompressedLinear", "FusedCompressedLinear"),
     "convolution": (
-        *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
+        *(
+            "BlockedConvolution",
+            "Convolution",
+            "ConvolutionBackpropData",
+            "FusedConvolution",
+            "GroupConvolution",
+        ),
         "GroupConvolutionBackpropData",
     ),
     "convolution.pool": ("BlockedPooling",),
     "elementwise": (
-        *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
-        *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
-        *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),
-        *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot"),
-        *("LogicalOr", "LogicalXor", "Maximum", "Minimum", "Mish", "Multiply", "Negative", "NotEqual", "PReLU", "Power", "ReLU"),
-        *("Round", "Select", "Selu", "Sigmoid", "Sign", "SoftPlus", "SoftSign", "Sqrt", "SquaredDifference", "Subtract", "Swish"),
+        *(
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "Cos",
+            "Cosh",
+            "FakeQuantize",
+            "Sin",
+            "Sinh",
+            "Tan",
+        ),
+        *(
+            "Abs",
+            "Add",
+            "BatchNormInference",
+            "BitwiseAnd",
+            "BitwiseNot",
+            "BitwiseOr",
+            "BitwiseXor",
+            "Broadcast",
+            "Ceiling",
+            "Clamp",
+        ),
+        *(
+            "Convert",
+            "ConvertLike",
+            "Divide",
+            "Elu",
+            "Equal",
+            "Erf",
+            "Exp",
+            "Floor",
+            "Fused",
+            "Gelu",
+            "Greater",
+            "GreaterEqual",
+        ),
+        *(
+            "HSigmoid",
+            "HSwish",
+            "HardSigmoid",
+            "IsFinite",
+            "IsInf",
+            "IsNaN",
+            "Less",
+            "LessEqual",
+            "Log",
+            "LogicalAnd",
+            "LogicalNot",
+        ),
+        *(
+            "LogicalOr",
+            "LogicalXor",
+            "Maximum",
+            "Minimum",
+            "Mish",
+            "Multiply",
+            "Negative",
+            "NotEqual",
+            "PReLU",
+            "Power",
+            "ReLU",
+        ),
+        *(
+            "Round",
+            "Select",
+            "Selu",
+            "Sigmoid",
+            "Sign",
+            "SoftPlus",
+            "SoftSign",
+            "Sqrt",
+            "SquaredDifference",
+            "Subtract",
+            "Swish",
+        ),
         *("Tanh", "Xor"),
     ),
     "gemm.einsum": ("Einsum",),
     "gemm.state_product": ("StateProduct",),
     "embedding.bags": (
-        *("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum"),
+        *(
+            "EmbeddingBagOffsets",
+            "EmbeddingBagOffsetsSum",
+            "EmbeddingBagPacked",
+            "EmbeddingBagPackedSum",
+            "EmbeddingSegmentsSum",
+        ),
         "NarrowedBag",
     ),
     "movement.gather": ("Gather",),
@@ -64,20 +152,39 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
     "reduction": (
-        *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
+        *(
+            "LogSoftmax",
+            "MVN",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+        ),
         "SoftMax",
     ),
     "generation": ("OneHot", "Range"),
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
     "detection": ("FirstRows", "TakenBoxes"),
-    "finding": ("FilledCount", "FilledRows", "NonZeroCount", "NonZeroPlaces", "SortedPlaces", "UniqueElements"),
+    "finding": (
+        "FilledCount",
+        "FilledRows",
+        "NonZeroCount",
+        "NonZeroPlaces",
+        "SortedPlaces",
+        "UniqueElements",
+    ),
     "embedding.sparse": ("SparseLookup",),
     "movement.blocks": ("FromBlocks", "ToBlocks"),
     "movement.state": ("AppendState", "StateValue"),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }
-_FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
+_FAMILY_OF = {
+    type_name: family for family, type_names in FAMILIES.items() for type_name in type_names
+}
 
 Inputs = Sequence[Union[TensorSpec, None]]
 Selector = Callable[[Operation, Inputs, Sequence[TensorSpec], Target], Selection]
@@ -89,7 +196,8 @@ HintedFunction = TypeVar("HintedFunction", bound=HintedChooser)
 
 
 def selects(*operations: type[Operation] | str) -> Callable[[Function], Function]:
-    """Decorator: this function chooses kernels for these operations. Their types stand in `FAMILIES`, too.
+    """Decorator: this function chooses kernels for these operations. Their types stand in
+    `FAMILIES`, too.
 
     A type's name stands for all its versions, and does not import them.
     """
@@ -134,10 +242,15 @@ def select_kernel(
     target: Target,
     hints: Hints = NO_HINTS,
 ) -> Selection:
-    """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
+    """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing
+    is compiled.
+    """
     if is_view(operation):
-        # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
-        known = all(spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:])
+        # The reference refuses values that do not fit: without a look at them the shape alone does
+        # not tell.
+        known = all(
+            spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:]
+        )
         return Alias(0) if known else "its other inputs are known at the call only"
     _imported(operation.type_name)
     selector = _selectors.get(type(operation)) or _selectors_of_types.get(operation.type_name)
@@ -169,20 +282,33 @@ def unavailable() -> str:
 
 
 def warn_if_unavailable() -> None:
-    """Warn, once in a process, where there are no kernels: everything works, and takes many times longer."""
+    """Warn, once in a process, where there are no kernels: everything works, and takes many times
+    longer.
+    """
     if why := unavailable():
         oldest = ".".join(map(str, OLDEST_LLVMLITE))
-        warn_once("slow", f"{why}: models run by the NumPy references, which is slow; install 'llvmlite>={oldest}' for compiled kernels")
+        warn_once(
+            "slow",
+            f"{why}: models run by the NumPy references, which is slow; install "
+            f"'llvmlite>={oldest}' for compiled kernels",
+        )
 
 
 def falls_back(error: CannotCompile) -> str:
-    """Warn, once in a process, that references do what a kernel cannot be compiled for; returns why."""
-    warn_once("compile", f"{error}; its steps run by the NumPy references, which is slow: please report it")
+    """Warn, once in a process, that references do what a kernel cannot be compiled for; returns
+    why.
+    """
+    warn_once(
+        "compile",
+        f"{error}; its steps run by the NumPy references, which is slow: please report it",
+    )
     return str(error)
 
 
 def family_of(type_name: str) -> str | None:
-    """The family that chooses for operations of this type; None when it is no other's than those of all that move values."""
+    """The family that chooses for operations of this type; None when it is no other's than those of
+    all that move values.
+    """
     return _FAMILY_OF.get(type_name)
 
 
@@ -204,7 +330,9 @@ def operations_with_kernels() -> frozenset[type[Operation]]:
     """The operations that any family chooses for."""
     for type_name in _FAMILY_OF:
         _imported(type_name)
-    return frozenset(_selectors).union(*(versions_of(type_name).values() for type_name in _selectors_of_types))
+    return frozenset(_selectors).union(
+        *(versions_of(type_name).values() for type_name in _selectors_of_types)
+    )
 
 
 def selects_view(*operations: type[Operation]) -> None:

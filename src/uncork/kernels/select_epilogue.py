@@ -1,4 +1,6 @@
-"""Which operations, element by element, a kernel can do at the end of a product, and of which of its inputs."""
+"""Which operations, element by element, a kernel can do at the end of a product, and of which of
+its inputs.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,27 @@ _EITHER_WAY = ("add", "multiply")
 _SOME = 2
 
 
-def ending(operation: Operation | None, inputs: Sequence[TensorSpec], own: Sequence[bool], result: TensorSpec, axis: int) -> Lowered | None:
-    """The lowering of an operation on a product's sums (where `own`) and operands that lie on them; None when it cannot end the product.
+def ending(
+    operation: Operation | None,
+    inputs: Sequence[TensorSpec],
+    own: Sequence[bool],
+    result: TensorSpec,
+    axis: int,
+) -> Lowered | None:
+    """The lowering of an operation on a product's sums (where `own`) and operands that lie on them;
+    None when it cannot end the product.
 
     `result` is the product's, its channels (or columns) are along the `axis`.
     """
-    if operation is None or not has_lowering(operation) or not all(s.element_type is ElementType.f32 for s in (*inputs, result)):
+    if (
+        operation is None
+        or not has_lowering(operation)
+        or not all(s.element_type is ElementType.f32 for s in (*inputs, result))
+    ):
         return None
-    if result.rank is None or not all(has_extents(spec) for spec, of_sums in zip(inputs, own) if not of_sums):
+    if result.rank is None or not all(
+        has_extents(spec) for spec, of_sums in zip(inputs, own) if not of_sums
+    ):
         return None
     try:
         found = lowered(operation, [_counted(spec) for spec in inputs], _counted(result))
@@ -47,11 +62,15 @@ def _counted(spec: TensorSpec) -> TensorSpec:
     """The spec with some number for every size that is not known."""
     if spec.rank is None or has_extents(spec):
         return spec
-    return replace(spec, shape=PartialShape([_SOME if dim.size is None else dim for dim in spec.shape.dims]))
+    return replace(
+        spec, shape=PartialShape([_SOME if dim.size is None else dim for dim in spec.shape.dims])
+    )
 
 
 def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
-    """How an operand that stretches by this shape lies on the result; empty when no kernel reads it so."""
+    """How an operand that stretches by this shape lies on the result; empty when no kernel reads it
+    so.
+    """
     if result.rank is None or len(shape) > result.rank:
         return ""
     aligned = [1] * (result.rank - len(shape)) + list(shape)
@@ -62,11 +81,19 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
             return NUMBER
         return CHANNEL if isinstance(own, int) and own == channels else ""
     sizes = [dim.size for dim in result.dims]
-    return ELEMENT if all(size is not None and same(a, size) for a, size in zip(aligned, sizes)) else ""
+    return (
+        ELEMENT
+        if all(size is not None and same(a, size) for a, size in zip(aligned, sizes))
+        else ""
+    )
 
 
-def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], result: TensorSpec, axis: int) -> tuple[Epilogue, list[int]]:
-    """What ends the product of an operation, and the input that each operand is. Raises KernelDeclined where no kernel says it."""
+def epilogue_of(
+    operation: Operation, inputs: Sequence[TensorSpec | None], result: TensorSpec, axis: int
+) -> tuple[Epilogue, list[int]]:
+    """What ends the product of an operation, and the input that each operand is. Raises
+    KernelDeclined where no kernel says it.
+    """
     if not isinstance(operation, FusedProduct):
         return PLAIN, []
     given = operation.given
@@ -76,7 +103,9 @@ def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], resul
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for member in operation.members:
         own = [number == 0 or number >= first_member for number in member.arguments]
-        found = ending(member.operation, [specs[number] for number in member.arguments], own, result, axis)
+        found = ending(
+            member.operation, [specs[number] for number in member.arguments], own, result, axis
+        )
         if found is None:
             raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
         arguments: list[tuple[bool, int]] = []
@@ -93,7 +122,9 @@ def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], resul
         specs.append(result)
     ops: list[ScalarOp] = []
     for found, arguments in lowerings:
-        numbers = [1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments]
+        numbers = [
+            1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments
+        ]
         if found.op in _EITHER_WAY:
             numbers.sort()
         ops.append(ScalarOp(found.op, tuple(numbers), found.numbers))
@@ -101,7 +132,9 @@ def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], resul
     return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 
 
-def operands_for(epilogue: Epilogue, positions: Sequence[int], channel: int, element: SizeLike) -> list[Operand]:
+def operands_for(
+    epilogue: Epilogue, positions: Sequence[int], channel: int, element: SizeLike
+) -> list[Operand]:
     """The operands of a call: bytes into those of channels and into those of elements."""
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
     return [In(position, begin[kind]) for kind, position in zip(epilogue.operands, positions)]

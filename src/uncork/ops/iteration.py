@@ -1,11 +1,17 @@
-"""Loop-5 and TensorIterator-1: a sub-graph run once an iteration, on slices of tensors, with values carried along.
+"""Loop-5 and TensorIterator-1: a sub-graph run once an iteration, on slices of tensors, with values
+carried along.
 
-Pages: operation-specs/infrastructure/loop-5, tensor-iterator-1. Decisions where the pages are silent:
-- A Parameter that is the end of a back edge takes the layer's input first and the body's result afterwards.
-- An output without slicing is the last iteration's value. When there was no iteration it is the initial value of what is
-  carried along; an output that is not carried along has no value then, which is refused.
-- `end` is exclusive for slices, and -1 means the end of the axis; with a negative stride `start` -1 means the end.
-- The condition that the body computes is looked at after each iteration, as a while-loop's at the next.
+Pages: operation-specs/infrastructure/loop-5, tensor-iterator-1. Decisions where the pages are
+silent:
+- A Parameter that is the end of a back edge takes the layer's input first and the body's result
+  afterwards.
+- An output without slicing is the last iteration's value. When there was no iteration it is the
+  initial value of what is carried along; an output that is not carried along has no value then,
+  which is refused.
+- `end` is exclusive for slices, and -1 means the end of the axis; with a negative stride `start`
+  -1 means the end.
+- The condition that the body computes is looked at after each iteration, as a while-loop's at the
+  next.
 """
 
 from __future__ import annotations
@@ -42,24 +48,35 @@ class Turns:
     """A loop under way: what its next turn takes, and what its outputs are made of so far.
 
     `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is
-    false. Whoever runs turns may `take` them one by one, or set what several have left here: `turn`,
-    `carried`, `pieces`, `results`, `condition`.
+    false. Whoever runs turns may `take` them one by one, or set what several have left here:
+    `turn`, `carried`, `pieces`, `results`, `condition`.
     """
 
-    def __init__(self, operation: Iteration, inputs: Sequence[Array], iterations: int | None, condition: bool) -> None:
+    def __init__(
+        self, operation: Iteration, inputs: Sequence[Array], iterations: int | None, condition: bool
+    ) -> None:
         self.operation, self.inputs = operation, inputs
         self.iterations, self.condition = iterations, condition
         self.map = operation.map
-        purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
-        #: The Parameter that is the number of the turn; the Result that says whether there is another.
+        purposes = {i.purpose: i for i in self.map.inputs} | {
+            o.purpose: o for o in self.map.outputs
+        }
+        #: The Parameter that is the number of the turn; the Result that says whether there is
+        #: another.
         counter, decides = purposes.get("current_iteration"), purposes.get("execution_condition")
         self.counter = counter.parameter if isinstance(counter, BodyInput) else None
         self.decides = decides.result if isinstance(decides, BodyOutput) else None
         self.turn = 0
         #: What goes to Parameters that are not sliced, by their numbers.
-        self.carried = {e.parameter: inputs[e.port] for e in self.map.inputs if e.port is not None and e.slicing is None}
+        self.carried = {
+            e.parameter: inputs[e.port]
+            for e in self.map.inputs
+            if e.port is not None and e.slicing is None
+        }
         #: The parts of outputs that are put together, by their ports.
-        self.pieces: dict[int, list[Array]] = {o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None}
+        self.pieces: dict[int, list[Array]] = {
+            o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None
+        }
         #: Those of the last turn.
         self.results: list[Array] | None = None
 
@@ -69,7 +86,9 @@ class Turns:
             return False
         limit = self.operation.loop_limit
         if limit is not None and self.turn >= limit:
-            raise EndlessLoop(f"still running after {limit} iterations, the limit given by loop_limit")
+            raise EndlessLoop(
+                f"still running after {limit} iterations, the limit given by loop_limit"
+            )
         if self.turn and self.turn % _LOOK == 0:
             self.look_at_memory(0)
         return True
@@ -79,7 +98,10 @@ class Turns:
         needed = more + sum(piece.nbytes for pieces in self.pieces.values() for piece in pieces)
         limit, what = available()
         if needed > limit:
-            raise EndlessLoop(f"its outputs need {needed:,} bytes after {self.turn} iterations, more than {what} ({limit:,} bytes)")
+            raise EndlessLoop(
+                f"its outputs need {needed:,} bytes after {self.turn} iterations, more than "
+                f"{what} ({limit:,} bytes)"
+            )
 
     def arguments(self) -> list[Array]:
         """What the body takes in this turn."""
@@ -87,10 +109,18 @@ class Turns:
         if self.counter is not None:
             spec = self.map.body.input_specs[self.counter]
             # Converters declare the counter as a scalar or as one element.
-            found[self.counter] = np.full([1] * (spec.rank or 0), self.turn, spec.element_type.dtype)
+            found[self.counter] = np.full(
+                [1] * (spec.rank or 0), self.turn, spec.element_type.dtype
+            )
         for entry in self.map.inputs:
-            if entry.slicing is not None and entry.port is not None and entry.parameter != self.counter:
-                found[entry.parameter] = self.operation.part(entry.slicing, self.inputs[entry.port], self.turn)
+            if (
+                entry.slicing is not None
+                and entry.port is not None
+                and entry.parameter != self.counter
+            ):
+                found[entry.parameter] = self.operation.part(
+                    entry.slicing, self.inputs[entry.port], self.turn
+                )
         return [found[i] for i in range(len(found))]
 
     def take(self, results: list[Array]) -> None:
@@ -99,7 +129,9 @@ class Turns:
         for output in self.map.outputs:
             if output.port in self.pieces:
                 self.pieces[output.port].append(results[output.result])
-        self.carried.update({parameter: results[result] for result, parameter in self.map.back_edges})
+        self.carried.update(
+            {parameter: results[result] for result, parameter in self.map.back_edges}
+        )
         if self.decides is not None:
             self.condition = bool(np.asarray(results[self.decides]).reshape(-1)[0])
         self.turn += 1
@@ -113,12 +145,24 @@ class Turns:
         """Put together from the parts of all turns, or what the last turn gave."""
         refuse = self.operation.refuse
         if entry.slicing is not None:
-            return self._joined(entry.slicing, port) if self.pieces[port] else self._without_turns(entry.slicing, entry)
+            return (
+                self._joined(entry.slicing, port)
+                if self.pieces[port]
+                else self._without_turns(entry.slicing, entry)
+            )
         if self.results is not None:
             return self.results[entry.result]
-        initial = [self.carried[p] for result, p in self.map.back_edges if result == entry.result and p in self.carried]
+        initial = [
+            self.carried[p]
+            for result, p in self.map.back_edges
+            if result == entry.result and p in self.carried
+        ]
         if not initial:
-            refuse("output {} has no value: there was no iteration, and it is not carried from one to the next", port)
+            refuse(
+                "output {} has no value: there was no iteration, and it is not carried from one "
+                "to the next",
+                port,
+            )
         return initial[0]
 
     def _joined(self, slicing: Slicing, port: int) -> Array:
@@ -127,7 +171,12 @@ class Turns:
         others = (*first.shape[:axis], *first.shape[axis + 1 :])
         for piece in pieces:
             if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != others:
-                self.operation.refuse("the pieces of output {} cannot be joined: {} and {}", port, first.shape, piece.shape)
+                self.operation.refuse(
+                    "the pieces of output {} cannot be joined: {} and {}",
+                    port,
+                    first.shape,
+                    piece.shape,
+                )
         if len(pieces) == 1 and first.base is None:
             return first  # of all turns already
         return np.concatenate(pieces if slicing.stride > 0 else pieces[::-1], axis)
@@ -141,13 +190,22 @@ class Turns:
                 sizes: list[int] = list(self.inputs[taken.port].shape)
                 if taken.slicing is not None:
                     sizes[self.operation.axis(taken.slicing, len(sizes))] = taken.slicing.part_size
-                given[taken.parameter] = TensorSpec(given[taken.parameter].element_type, PartialShape(sizes))
+                given[taken.parameter] = TensorSpec(
+                    given[taken.parameter].element_type, PartialShape(sizes)
+                )
         result = body.describe(given)[entry.result]
         if result.rank is None:
-            self.operation.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
+            self.operation.refuse(
+                "output {} has no shape: there was no iteration, and the body's rank is unknown",
+                entry.port,
+            )
         axis = self.operation.axis(slicing, len(result.shape))
-        # A size that no iteration decided can only be 0: no element exists that would contradict it.
-        return np.zeros([0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)], result.element_type.dtype)
+        # A size that no iteration decided can only be 0: no element exists that would contradict
+        # it.
+        return np.zeros(
+            [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)],
+            result.element_type.dtype,
+        )
 
 
 class Iteration(SubGraphOperation):
@@ -161,43 +219,66 @@ class Iteration(SubGraphOperation):
 
     # ---- shapes
 
-    def _inferred(self, inputs: Sequence[TensorSpec], iterations: Element, at_least_one: bool) -> list[TensorSpec]:
+    def _inferred(
+        self, inputs: Sequence[TensorSpec], iterations: Element, at_least_one: bool
+    ) -> list[TensorSpec]:
         """Specs of the outputs; `iterations` is their number, where it is known.
 
-        Carried values may have another shape after the first iteration (a list that is filled) and keep that one. Those that
-        grow with every iteration are widened until another one changes nothing.
+        Carried values may have another shape after the first iteration (a list that is filled) and
+        keep that one. Those that grow with every iteration are widened until another one changes
+        nothing.
         """
         carried = {parameter: result for result, parameter in self.map.back_edges}
         given: dict[int, TensorSpec] = {}
         for entry in self.map.inputs:
             given[entry.parameter] = self._body_input(entry, inputs, entry.parameter in carried)
         with maybe_run(inputs, at_least_one):
-            results: Sequence[TensorSpec] = self.map.body.describe([given[i] for i in range(len(given))])
+            results: Sequence[TensorSpec] = self.map.body.describe(
+                [given[i] for i in range(len(given))]
+            )
             later = self._steady(given, carried, results) if at_least_one else None
             if later is not None:
                 given = later
             else:
                 results = self._widened(given, carried, results)
         outputs = {
-            o.port: self._output(o, results[o.result], iterations, at_least_one, given, carried) for o in self.map.outputs if o.port is not None
+            o.port: self._output(o, results[o.result], iterations, at_least_one, given, carried)
+            for o in self.map.outputs
+            if o.port is not None
         }
         return [outputs[port] for port in range(len(outputs))]
 
-    def _steady(self, given: dict[int, TensorSpec], carried: Mapping[int, int], results: Sequence[TensorSpec]) -> dict[int, TensorSpec] | None:
-        """What the body takes from the second iteration on, when that gives the same shapes as the first; None when it does not."""
+    def _steady(
+        self,
+        given: dict[int, TensorSpec],
+        carried: Mapping[int, int],
+        results: Sequence[TensorSpec],
+    ) -> dict[int, TensorSpec] | None:
+        """What the body takes from the second iteration on, when that gives the same shapes as the
+        first; None when it does not.
+        """
         if any(results[r].element_type is not given[p].element_type for p, r in carried.items()):
             return None
         if all(results[r].shape == given[p].shape for p, r in carried.items()):
             return given
-        later = given | {p: TensorSpec(results[r].element_type, results[r].shape) for p, r in carried.items()}
+        later = given | {
+            p: TensorSpec(results[r].element_type, results[r].shape) for p, r in carried.items()
+        }
         try:
             again = self.map.body.describe([later[i] for i in range(len(later))])
         except UncorkError:
             return None
         return later if all(a.shape == b.shape for a, b in zip(results, again)) else None
 
-    def _widened(self, given: dict[int, TensorSpec], carried: Mapping[int, int], results: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
-        """The results when carried values may have every shape of any iteration, which `given` is set to."""
+    def _widened(
+        self,
+        given: dict[int, TensorSpec],
+        carried: Mapping[int, int],
+        results: Sequence[TensorSpec],
+    ) -> Sequence[TensorSpec]:
+        """The results when carried values may have every shape of any iteration, which `given` is
+        set to.
+        """
         for attempt in range(4):
             if attempt:
                 results = self.map.body.describe([given[i] for i in range(len(given))])
@@ -207,7 +288,9 @@ class Iteration(SubGraphOperation):
             given.update(wider)
         return results
 
-    def _body_input(self, entry: BodyInput, inputs: Sequence[TensorSpec], is_carried: bool) -> TensorSpec:
+    def _body_input(
+        self, entry: BodyInput, inputs: Sequence[TensorSpec], is_carried: bool
+    ) -> TensorSpec:
         declared = self.map.body.input_specs[entry.parameter]
         if entry.port is None:
             return TensorSpec(declared.element_type, declared.shape)
@@ -216,11 +299,16 @@ class Iteration(SubGraphOperation):
             if spec.rank is None:
                 return TensorSpec(spec.element_type, PartialShape())
             axis = self.axis(entry.slicing, spec.rank)
-            sizes = [Dimension.of(entry.slicing.part_size) if d == axis else dim for d, dim in enumerate(spec.shape)]
+            sizes = [
+                Dimension.of(entry.slicing.part_size) if d == axis else dim
+                for d, dim in enumerate(spec.shape)
+            ]
             return TensorSpec(spec.element_type, PartialShape(sizes))
         return TensorSpec(spec.element_type, spec.shape) if is_carried else spec
 
-    def _carried(self, parameter: int, before: TensorSpec, after: TensorSpec, attempt: int) -> TensorSpec:
+    def _carried(
+        self, parameter: int, before: TensorSpec, after: TensorSpec, attempt: int
+    ) -> TensorSpec:
         both = union(before, after)
         self.require(
             both is not None,
@@ -233,7 +321,10 @@ class Iteration(SubGraphOperation):
         if attempt == 0 or both.rank is None:
             return both
         # Still changing: sizes that grow with every iteration have no bound.
-        return TensorSpec(both.element_type, PartialShape([d if d == b else DYNAMIC for d, b in zip(both.shape, before.shape)]))
+        return TensorSpec(
+            both.element_type,
+            PartialShape([d if d == b else DYNAMIC for d, b in zip(both.shape, before.shape)]),
+        )
 
     def _output(
         self,
@@ -245,7 +336,8 @@ class Iteration(SubGraphOperation):
         carried: dict[int, int],
     ) -> TensorSpec:
         if entry.slicing is None:
-            # Without an iteration a carried value keeps its initial shape; `given` holds that shape too.
+            # Without an iteration a carried value keeps its initial shape; `given` holds that shape
+            # too.
             starts = [given[p] for p, r in carried.items() if r == entry.result]
             spec = TensorSpec(result.element_type, result.shape)
             return (union(spec, starts[0]) or spec) if starts and not at_least_one else spec
@@ -262,11 +354,18 @@ class Iteration(SubGraphOperation):
             axis,
         )
         joined = DYNAMIC if iterations is None else Dimension.of(iterations) * part
-        return TensorSpec(result.element_type, PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]))
+        return TensorSpec(
+            result.element_type,
+            PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]),
+        )
 
     def axis(self, slicing: Slicing, rank: int) -> int:
         """The axis that is sliced, counted from the first."""
-        self.require(slicing.stride != 0 and slicing.part_size > 0, "stride must not be 0 and part_size at least 1, got {}", slicing)
+        self.require(
+            slicing.stride != 0 and slicing.part_size > 0,
+            "stride must not be 0 and part_size at least 1, got {}",
+            slicing,
+        )
         return normalised_axis(self, slicing.axis, rank)
 
     def parts(self, slicing: Slicing, size: int) -> range:
@@ -280,10 +379,21 @@ class Iteration(SubGraphOperation):
             size,
         )
         length, step = abs(end - start), abs(slicing.stride)
-        self.require(length % step == 0, "{} elements do not divide into strides of {}", length, step)
-        self.require(slicing.part_size <= step or length == 0, "part_size {} overlaps the next part (stride {})", slicing.part_size, step)
+        self.require(
+            length % step == 0, "{} elements do not divide into strides of {}", length, step
+        )
+        self.require(
+            slicing.part_size <= step or length == 0,
+            "part_size {} overlaps the next part (stride {})",
+            slicing.part_size,
+            step,
+        )
         starts = range(start, end, slicing.stride)
-        return starts if slicing.stride > 0 else range(start - slicing.part_size, end - slicing.part_size, slicing.stride)
+        return (
+            starts
+            if slicing.stride > 0
+            else range(start - slicing.part_size, end - slicing.part_size, slicing.stride)
+        )
 
     def _sliced_iterations(self, inputs: Sequence[TensorSpec]) -> Element:
         """The number of iterations that the sliced inputs ask for; None when none is known."""
@@ -308,7 +418,11 @@ class Iteration(SubGraphOperation):
         return first
 
     def _require_alike(self, alike: bool, counts: Mapping[int, SizeLike]) -> None:
-        self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
+        self.require(
+            alike,
+            "the sliced inputs ask for different numbers of iterations (input: number): {}",
+            counts,
+        )
 
     def _open_parts(self, slicing: Slicing, size: Size) -> SizeLike:
         """How many parts there are along an axis whose size is an expression."""
@@ -319,7 +433,9 @@ class Iteration(SubGraphOperation):
         assert facts is not None
         rule = "slices {} reach outside an axis of {}, or run against their stride"
         self.require(facts.require_at_least(length, 0), rule, slicing, size)
-        self.require(facts.require_at_least(size, start if slicing.stride < 0 else end), rule, slicing, size)
+        self.require(
+            facts.require_at_least(size, start if slicing.stride < 0 else end), rule, slicing, size
+        )
         facts.require_multiple(length, abs(slicing.stride))
         return plain(facts.canonical(length * Fraction(1, abs(slicing.stride))))
 
@@ -341,32 +457,59 @@ class Iteration(SubGraphOperation):
         axis = self.axis(slicing, data.ndim)
         starts = self.parts(slicing, data.shape[axis])
         if iteration >= len(starts):
-            self.refuse("iteration {} has no slice: the axis of {} gives {}", iteration, data.shape[axis], len(starts))
-        return data[(slice(None),) * axis + (slice(starts[iteration], starts[iteration] + slicing.part_size),)]
+            self.refuse(
+                "iteration {} has no slice: the axis of {} gives {}",
+                iteration,
+                data.shape[axis],
+                len(starts),
+            )
+        return data[
+            (slice(None),) * axis
+            + (slice(starts[iteration], starts[iteration] + slicing.part_size),)
+        ]
 
 
 @register("Loop", 5)
 class Loop5(Iteration):
-    """`trip_count` (negative: no limit) and `execution_condition` are scalars or have one element; then the body's inputs."""
+    """`trip_count` (negative: no limit) and `execution_condition` are scalars or have one element;
+    then the body's inputs.
+    """
 
     trip_count = Input(I32_I64)
     execution_condition = Input(BOOLEAN)
     values = Input(ANY, variadic=True, optional=True, moved=True)
     results = Output()
 
-    def infer(self, trip_count: TensorSpec, execution_condition: TensorSpec, *values: TensorSpec | None) -> Sequence[TensorSpec]:
-        for name, spec in (("trip_count", trip_count), ("execution_condition", execution_condition)):
-            self.require(spec.shape.size.agrees(1), "input '{}': expected one element, got shape {}", name, spec.shape)
+    def infer(
+        self, trip_count: TensorSpec, execution_condition: TensorSpec, *values: TensorSpec | None
+    ) -> Sequence[TensorSpec]:
+        for name, spec in (
+            ("trip_count", trip_count),
+            ("execution_condition", execution_condition),
+        ):
+            self.require(
+                spec.shape.size.agrees(1),
+                "input '{}': expected one element, got shape {}",
+                name,
+                spec.shape,
+            )
         inputs = [trip_count, execution_condition, *(v for v in values if v is not None)]
         iterations: Element = None
-        condition = None if execution_condition.value is None else bool(execution_condition.value.reshape(-1)[0])
+        condition = (
+            None
+            if execution_condition.value is None
+            else bool(execution_condition.value.reshape(-1)[0])
+        )
         count = self._trips(trip_count)
         if condition is False:
             iterations = 0
         elif not any(o.purpose == "execution_condition" for o in self.map.outputs):
             iterations = count
         # The condition that the body computes is looked at after the first iteration only.
-        begins = condition is True and (self._is_unlimited(trip_count) or (count is not None and certainly_at_least(Size.of(count), 1)))
+        begins = condition is True and (
+            self._is_unlimited(trip_count)
+            or (count is not None and certainly_at_least(Size.of(count), 1))
+        )
         return self._inferred(inputs, iterations, begins)
 
     def _trips(self, trip_count: TensorSpec) -> Element:
@@ -384,7 +527,9 @@ class Loop5(Iteration):
         count = int(inputs[0].reshape(-1)[0])
         return Turns(self, inputs, count if count >= 0 else None, bool(inputs[1].reshape(-1)[0]))
 
-    def reference(self, trip_count: Array, execution_condition: Array, *values: Array) -> list[Array]:
+    def reference(
+        self, trip_count: Array, execution_condition: Array, *values: Array
+    ) -> list[Array]:
         return self._iterated([trip_count, execution_condition, *values])
 
 
@@ -396,17 +541,26 @@ class TensorIterator1(Iteration):
     results = Output()
 
     def infer(self, *values: TensorSpec | None) -> Sequence[TensorSpec]:
-        self.require(any(i.slicing is not None for i in self.map.inputs), "no input is sliced: the number of iterations is not given")
+        self.require(
+            any(i.slicing is not None for i in self.map.inputs),
+            "no input is sliced: the number of iterations is not given",
+        )
         inputs = [v for v in values if v is not None]
         iterations = self._sliced_iterations(inputs)
-        return self._inferred(inputs, iterations, iterations is not None and certainly_at_least(Size.of(iterations), 1))
+        return self._inferred(
+            inputs,
+            iterations,
+            iterations is not None and certainly_at_least(Size.of(iterations), 1),
+        )
 
     def begin(self, inputs: Sequence[Array]) -> Turns:
         counts: dict[int, int] = {}
         for entry in self.map.inputs:
             if entry.slicing is not None and entry.port is not None:
                 shape = inputs[entry.port].shape
-                counts[entry.port] = len(self.parts(entry.slicing, shape[self.axis(entry.slicing, len(shape))]))
+                counts[entry.port] = len(
+                    self.parts(entry.slicing, shape[self.axis(entry.slicing, len(shape))])
+                )
         self._require_alike(len(set(counts.values())) == 1, counts)
         return Turns(self, inputs, next(iter(counts.values())), True)
 

@@ -1,7 +1,9 @@
-"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought into them at the borders only.
+"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought
+into them at the borders only.
 
-A convolution is moved to blocks where that brings more than the changes of layout that it takes; costs are rough, and in one
-unit for all. Layers between convolutions go with them, where that spares changes of layout.
+A convolution is moved to blocks where that brings more than the changes of layout that it takes;
+costs are rough, and in one unit for all. Layers between convolutions go with them, where that
+spares changes of layout.
 """
 
 from __future__ import annotations
@@ -35,14 +37,17 @@ from uncork.passes.between_blocks import Between, between
 from uncork.passes.rewrite import readers
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
-#: Transformed filters of a model take at most so many bytes; what comes after that is summed directly.
+#: Transformed filters of a model take at most so many bytes; what comes after that is summed
+#: directly.
 _MOST_FILTERS = 1 << 29
-#: Products in a nanosecond per lane: of dense convolutions, of those of each channel for itself, and of those of small groups.
+#: Products in a nanosecond per lane: of dense convolutions, of those of each channel for itself,
+#: and of those of small groups.
 _DENSE, _APART, _GROUPED = 6.0, 1.0, 3.0
 #: Numbers that change their layout in a nanosecond.
 _TURNED = 5.0
-#: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of channels, of all others, and of those
-#: over planes that lie so many bytes apart that they meet in the same sets of a cache.
+#: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of
+#: channels, of all others, and of those over planes that lie so many bytes apart that they meet in
+#: the same sets of a cache.
 _BY_TILES, _BY_CHANNEL, _ELSE, _MEETING = {4: 0.6, 2: 0.4}, 0.6, 0.06, 0.25
 _PAGE = 1 << 12
 #: What an open size is taken to be.
@@ -52,7 +57,9 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A layer that could be done over blocks: which inputs would lie in them, and what that would save."""
+    """A layer that could be done over blocks: which inputs would lie in them, and what that would
+    save.
+    """
 
     node: Node
     lies: tuple[bool, ...]
@@ -81,17 +88,25 @@ def block_channels(model: Model, target: Target) -> Model:
         for node in model.nodes:
             other = None if node.id in candidates else between(model, node, target)
             if other is not None:
-                candidates[node.id] = _Candidate(node, other.lies, other.block, 0, other.saved, other)
+                candidates[node.id] = _Candidate(
+                    node, other.lies, other.block, 0, other.saved, other
+                )
     chosen = _profitable(model, candidates) if candidates else candidates
     return _rewritten(model, chosen, target) if chosen else model
 
 
-def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Candidate, int] | None:
-    """How a node could be done over blocks, and the bytes of its transformed filters, of which there is `room` for so many."""
+def _candidate(
+    model: Model, node: Node, target: Target, room: int
+) -> tuple[_Candidate, int] | None:
+    """How a node could be done over blocks, and the bytes of its transformed filters, of which
+    there is `room` for so many.
+    """
     operation = node.operation
     product = operation.product if isinstance(operation, FusedConvolution) else operation
     specs = [model.spec(source) for source in node.inputs]
-    if not isinstance(product, (Convolution1, GroupConvolution1)) or not _is_plain(specs, node.outputs[0].spec):
+    if not isinstance(product, (Convolution1, GroupConvolution1)) or not _is_plain(
+        specs, node.outputs[0].spec
+    ):
         return None
     filters = specs[1].value
     assert operation is not None and filters is not None
@@ -101,7 +116,11 @@ def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Ca
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
     if not inner or not block:
         return None
-    if g.groups > 1 and not groups_fit(g.channels, g.outputs, inner, block) and (g.channels % inner or g.outputs % block):
+    if (
+        g.groups > 1
+        and not groups_fit(g.channels, g.outputs, inner, block)
+        and (g.channels % inner or g.outputs % block)
+    ):
         return None
     try:
         epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
@@ -118,11 +137,20 @@ def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Ca
 
 def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
     """All is f32, of known or open sizes, and the filters are constant."""
-    known_types = all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result))
-    return known_types and specs[1].value is not None and not is_empty(extents(result)) and not is_empty(extents(specs[0]))
+    known_types = all(
+        spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
+    )
+    return (
+        known_types
+        and specs[1].value is not None
+        and not is_empty(extents(result))
+        and not is_empty(extents(specs[0]))
+    )
 
 
-def _geometry(product: Operation, specs: Sequence[TensorSpec], result: TensorSpec) -> Geometry | None:
+def _geometry(
+    product: Operation, specs: Sequence[TensorSpec], result: TensorSpec
+) -> Geometry | None:
     assert specs[1].value is not None
     found = geometry(product, extents(specs[0]), specs[1].value, extents(result))
     return None if isinstance(found, str) else found[0]
@@ -136,7 +164,9 @@ def _side(g: Geometry, room: int) -> int:
 
 
 def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
-    """What blocks save, without changes of layout; less than nothing where they are much shorter than vectors."""
+    """What blocks save, without changes of layout; less than nothing where they are much shorter
+    than vectors.
+    """
     one = typical(g)
     products = known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
     if g.groups > 1:
@@ -144,9 +174,13 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         return products / (rate * target.lanes) * (1 - (1 - _BY_CHANNEL) * target.lanes / block)
     regions = regions_of(g)
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
-    least = _MEETING if direct(g) and isinstance(g.cells, int) and g.cells * 4 % _PAGE == 0 else _ELSE
+    least = (
+        _MEETING if direct(g) and isinstance(g.cells, int) and g.cells * 4 % _PAGE == 0 else _ELSE
+    )
     part = least if regions is None else 1 - sum(region.products for region in regions) / whole
-    spent = (1 - _BY_TILES.get(side, part)) * (target.lanes / block if side or g.outputs == block else 1)
+    spent = (1 - _BY_TILES.get(side, part)) * (
+        target.lanes / block if side or g.outputs == block else 1
+    )
     return products / (_DENSE * target.lanes) * (1 - spent)
 
 
@@ -159,7 +193,11 @@ class _Borders:
     def __init__(self, model: Model, candidates: Mapping[int, _Candidate]) -> None:
         self.candidates = candidates
         self.read_by = readers(model)
-        self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in (*c.sources, Source(c.node.id, 0))}
+        self.costs = {
+            s: self._cost(model.spec(s))
+            for c in candidates.values()
+            for s in (*c.sources, Source(c.node.id, 0))
+        }
 
     def _cost(self, spec: TensorSpec) -> float:
         if spec.value is not None:
@@ -181,7 +219,9 @@ class _Borders:
 
     def around(self, candidate: _Candidate, chosen: set[int]) -> float:
         """The changes of layout of all tensors of a node."""
-        return sum(self.of(source, chosen) for source in {*candidate.sources, Source(candidate.node.id, 0)})
+        return sum(
+            self.of(source, chosen) for source in {*candidate.sources, Source(candidate.node.id, 0)}
+        )
 
 
 def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int, _Candidate]:
@@ -192,7 +232,9 @@ def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int,
         for number, candidate in candidates.items():
             if number in chosen:
                 without = chosen - {number}
-                if borders.around(candidate, without) + candidate.saved < borders.around(candidate, chosen):
+                if borders.around(candidate, without) + candidate.saved < borders.around(
+                    candidate, chosen
+                ):
                     chosen, dropped = without, True
         if not dropped:
             break
@@ -232,9 +274,13 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
     changed: dict[tuple[Source, bool], Source] = {}
     next_id = max(node.id for node in model.nodes) + 1
 
-    def added(name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec) -> Source:
+    def added(
+        name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec
+    ) -> Source:
         nonlocal next_id
-        nodes.append(Node(next_id, name, operation.type_name, "", {}, inputs, (Port(spec),), operation))
+        nodes.append(
+            Node(next_id, name, operation.type_name, "", {}, inputs, (Port(spec),), operation)
+        )
         next_id += 1
         return Source(next_id - 1, 0)
 
@@ -250,22 +296,34 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
             name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"
             value = model.spec(source).value
             if value is not None and isinstance(operation, ToBlocks):
-                changed[key] = constant(name, to_blocks(np.asarray(value), operation.block), spec.element_type)
+                changed[key] = constant(
+                    name, to_blocks(np.asarray(value), operation.block), spec.element_type
+                )
             else:
                 changed[key] = added(name, operation, (source,), spec)
         return changed[key]
 
     def given(node: Node, position: int) -> Source:
         source, candidate = node.inputs[position], chosen.get(node.id)
-        if candidate is not None and candidate.other is not None and position in candidate.other.constants:
-            return constant(f"{node.name} (input {position} over blocks)", candidate.other.constants[position], model.spec(source).element_type)
+        if (
+            candidate is not None
+            and candidate.other is not None
+            and position in candidate.other.constants
+        ):
+            return constant(
+                f"{node.name} (input {position} over blocks)",
+                candidate.other.constants[position],
+                model.spec(source).element_type,
+            )
         spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
         if lies == (source.node in chosen):
             return source
         if not lies:
             return turned(source, FromBlocks(), spec)
         block = block_of(int(spec.shape[1]), target)
-        return turned(source, ToBlocks(block), replace(spec, shape=blocked_shape(spec.shape, block)))
+        return turned(
+            source, ToBlocks(block), replace(spec, shape=blocked_shape(spec.shape, block))
+        )
 
     for node in model.nodes:
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
@@ -275,8 +333,14 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
             continue
         assert node.operation is not None
         other = candidate.other
-        blocked = BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side) if other is None else other.operation
+        blocked = (
+            BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side)
+            if other is None
+            else other.operation
+        )
         spec = node.outputs[0].spec
-        port = replace(node.outputs[0], spec=replace(spec, shape=blocked_shape(spec.shape, candidate.block)))
+        port = replace(
+            node.outputs[0], spec=replace(spec, shape=blocked_shape(spec.shape, candidate.block))
+        )
         nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=blocked))
     return replace(model, nodes=tuple(nodes))

@@ -24,9 +24,9 @@ from uncork.types import ElementType, PartialShape
 class Lifted:
     """`model` takes more after its own inputs and gives more after its own results.
 
-    It takes the values of `reads` (ReadValue nodes of the model it was), then the storages of what is
-    `appended`, then the lengths of these. It gives the values of the variables `assigned`, by id, then
-    the new lengths.
+    It takes the values of `reads` (ReadValue nodes of the model it was), then the storages of what
+    is `appended`, then the lengths of these. It gives the values of the variables `assigned`, by
+    id, then the new lengths.
     """
 
     model: Model
@@ -46,7 +46,9 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
     for node in model.nodes:
         if isinstance(node.operation, Assign3):
             source = node.inputs[0]
-            values[node.operation.variable_id] = passed[Source(node.id, 0)] = passed.get(source, source)
+            values[node.operation.variable_id] = passed[Source(node.id, 0)] = passed.get(
+                source, source
+            )
     reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
     types = {variable: model.spec(source).element_type for variable, source in values.items()}
     if any(types.get(variable_of(node), _type(node)) is not _type(node) for node in reads):
@@ -55,7 +57,9 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
 
 
 def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
-    """The part of the model that computes what `reads` begin with; None: it depends on a variable."""
+    """The part of the model that computes what `reads` begin with; None: it depends on a
+    variable.
+    """
     first = max(node.id for node in model.nodes) + 1
     results = [
         Node(
@@ -72,7 +76,11 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     ]
     ids = tuple(result.id for result in results)
     part = replaced(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()), {})
-    return None if any(isinstance(node.operation, (ReadValue3, Assign3)) for node in part.nodes) else part
+    return (
+        None
+        if any(isinstance(node.operation, (ReadValue3, Assign3)) for node in part.nodes)
+        else part
+    )
 
 
 class _Lifting:
@@ -90,7 +98,11 @@ class _Lifting:
         self.instead = dict(passed)
         self.next = max(node.id for node in model.nodes) + 1
         self.nodes: list[Node] = []
-        self.specs = {Source(node.id, n): port.spec for node in model.nodes for n, port in enumerate(node.outputs)}
+        self.specs = {
+            Source(node.id, n): port.spec
+            for node in model.nodes
+            for n, port in enumerate(node.outputs)
+        }
         self.reads: list[Node] = []
         self.appended: list[Append] = []
         #: The lengths of the variables that grow, before the call and after it.
@@ -109,15 +121,26 @@ class _Lifting:
                 self._join(self.by_join[node.id], node)
             elif isinstance(operation, ReadValue3) and operation.variable_id in self.values:
                 self.reads.append(node)
-                self.nodes.append(_parameter(node, Parameter(element_type=_type(node), shape=node.outputs[0].spec.shape)))
+                self.nodes.append(
+                    _parameter(
+                        node, Parameter(element_type=_type(node), shape=node.outputs[0].spec.shape)
+                    )
+                )
             elif not isinstance(operation, Assign3):
                 self.nodes.append(node)
-        plain = {variable: source for variable, source in self.values.items() if variable not in self.after}
+        plain = {
+            variable: source
+            for variable, source in self.values.items()
+            if variable not in self.after
+        }
         given = {
             **plain,
             **{append.variable: self.after[append.variable] for append in self.appended},
         }
-        results = [self._add(f"{variable} assigned", Result(), self._instead(source)).node for variable, source in given.items()]
+        results = [
+            self._add(f"{variable} assigned", Result(), self._instead(source)).node
+            for variable, source in given.items()
+        ]
         parameters = [node.id for node in (*self.reads, *(append.read for append in self.appended))]
         parameters += [self.before[append.variable].node for append in self.appended]
         lifted = replace(
@@ -132,13 +155,19 @@ class _Lifting:
     def _read(self, append: Append) -> None:
         """A variable that grows: its storage, its length, and its value for whoever reads it."""
         spec = append.read.outputs[0].spec
-        shape = PartialShape([None if axis == append.axis else dim for axis, dim in enumerate(spec.shape)])
-        self.nodes.append(_parameter(append.read, Parameter(element_type=spec.element_type, shape=shape)))
+        shape = PartialShape(
+            [None if axis == append.axis else dim for axis, dim in enumerate(spec.shape)]
+        )
+        self.nodes.append(
+            _parameter(append.read, Parameter(element_type=spec.element_type, shape=shape))
+        )
         storage = self.specs[Source(append.read.id, 0)] = self.nodes[-1].outputs[0].spec
         assert storage.rank is not None
         name = append.variable
         self.before[name] = self._add(f"{name} length", StateLength())
-        value = self._add(f"{name} value", StateValue(append.axis), Source(append.read.id, 0), self.before[name])
+        value = self._add(
+            f"{name} value", StateValue(append.axis), Source(append.read.id, 0), self.before[name]
+        )
         self.instead[Source(append.read.id, 0)] = value
         if append.pick is not None:  # whoever runs the model has done it
             self.instead[Source(append.pick.node.id, 0)] = value

@@ -1,9 +1,11 @@
-"""Attention becomes one step: spelled by products and a softmax, or with what only moves queries, keys, values and the result.
+"""Attention becomes one step: spelled by products and a softmax, or with what only moves queries,
+keys, values and the result.
 
     SoftMax(MatMul(query, key) [* number] [+ mask]) MatMul value
 
-Heads that are moved beside each other, keys and values that are repeated for groups of heads, and parts of one tensor are read where
-they lie; so are those in the storage of a variable. A layer is part of it by what it does to shapes, whoever wrote it.
+Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
+parts of one tensor are read where they lie; so are those in the storage of a variable. A layer is
+part of it by what it does to shapes, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _SCALING = frozenset({"Multiply", "Divide"})
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Attention in a model: the layer that has its result, its inputs as the operation takes them, moves of query, key and value."""
+    """Attention in a model: the layer that has its result, its inputs as the operation takes them,
+    moves of query, key and value.
+    """
 
     last: Node
     inputs: tuple[Source, ...]
@@ -62,7 +66,9 @@ def fuse_attention(model: Model, target: Target) -> Model:
     return replaced(model, new) if new else model
 
 
-def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found) -> Iterator[_Found]:
+def _variants(
+    model: Model, read_by: Mapping[Source, list[Node]], found: _Found
+) -> Iterator[_Found]:
     """The attention with all that moves its tensors, and with ever less of it."""
     inputs, moves = list(found.inputs), list(found.moves)
     for position in range(3):
@@ -74,7 +80,9 @@ def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found)
         if isinstance(value.operation, StateValue):  # which lies in the storage of a variable
             inputs[position] = value.inputs[0]
             counted[position] = (value.operation.axis, value.inputs[1])
-    whole = replace(found, inputs=tuple(inputs), moves=tuple(moves), counted=(counted.get(1), counted.get(2)))
+    whole = replace(
+        found, inputs=tuple(inputs), moves=tuple(moves), counted=(counted.get(1), counted.get(2))
+    )
     after = only_reader(read_by, found.last)
     order = order_of(model, after) if after is not None and after.type_name == "Transpose" else None
     if after is not None and order is not None:
@@ -126,7 +134,11 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
         return None
     assert isinstance(layer.operation, MatMul) and isinstance(node.operation, MatMul)
     key, value = layer.inputs[1], node.inputs[1]
-    moves = ((), () if layer.operation.transpose_b else _turned(model, key), _turned(model, value) if node.operation.transpose_b else ())
+    moves = (
+        (),
+        () if layer.operation.transpose_b else _turned(model, key),
+        _turned(model, value) if node.operation.transpose_b else (),
+    )
     inputs = (layer.inputs[0], key, value, *([] if mask is None else [mask]))
     return _Found(node, inputs, ScaledDotProductAttention(causal=False), moves, (), factor)
 
@@ -136,7 +148,10 @@ def _is_product(model: Model, node: Node) -> bool:
     if not isinstance(node.operation, MatMul) or node.operation.transpose_a:
         return False
     specs = [model.spec(source) for source in node.inputs]
-    return all(spec.element_type is ElementType.f32 and spec.rank is not None and spec.rank >= 3 for spec in specs)
+    return all(
+        spec.element_type is ElementType.f32 and spec.rank is not None and spec.rank >= 3
+        for spec in specs
+    )
 
 
 def _is_softmax(model: Model, node: Node) -> bool:
@@ -144,7 +159,9 @@ def _is_softmax(model: Model, node: Node) -> bool:
     return rank is not None and getattr(node.operation, "axis", None) in (-1, rank - 1)
 
 
-def _only_before(model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int) -> Node | None:
+def _only_before(
+    model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int
+) -> Node | None:
     """The layer that makes an input, when nothing else reads it."""
     before = model.by_id[node.inputs[position].node]
     return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
@@ -152,7 +169,9 @@ def _only_before(model: Model, read_by: Mapping[Source, list[Node]], node: Node,
 
 def _is_scores(model: Model, addition: Node, source: Source) -> bool:
     """What a mask is added to: it has the shape of the sum, and is a product or a scaled one."""
-    if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[source.node].type_name not in ("MatMul", *_SCALING):
+    if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[
+        source.node
+    ].type_name not in ("MatMul", *_SCALING):
         return False
     shape = sizes_of(model, source)
     whole = sizes_of(model, Source(addition.id, 0))
@@ -163,7 +182,11 @@ def _number(model: Model, source: Source) -> float | None:
     """The value of a constant of one number and so few axes that it stretches nothing."""
     spec = model.spec(source)
     value = spec.value
-    return float(value.item()) if value is not None and value.size == 1 and value.ndim <= 1 and spec.element_type.is_float else None
+    return (
+        float(value.item())
+        if value is not None and value.size == 1 and value.ndim <= 1 and spec.element_type.is_float
+        else None
+    )
 
 
 def _turned(model: Model, source: Source) -> tuple[Move, ...]:

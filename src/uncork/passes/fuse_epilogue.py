@@ -1,4 +1,6 @@
-"""Operations element by element that end a product with constant weights become part of its step: bias, activation, residual, any."""
+"""Operations element by element that end a product with constant weights become part of its step:
+bias, activation, residual, any.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,40 @@ from uncork.ops.matmul import MatMul
 from uncork.passes.rewrite import readers, replaced
 from uncork.types import ElementType
 
-#: By the type of a product: what it becomes with its end, and the axis of its result along which its columns or channels lie.
+#: By the type of a product: what it becomes with its end, and the axis of its result along which
+#: its columns or channels lie.
 _PRODUCTS: Mapping[str, tuple[type[FusedProduct], int]] = {
     "MatMul": (FusedLinear, -1),
     "CompressedLinear": (FusedCompressedLinear, -1),
-    **dict.fromkeys(("Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"), (FusedConvolution, 1)),
+    **dict.fromkeys(
+        (
+            "Convolution",
+            "ConvolutionBackpropData",
+            "GroupConvolution",
+            "GroupConvolutionBackpropData",
+        ),
+        (FusedConvolution, 1),
+    ),
 }
-#: The most operations, and the most other tensors, at the end of one product: what a kernel holds in registers beside the sums.
+#: The most operations, and the most other tensors, at the end of one product: what a kernel holds
+#: in registers beside the sums.
 _MOST_MEMBERS, _MOST_OTHERS = 12, 4
 
 
 def fuse_epilogue(model: Model) -> Model:
-    """Each product with what follows it, as far as only the step itself reads what is between, under the last one's id."""
+    """Each product with what follows it, as far as only the step itself reads what is between,
+    under the last one's id.
+    """
     products = [node for node in model.nodes if _is_product(model, node)]
     new = {fused.id: fused for _, fused in ended(model, products, lambda source: True)}
     return replaced(model, new) if new else model
 
 
-def ended(model: Model, products: Sequence[Node], counts: Callable[[Source], bool]) -> list[tuple[Node, Node]]:
-    """Those of these products, which are in order, that something follows, each with the node of both, under the last one's id.
+def ended(
+    model: Model, products: Sequence[Node], counts: Callable[[Source], bool]
+) -> list[tuple[Node, Node]]:
+    """Those of these products, which are in order, that something follows, each with the node of
+    both, under the last one's id.
 
     `counts` says which other tensors a kernel would hold in registers.
     """
@@ -41,7 +58,8 @@ def ended(model: Model, products: Sequence[Node], counts: Callable[[Source], boo
     order = {node.id: number for number, node in enumerate(model.nodes)}
     new: list[tuple[Node, Node]] = []
     gone: set[int] = set()
-    # The last product first: of two that are added it takes the sum, and has the other one's result at hand.
+    # The last product first: of two that are added it takes the sum, and has the other one's result
+    # at hand.
     for node in reversed(products):
         members = _closed(node, _following(model, node, order, read_by, gone, counts), read_by)
         if members:
@@ -90,7 +108,12 @@ def _following(
             continue
         if node.outputs[0].spec.rank != result.rank:
             continue
-        if ending(node.operation, [model.spec(source) for source in node.inputs], own, result, axis) is None:
+        if (
+            ending(
+                node.operation, [model.spec(source) for source in node.inputs], own, result, axis
+            )
+            is None
+        ):
             continue
         found.append(node)
         others |= outside
@@ -99,13 +122,17 @@ def _following(
     return found
 
 
-def _closed(product: Node, following: list[Node], read_by: Mapping[Source, list[Node]]) -> list[Node]:
+def _closed(
+    product: Node, following: list[Node], read_by: Mapping[Source, list[Node]]
+) -> list[Node]:
     """As many of these operations as can be without a result between that anything else reads."""
     for count in range(len(following), 0, -1):
         members = following[:count]
         ids = {member.id for member in members}
         between = [product, *members[:-1]]
-        if all(reader.id in ids for node in between for reader in read_by.get(Source(node.id, 0), ())):
+        if all(
+            reader.id in ids for node in between for reader in read_by.get(Source(node.id, 0), ())
+        ):
             return members
     return []
 
@@ -114,13 +141,21 @@ def _fused(product: Node, members: list[Node]) -> Node:
     made, _ = _PRODUCTS[product.type_name]
     inside = {Source(product.id, 0): 0}
     others = dict.fromkeys(source for node in members for source in node.inputs)
-    others = {source: None for source in others if source.node not in {product.id, *(member.id for member in members)}}
+    others = {
+        source: None
+        for source in others
+        if source.node not in {product.id, *(member.id for member in members)}
+    }
     place = {source: 1 + number for number, source in enumerate(others)}
     inside |= {Source(node.id, 0): 1 + len(others) + number for number, node in enumerate(members)}
     fused: list[FusedMember] = []
     for node in members:
         assert node.operation is not None
-        fused.append(FusedMember(node.operation, tuple(inside[s] if s in inside else place[s] for s in node.inputs)))
+        fused.append(
+            FusedMember(
+                node.operation, tuple(inside[s] if s in inside else place[s] for s in node.inputs)
+            )
+        )
     assert product.operation is not None
     operation = made(product.operation, len(product.inputs), fused)
     inputs = (*product.inputs, *others)

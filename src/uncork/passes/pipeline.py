@@ -1,7 +1,7 @@
 """The list of passes: which run, on what models, in what order.
 
-There are three moments. `AS_READ` changes what a model computes with (precision, ids, tables), so it
-holds for references too. `ON_LOAD` runs before sizes are known, `WITH_SIZES` when each size is a
+There are three moments. `AS_READ` changes what a model computes with (precision, ids, tables), so
+it holds for references too. `ON_LOAD` runs before sizes are known, `WITH_SIZES` when each size is a
 number or an expression; both only change how kernels compute the same, and references run without
 them. A pass is a function of the name of its module. `run` is the only place that calls passes.
 """
@@ -103,7 +103,8 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"Convert"}),
         option="target",
     ),
-    # Before `fold_constants`, which would forget what weights were made of; after `compressed_products`, which keeps them.
+    # Before `fold_constants`, which would forget what weights were made of; after
+    # `compressed_products`, which keeps them.
     Pass(
         "quantized_weights",
         "weights of quantised layers remember their small numbers",
@@ -146,7 +147,8 @@ WITH_SIZES: tuple[Pass, ...] = (
         _RECURRENT | frozenset(FAMILIES["recurrent.final_states"]),
     ),
     Pass("eliminate_noop_moves", "moves that leave every element in place become views"),
-    # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a product.
+    # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a
+    # product.
     Pass(
         "fuse_attention",
         "attention becomes one step",
@@ -176,7 +178,9 @@ WITH_SIZES: tuple[Pass, ...] = (
 )
 
 
-def run(passes: Sequence[Pass], model: Model, options: Options, record: list[Applied] | None = None) -> Model:
+def run(
+    passes: Sequence[Pass], model: Model, options: Options, record: list[Applied] | None = None
+) -> Model:
     """The model after these passes. `record` is given what each pass did that changed anything."""
     for entry in passes:
         if not entry.when(options) or not _has_one_of(model, entry.types):
@@ -196,6 +200,8 @@ def _has_one_of(model: Model, types: frozenset[str]) -> bool:
 def _applied(entry: Pass, before: Model, after: Model) -> Iterator[Applied]:
     """What the pass did; nothing where all layers are as they were."""
     old = {node.id: node for node in before.nodes}
-    made = tuple(n.name for n in after.nodes if n.id not in old or n.type_name != old[n.id].type_name)
+    made = tuple(
+        n.name for n in after.nodes if n.id not in old or n.type_name != old[n.id].type_name
+    )
     if made or len(after.nodes) != len(before.nodes):
         yield Applied(entry.name, entry.does, len(before.nodes), len(after.nodes), made)

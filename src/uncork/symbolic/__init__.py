@@ -2,7 +2,17 @@
 
 from uncork.symbolic.atoms import Origin, Symbol
 from uncork.symbolic.facts import Check, Facts, Guard, Relation, facts_of
-from uncork.symbolic.size import Size, SizeLike, ceil, floor, maximum, minimum, plain, quotient, substitute
+from uncork.symbolic.size import (
+    Size,
+    SizeLike,
+    ceil,
+    floor,
+    maximum,
+    minimum,
+    plain,
+    quotient,
+    substitute,
+)
 
 __all__ = [
     "Check",

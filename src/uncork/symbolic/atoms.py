@@ -18,7 +18,9 @@ _Order = tuple[int, int, str]
 
 
 class Origin(NamedTuple):
-    """What a symbol stands for: a dimension of a layer's output or, where `is_element`, an element of it in C order."""
+    """What a symbol stands for: a dimension of a layer's output or, where `is_element`, an element
+    of it in C order.
+    """
 
     node: int
     output: int
@@ -27,15 +29,26 @@ class Origin(NamedTuple):
 
 
 class Symbol:
-    """A whole number that a call, or a step of it, binds. All that is inferred holds for values in [low, high] (None: no bound).
+    """A whole number that a call, or a step of it, binds. All that is inferred holds for values in
+    [low, high] (None: no bound).
 
-    `kind` is "input" (an open dimension of a Parameter), "state" (a dimension of a variable), "found" (a size that a step
-    finds out) or "number" (an element of a small integer tensor that shapes may read).
+    `kind` is "input" (an open dimension of a Parameter), "state" (a dimension of a variable),
+    "found" (a size that a step finds out) or "number" (an element of a small integer tensor that
+    shapes may read).
     """
 
     __slots__ = ("atoms", "facts", "high", "kind", "low", "name", "order", "origin", "symbols")
 
-    def __init__(self, name: str, low: int, high: int | None, kind: str, origin: Origin, facts: Facts, number: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        low: int,
+        high: int | None,
+        kind: str,
+        origin: Origin,
+        facts: Facts,
+        number: int,
+    ) -> None:
         self.name, self.low, self.high, self.kind = name, low, high, kind
         self.origin, self.facts = origin, facts
         self.order: _Order = (0, number, name)
@@ -55,7 +68,9 @@ class Symbol:
 
 
 class Function:
-    """floor(x), max(x, ..) or quotient(x, y): an atom of a polynomial. Make it by the functions of this file."""
+    """floor(x), max(x, ..) or quotient(x, y): an atom of a polynomial. Make it by the functions of
+    this file.
+    """
 
     __slots__ = ("_hash", "arguments", "atoms", "bounds", "is_whole", "name", "order", "symbols")
 
@@ -69,7 +84,11 @@ class Function:
         self.atoms: frozenset[Atom] = frozenset((self,)).union(*(a.atoms for a in arguments))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self.name == other.name and self.arguments == other.arguments
+        return (
+            isinstance(other, Function)
+            and self.name == other.name
+            and self.arguments == other.arguments
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -100,11 +119,16 @@ def monomial_order(monomial: Monomial) -> tuple[int, tuple[_Order, ...]]:
 def bounds_of(name: str, arguments: tuple[Size, ...]) -> Interval:
     low, high = arguments[0].bounds
     if name == "max":
-        return (intervals.largest(a.bounds[0] for a in arguments), intervals.largest(a.bounds[1] for a in arguments))
+        return (
+            intervals.largest(a.bounds[0] for a in arguments),
+            intervals.largest(a.bounds[1] for a in arguments),
+        )
     if name == "floor":
         return intervals.floor_end(low), intervals.floor_end(high)
     # A divisor of at least 1 brings x nearer to 0.
-    return (0 if low >= 0 else intervals.floor_end(low)), (intervals.floor_end(high) if high >= 0 else -1)
+    return (0 if low >= 0 else intervals.floor_end(low)), (
+        intervals.floor_end(high) if high >= 0 else -1
+    )
 
 
 def _in_brackets(size: Size) -> str:
@@ -113,7 +137,12 @@ def _in_brackets(size: Size) -> str:
 
 def term_text(monomial: Monomial, factor: Exact) -> str:
     atoms = [str(atom) for atom in monomial]
-    if len(monomial) == 1 and isinstance(monomial[0], Function) and monomial[0].name == "max" and factor < 0:
+    if (
+        len(monomial) == 1
+        and isinstance(monomial[0], Function)
+        and monomial[0].name == "max"
+        and factor < 0
+    ):
         factor, atoms = -factor, [f"min({', '.join(str(-a) for a in monomial[0].arguments)})"]
     product = "*".join(f"{a}^{n}" if (n := atoms.count(a)) > 1 else a for a in dict.fromkeys(atoms))
     over = f"/{factor.denominator}" if isinstance(factor, Fraction) else ""

@@ -1,8 +1,9 @@
 """`Facts`: what one inference has found out, taken for granted and demanded of its sizes.
 
-A rule of an operation that meets open sizes either demands (`require_equal`: a `Check`; broken, the call is wrong and is refused)
-or asks (`suppose_equal`: a `Guard`; broken, the call needs another plan). What is certain by bounds and earlier answers is
-neither. Every answer is a fact for the questions behind it: of two equal sizes one symbol is replaced by the other side.
+A rule of an operation that meets open sizes either demands (`require_equal`: a `Check`; broken, the
+call is wrong and is refused) or asks (`suppose_equal`: a `Guard`; broken, the call needs another
+plan). What is certain by bounds and earlier answers is neither. Every answer is a fact for the
+questions behind it: of two equal sizes one symbol is replaced by the other side.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 _KINDS = ("input", "state", "found", "number")
 #: How often equalities are put into what equalities have changed.
 _ROUNDS = 3
-#: How many largest-of are looked into, one within the other, to see that a size is not negative; of more than so many none is.
+#: How many largest-of are looked into, one within the other, to see that a size is not negative; of
+#: more than so many none is.
 _DEPTH, _FEW = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two sizes and how they relate, with the layer that looks at them: its node's id and its label for messages."""
+    """Two sizes and how they relate, with the layer that looks at them: its node's id and its label
+    for messages.
+    """
 
     left: Size
     kind: RelationKind
@@ -37,7 +41,9 @@ class Relation:
 
     @property
     def symbols(self) -> frozenset[Symbol]:
-        """The symbols that have to be known to look at it: when the last of them is found, it can be."""
+        """The symbols that have to be known to look at it: when the last of them is found, it can
+        be.
+        """
         return self.left.symbols | self.right.symbols
 
     def holds(self, values: Mapping[Symbol, int]) -> bool:
@@ -45,7 +51,9 @@ class Relation:
         left, right = self.left.exact_value(values), self.right.exact_value(values)
         if self.kind == "is a multiple of":
             return left == 0 if not right else Fraction(left) % right == 0
-        return {"==": left == right, "!=": left != right, ">=": left >= right, "<": left < right}[self.kind]
+        return {"==": left == right, "!=": left != right, ">=": left >= right, "<": left < right}[
+            self.kind
+        ]
 
     def __str__(self) -> str:
         return f"{self.left} {self.kind} {self.right}"
@@ -58,7 +66,9 @@ class Guard(Relation):
 
 
 class Check(Relation):
-    """What every call has to keep. One that breaks it is refused, in the words of the layer's reference."""
+    """What every call has to keep. One that breaks it is refused, in the words of the layer's
+    reference.
+    """
 
     __slots__ = ()
 
@@ -67,7 +77,9 @@ class Facts:
     """Symbols, equalities, guards and checks of one inference."""
 
     def __init__(self, hints: Mapping[Origin, int] | None = None) -> None:
-        """`hints` are values of symbols that questions are answered by; without them the usual answer is taken."""
+        """`hints` are values of symbols that questions are answered by; without them the usual
+        answer is taken.
+        """
         self.symbols: list[Symbol] = []
         #: Symbols, and functions of them, that are no longer needed, and what they equal.
         self.equal: dict[Atom, Size] = {}
@@ -77,7 +89,8 @@ class Facts:
         self.checks: list[Check] = []
         self._hints = dict(hints or {})
         self._node, self._where = -1, ""
-        #: What bodies of layers were found to give, by whatever their describer asks by: see `tentative`.
+        #: What bodies of layers were found to give, by whatever their describer asks by: see
+        #: `tentative`.
         self.described: dict[Hashable, Any] = {}
         self._names: set[str] = set()
         self._checked: set[tuple[Size, RelationKind, Size]] = set()
@@ -108,7 +121,9 @@ class Facts:
         known = self._canonical.get(size)
         if known is None:
             known = size
-            for _ in range(_ROUNDS):  # what is put in may make a function that is replaced in its turn
+            for _ in range(
+                _ROUNDS
+            ):  # what is put in may make a function that is replaced in its turn
                 known = substitute(known, self.equal)
             self._canonical[size] = known
         return known
@@ -132,7 +147,13 @@ class Facts:
     def larger(self, a: SizeLike, b: SizeLike) -> Size:
         """The larger of two sizes: one of them where that is certain."""
         a, b = self.canonical(a), self.canonical(b)
-        return a if self.certainly_at_least(a, b) else b if self.certainly_at_least(b, a) else maximum([a, b])
+        return (
+            a
+            if self.certainly_at_least(a, b)
+            else b
+            if self.certainly_at_least(b, a)
+            else maximum([a, b])
+        )
 
     # ---- what is demanded
 
@@ -165,7 +186,9 @@ class Facts:
     # ---- what is asked
 
     def suppose_equal(self, a: SizeLike, b: SizeLike, usual: bool = True) -> bool:
-        """Whether a == b: what is certain, else what the hints say, else the usual answer, which is then taken for granted."""
+        """Whether a == b: what is certain, else what the hints say, else the usual answer, which is
+        then taken for granted.
+        """
         if self.certainly_equal(a, b):
             return True
         if self.certainly_different(a, b):
@@ -193,8 +216,16 @@ class Facts:
 
     @contextmanager
     def tentative(self) -> Iterator[None]:
-        """What is demanded inside may not come to pass (a branch that is not taken): it is forgotten at the end, guards are not."""
-        kept = dict(self.equal), list(self.at_least_0), list(self.checks), set(self._checked), dict(self.described)
+        """What is demanded inside may not come to pass (a branch that is not taken): it is
+        forgotten at the end, guards are not.
+        """
+        kept = (
+            dict(self.equal),
+            list(self.at_least_0),
+            list(self.checks),
+            set(self._checked),
+            dict(self.described),
+        )
         try:
             yield
         finally:
@@ -207,14 +238,24 @@ class Facts:
         """By its bounds, by one of the facts, or by looking into its largest-of."""
         if size.bounds[0] >= 0:
             return True
-        if any(not fact.symbols.isdisjoint(size.symbols) and (size - fact).bounds[0] >= 0 for fact in self.at_least_0):
+        if any(
+            not fact.symbols.isdisjoint(size.symbols) and (size - fact).bounds[0] >= 0
+            for fact in self.at_least_0
+        ):
             return True
-        largest = [(m[0], f) for m, f in size.terms.items() if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "max"]
+        largest = [
+            (m[0], f)
+            for m, f in size.terms.items()
+            if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "max"
+        ]
         for atom, factor in largest if depth and len(largest) <= _FEW else ():
             assert isinstance(atom, Function)
             rest = size - Size.of(atom) * factor
             # A largest is at least each of its arguments; less of it, at least less of all of them.
-            each = (self._is_never_negative(rest + argument * factor, depth - 1) for argument in atom.arguments)
+            each = (
+                self._is_never_negative(rest + argument * factor, depth - 1)
+                for argument in atom.arguments
+            )
             if any(each) if factor > 0 else all(each):
                 return True
         return False
@@ -231,7 +272,9 @@ class Facts:
             self._checked.add(sides)
             self.checks.append(Check(*sides, self._node, self._where))
 
-    def _sides(self, a: SizeLike, b: SizeLike, kind: RelationKind) -> tuple[Size, RelationKind, Size]:
+    def _sides(
+        self, a: SizeLike, b: SizeLike, kind: RelationKind
+    ) -> tuple[Size, RelationKind, Size]:
         """A relation without the terms that both its sides have."""
         left, right = self.canonical(a), self.canonical(b)
         if kind == "is a multiple of":
@@ -246,17 +289,32 @@ class Facts:
 
     def _is_at_least_0(self, size: Size) -> None:
         if size.constant is None and size.bounds[0] < 0:
-            # Those that follow from it are left out: a long chain of windows keeps the last demand alone.
-            self.at_least_0 = [fact for fact in self.at_least_0 if fact.symbols != size.symbols or (fact - size).bounds[0] < 0]
+            # Those that follow from it are left out: a long chain of windows keeps the last demand
+            # alone.
+            self.at_least_0 = [
+                fact
+                for fact in self.at_least_0
+                if fact.symbols != size.symbols or (fact - size).bounds[0] < 0
+            ]
             self.at_least_0.append(size)
 
     def _equate(self, difference: Size) -> None:
-        """difference == 0: an atom that stands in it alone is replaced by the rest, the last found symbol first, then a function."""
-        alone = [monomial[0] for monomial, factor in difference.terms.items() if len(monomial) == 1 and abs(factor) == 1]
-        fit = [a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms]
+        """difference == 0: an atom that stands in it alone is replaced by the rest, the last found
+        symbol first, then a function.
+        """
+        alone = [
+            monomial[0]
+            for monomial, factor in difference.terms.items()
+            if len(monomial) == 1 and abs(factor) == 1
+        ]
+        fit = [
+            a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms
+        ]
         if not fit:
             return
-        replaced = max(fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order))
+        replaced = max(
+            fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order)
+        )
         factor = difference.terms[(replaced,)]
         by = (Size.of(replaced) * factor - difference) * factor  # the factor is 1 or -1
         table: dict[Atom, Size] = {replaced: by}
@@ -276,4 +334,7 @@ class Facts:
 
 def facts_of(sizes: Iterable[SizeLike | None]) -> Facts | None:
     """The facts of the inference that some of these sizes are open in; None when none is open."""
-    return next((facts for size in sizes if isinstance(size, Size) and (facts := size.facts) is not None), None)
+    return next(
+        (facts for size in sizes if isinstance(size, Size) and (facts := size.facts) is not None),
+        None,
+    )

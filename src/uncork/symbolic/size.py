@@ -1,11 +1,13 @@
 """`Symbol` and `Size`: tensor sizes as expressions with one normal form.
 
-A size is a polynomial with rational factors over symbols and atoms floor(x), max(x, ..) and quotient(x, y) = floor(x / y).
-Others follow: ceil(x) = -floor(-x), min(x, y) = -max(-x, -y), x mod n = x - n * floor(x / n). Equal sizes nearly always have
-one normal form, so that `==` and `hash` compare what they mean; two forms of one meaning are possible and only cost a question.
+A size is a polynomial with rational factors over symbols and atoms floor(x), max(x, ..) and
+quotient(x, y) = floor(x / y). Others follow: ceil(x) = -floor(-x), min(x, y) = -max(-x, -y), x mod
+n = x - n * floor(x / n). Equal sizes nearly always have one normal form, so that `==` and `hash`
+compare what they mean; two forms of one meaning are possible and only cost a question.
 
-Nothing can decide by an open size without asking: `bool(size)`, `size < 3`, `int(size)` and `size == 3` raise TypeError. What
-is certain, or taken for granted, is asked of the `Facts` of its inference.
+Nothing can decide by an open size without asking: `bool(size)`, `size < 3`, `int(size)` and `size
+== 3` raise TypeError. What is certain, or taken for granted, is asked of the `Facts` of its
+inference.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar, Union
 
 from uncork.symbolic import intervals
-from uncork.symbolic.atoms import Atom, Function, Monomial, Symbol, monomial_order, order_of, term_text
+from uncork.symbolic.atoms import (
+    Atom,
+    Function,
+    Monomial,
+    Symbol,
+    monomial_order,
+    order_of,
+    term_text,
+)
 from uncork.symbolic.intervals import Exact, Interval, exact
 
 if TYPE_CHECKING:
@@ -24,10 +34,21 @@ if TYPE_CHECKING:
 
 
 class Size:
-    """A size as an expression in normal form. Made by `Size.of` and by arithmetic; never changed."""
+    """A size as an expression in normal form. Made by `Size.of` and by arithmetic; never
+    changed.
+    """
 
     #: Behind `terms` what is found of them when it is first asked for.
-    __slots__ = ("_atoms", "_bounds", "_hash", "_is_whole", "_leading", "_symbols", "_text", "terms")
+    __slots__ = (
+        "_atoms",
+        "_bounds",
+        "_hash",
+        "_is_whole",
+        "_leading",
+        "_symbols",
+        "_text",
+        "terms",
+    )
 
     def __init__(self, terms: dict[Monomial, Exact]) -> None:
         """`terms` has no factor of 0."""
@@ -47,7 +68,9 @@ class Size:
             return value
         if isinstance(value, (Symbol, Function)):
             return Size({(value,): 1})
-        return Size({(): exact(value if isinstance(value, Fraction) else int(value))} if value else {})
+        return Size(
+            {(): exact(value if isinstance(value, Fraction) else int(value))} if value else {}
+        )
 
     @property
     def constant(self) -> Exact | None:
@@ -79,7 +102,9 @@ class Size:
     def is_whole(self) -> bool:
         """Its form shows that it is a whole number whatever its symbols are."""
         if self._is_whole is None:
-            self._is_whole = all(isinstance(f, int) and all(a.is_whole for a in m) for m, f in self.terms.items())
+            self._is_whole = all(
+                isinstance(f, int) and all(a.is_whole for a in m) for m, f in self.terms.items()
+            )
         return self._is_whole
 
     @property
@@ -119,7 +144,9 @@ class Size:
         right = Size.of(other).terms
         for a, f in self.terms.items():
             for b, g in right.items():
-                _accumulate(terms, tuple(sorted((*a, *b), key=order_of)) if a and b else a or b, f * g)
+                _accumulate(
+                    terms, tuple(sorted((*a, *b), key=order_of)) if a and b else a or b, f * g
+                )
         return Size(terms)
 
     __rmul__ = __mul__
@@ -154,7 +181,9 @@ class Size:
 
     @property
     def leading(self) -> Monomial:
-        """The first monomial by degree, then by the order of its atoms: an order that products keep."""
+        """The first monomial by degree, then by the order of its atoms: an order that products
+        keep.
+        """
         if self._leading is None:
             self._leading = min(self.terms, key=monomial_order)
         return self._leading
@@ -162,7 +191,8 @@ class Size:
     # ---- values
 
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
-        """The number that it is with these values of its symbols. Raises KeyError without one, ValueError when it is not whole.
+        """The number that it is with these values of its symbols. Raises KeyError without one,
+        ValueError when it is not whole.
 
         Exact, of any magnitude. A quotient by a divisor below 1 is one by 1.
         """
@@ -188,13 +218,18 @@ class Size:
             return self.terms == other.terms
         if isinstance(other, (int, Fraction)):
             if self.constant is None:
-                raise TypeError(f"the open size {self} is compared with {other}: ask certainly_equal of its facts")
+                raise TypeError(
+                    f"the open size {self} is compared with {other}: ask certainly_equal of its "
+                    "facts"
+                )
             return self.constant == other
         return NotImplemented
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(frozenset(self.terms.items()) if self.constant is None else self.constant)
+            self._hash = hash(
+                frozenset(self.terms.items()) if self.constant is None else self.constant
+            )
         return self._hash
 
     def __bool__(self) -> bool:
@@ -206,7 +241,10 @@ class Size:
 
     def __str__(self) -> str:
         if self._text is None:
-            terms = [term_text(monomial, self.terms[monomial]) for monomial in sorted(self.terms, key=monomial_order)]
+            terms = [
+                term_text(monomial, self.terms[monomial])
+                for monomial in sorted(self.terms, key=monomial_order)
+            ]
             first = next((i for i, term in enumerate(terms) if not term.startswith("-")), 0)
             if first:  # "b - a" rather than "-a + b"
                 terms.insert(0, terms.pop(first))
@@ -231,8 +269,9 @@ def plain(size: Size) -> SizeLike:
 def floor(x: Size) -> Size:
     """The largest whole number that is not above x.
 
-    Whole terms and whole parts of factors come out of it, a floor inside a floor is one, and the first factor inside is
-    positive: floor(floor(n / 2) / 2) and floor(n / 4), or ceil(n / 3) and floor((n + 2) / 3), have one form.
+    Whole terms and whole parts of factors come out of it, a floor inside a floor is one, and the
+    first factor inside is positive: floor(floor(n / 2) / 2) and floor(n / 4), or ceil(n / 3) and
+    floor((n + 2) / 3), have one form.
     """
     if x.is_whole:
         return x
@@ -272,11 +311,18 @@ def _floor_of_fraction(rest: Size) -> Size:
     n = math.lcm(*(Fraction(f).denominator for m, f in rest.terms.items() if m))
     constant = Fraction(rest.terms.get((), 0))
     varying = rest - constant
-    constant = Fraction(math.floor(constant * n), n)  # what lies between two multiples of 1/n changes nothing
+    constant = Fraction(
+        math.floor(constant * n), n
+    )  # what lies between two multiples of 1/n changes nothing
     if varying.terms[varying.leading] < 0:
         return -floor(-varying - constant + Fraction(n - 1, n))
     for monomial, factor in varying.terms.items():
-        if factor == Fraction(1, n) and len(monomial) == 1 and isinstance(atom := monomial[0], Function) and atom.name == "floor":
+        if (
+            factor == Fraction(1, n)
+            and len(monomial) == 1
+            and isinstance(atom := monomial[0], Function)
+            and atom.name == "floor"
+        ):
             # floor((floor(y) + w) / n) = floor((y + w) / n) for a whole w
             return floor(varying - Size.of(atom) * factor + atom.arguments[0] * factor + constant)
     return Size.of(Function("floor", (varying + constant,)))
@@ -298,7 +344,9 @@ def quotient(x: Size, y: Size) -> Size:
 
 
 def _cancelled(x: Size, y: Size) -> tuple[Size, Size]:
-    """Both over the atoms and the number that divide every term of both; atoms that can be 0 stay."""
+    """Both over the atoms and the number that divide every term of both; atoms that can be 0
+    stay.
+    """
     monomials = [*x.terms, *y.terms]
     common: list[Atom] = []
     for atom in dict.fromkeys(monomials[0]):
@@ -313,7 +361,9 @@ def _cancelled(x: Size, y: Size) -> tuple[Size, Size]:
 
 
 def maximum(sizes: Iterable[Size]) -> Size:
-    """The largest of some sizes. One that is never above another is left out; terms that all have come out of it."""
+    """The largest of some sizes. One that is never above another is left out; terms that all have
+    come out of it.
+    """
     flat: list[Size] = []
     for size in sizes:
         atom = _only_atom(size)
@@ -326,7 +376,9 @@ def maximum(sizes: Iterable[Size]) -> Size:
             kept.append(size)
     if len(kept) == 1:
         return kept[0]
-    shared = {m: f for m, f in kept[0].terms.items() if all(other.terms.get(m) == f for other in kept[1:])}
+    shared = {
+        m: f for m, f in kept[0].terms.items() if all(other.terms.get(m) == f for other in kept[1:])
+    }
     inner = [Size({m: f for m, f in size.terms.items() if m not in shared}) for size in kept]
     return Size(shared) + Size.of(Function("max", tuple(sorted(inner, key=str))))
 
@@ -359,7 +411,9 @@ def _substituted(atom: Atom, table: Mapping[Atom, Size]) -> Size:
         return floor(arguments[0])
     if atom.name == "max":
         return maximum(arguments)
-    return quotient(*arguments) if arguments[1].terms else arguments[0]  # by 0 is by 1, as `evaluate` has it
+    return (
+        quotient(*arguments) if arguments[1].terms else arguments[0]
+    )  # by 0 is by 1, as `evaluate` has it
 
 
 # ---- inner workings

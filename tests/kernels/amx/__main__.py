@@ -1,4 +1,6 @@
-"""Run one case, one refusal, or an instruction that nobody emulates. The folder keeps what is built between processes."""
+"""Run one case, one refusal, or an instruction that nobody emulates. The folder keeps what is built
+between processes.
+"""
 
 from __future__ import annotations
 

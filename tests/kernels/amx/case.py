@@ -1,7 +1,8 @@
 """What the cases share: the process they run in, and matrices as tiles hold them.
 
-Expected numbers are small integers, which are exact in any order, sums in double precision, or worked by hand from the pages of
-Intel's manual. They hold for a processor with AMX as they do for the emulator.
+Expected numbers are small integers, which are exact in any order, sums in double precision, or
+worked by hand from the pages of Intel's manual. They hold for a processor with AMX as they do for
+the emulator.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def case(function: Case) -> Case:
 
 
 def start(folder: Path, handled_before: bool = False) -> None:
-    """Make this process one that runs tile instructions. `handled_before`: somebody handles SIGILL already."""
+    """Make this process one that runs tile instructions. `handled_before`: somebody handles SIGILL
+    already.
+    """
     _code.append(machine_code(folder))
     if handled_before:
         code().handle_before()
@@ -58,7 +61,9 @@ def bits_of(numbers: np.ndarray) -> np.ndarray:
 def paired(numbers: np.ndarray) -> np.ndarray:
     """The right factor as tiles hold it: rows 2k and 2k + 1 by turns, in one row."""
     rows, columns = numbers.shape
-    return np.ascontiguousarray(bits_of(numbers).reshape(rows // 2, 2, columns).transpose(0, 2, 1)).reshape(rows // 2, 2 * columns)
+    return np.ascontiguousarray(
+        bits_of(numbers).reshape(rows // 2, 2, columns).transpose(0, 2, 1)
+    ).reshape(rows // 2, 2 * columns)
 
 
 def integers(rows: int, columns: int) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""C that executes tile instructions one after the other, and each form of address that a compiler may write."""
+"""C that executes tile instructions one after the other, and each form of address that a compiler
+may write.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ _FUNCTION = """
 
 @dataclass(frozen=True)
 class Form:
-    """An address of memory: `displacement(base, index, scale)`. Its functions are given base and index; they use tile 3."""
+    """An address of memory: `displacement(base, index, scale)`. Its functions are given base and
+    index; they use tile 3.
+    """
 
     displacement: int
     base: str | None
@@ -89,17 +93,29 @@ class Form:
     def text(self) -> str:
         index = "" if self.index is None else f",%{self.index},{self.scale}"
         base = "" if self.base is None else f"%{self.base}"
-        return f"{self.displacement or ''}({base}{index})" if base or index else str(self.displacement)
+        return (
+            f"{self.displacement or ''}({base}{index})" if base or index else str(self.displacement)
+        )
 
     def function(self, instruction: str) -> str:
-        return f"{instruction}_{self.displacement & 0xFFFFFFFF}_{self.base}_{self.index}_{self.scale}"
+        return (
+            f"{instruction}_{self.displacement & 0xFFFFFFFF}_{self.base}_{self.index}_{self.scale}"
+        )
 
     def assembly(self) -> Iterator[str]:
         """One function for each instruction that has such an address."""
-        begin = "push %rsi; push %rdi; " + "; ".join(f"pop %{r}" if r else "add $8, %rsp" for r in (self.base, self.index))
-        yield _FUNCTION.format(name=self.function("load"), instructions=f"{begin}; tileloadd {self.text}, %tmm3")
-        yield _FUNCTION.format(name=self.function("store"), instructions=f"{begin}; tilestored %tmm3, {self.text}")
-        yield _FUNCTION.format(name=self.function("configure"), instructions=f"{begin}; ldtilecfg {self.text}")
+        begin = "push %rsi; push %rdi; " + "; ".join(
+            f"pop %{r}" if r else "add $8, %rsp" for r in (self.base, self.index)
+        )
+        yield _FUNCTION.format(
+            name=self.function("load"), instructions=f"{begin}; tileloadd {self.text}, %tmm3"
+        )
+        yield _FUNCTION.format(
+            name=self.function("store"), instructions=f"{begin}; tilestored %tmm3, {self.text}"
+        )
+        yield _FUNCTION.format(
+            name=self.function("configure"), instructions=f"{begin}; ldtilecfg {self.text}"
+        )
 
 
 _REGISTERS = ["rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", *(f"r{n}" for n in range(8, 16))]
@@ -110,11 +126,15 @@ FORMS = [
     if base != index
 ]
 #: Addresses without a base, and with nothing at all.
-LOW_FORMS = [Form(LOW_ROWS, None, "rsi", scale) for scale in (1, 2, 4, 8)] + [Form(LOW_ROWS, None, None)]
+LOW_FORMS = [Form(LOW_ROWS, None, "rsi", scale) for scale in (1, 2, 4, 8)] + [
+    Form(LOW_ROWS, None, None)
+]
 
 _FIXED = [
     _FUNCTION.format(name="configure_near_0", instructions="ldtilecfg near_configurations(%rip)"),
-    _FUNCTION.format(name="configure_near_1", instructions="ldtilecfg near_configurations+64(%rip)"),
+    _FUNCTION.format(
+        name="configure_near_1", instructions="ldtilecfg near_configurations+64(%rip)"
+    ),
     _FUNCTION.format(name="configure_low", instructions=f"ldtilecfg {LOW}"),
     # Through the stack, as compilers keep tiles when they have too few: from tile 3 to tile 4.
     _FUNCTION.format(
@@ -139,7 +159,9 @@ class Step(ctypes.Structure):
 
 
 class Steps:
-    """Tile instructions in a row, without anything between them. What they touch is kept until they have run."""
+    """Tile instructions in a row, without anything between them. What they touch is kept until they
+    have run.
+    """
 
     def __init__(self, code: ctypes.CDLL) -> None:
         self._code = code
@@ -157,10 +179,14 @@ class Steps:
 
     def load(self, tile: int, place: np.ndarray, stride: int | None = None) -> Steps:
         """Rows from an array, which are its rows unless another distance is given (bytes)."""
-        return self._add(LOAD, tile, place=place, stride=place.strides[0] if stride is None else stride)
+        return self._add(
+            LOAD, tile, place=place, stride=place.strides[0] if stride is None else stride
+        )
 
     def store(self, tile: int, place: np.ndarray, stride: int | None = None) -> Steps:
-        return self._add(STORE, tile, place=place, stride=place.strides[0] if stride is None else stride)
+        return self._add(
+            STORE, tile, place=place, stride=place.strides[0] if stride is None else stride
+        )
 
     def dot(self, tile: int, first: int, second: int) -> Steps:
         return self._add(DOT, tile, first, second)
@@ -211,7 +237,10 @@ def machine_code(folder: Path) -> ctypes.CDLL:
     def cases(template: str) -> str:
         return " ".join(f"case {n}: {template.format(n)} break;" for n in range(8))
 
-    dots = (f"case {100 * c + 10 * a + b}: _tile_dpbf16ps({c}, {a}, {b}); break;" for c, a, b in itertools.permutations(range(8), 3))
+    dots = (
+        f"case {100 * c + 10 * a + b}: _tile_dpbf16ps({c}, {a}, {b}); break;"
+        for c, a, b in itertools.permutations(range(8), 3)
+    )
     text = _STEPS.format(
         zero=cases("_tile_zero({});"),
         load=cases("_tile_loadd({}, place, stride);"),
@@ -220,7 +249,9 @@ def machine_code(folder: Path) -> ctypes.CDLL:
         low=LOW,
     )
     functions = [*_FIXED, *(function for form in FORMS + LOW_FORMS for function in form.assembly())]
-    assembly = "\n".join(f'"{line.strip()}\\n"' for line in "".join(functions).splitlines() if line.strip())
+    assembly = "\n".join(
+        f'"{line.strip()}\\n"' for line in "".join(functions).splitlines() if line.strip()
+    )
     source = folder / "amx_machine_code.c"
     if not source.exists():
         source.write_text(f"{text}\n__asm__(\n{assembly}\n);\n", encoding="utf-8")

@@ -8,7 +8,17 @@ import threading
 import numpy as np
 
 from tests.kernels._amx import KINDS
-from tests.kernels.amx.case import FULL, bits_of, case, code, emulators, integers, paired, random, steps
+from tests.kernels.amx.case import (
+    FULL,
+    bits_of,
+    case,
+    code,
+    emulators,
+    integers,
+    paired,
+    random,
+    steps,
+)
 from tests.kernels.amx.machine_code import FORMS, LOW, LOW_FORMS, LOW_ROWS, Form, configuration
 
 
@@ -42,12 +52,17 @@ def distances_of_rows() -> None:
 @case
 def nothing_else_is_read_or_written() -> None:
     """Rows that end, or begin, where a page begins that nobody may touch."""
-    from tests.kernels._fences import Fenced  # which takes longer to import than all other cases to run
+    from tests.kernels._fences import (
+        Fenced,  # which takes longer to import than all other cases to run
+    )
 
     values = random.integers(0, 256, (5, 20)).astype(np.uint8)
     for first in (False, True):
         source, target = Fenced(4 * 33 + 20, first), Fenced(4 * 33 + 20, first)
-        rows, written = (np.lib.stride_tricks.as_strided(fenced.bytes, (5, 20), (33, 1)) for fenced in (source, target))
+        rows, written = (
+            np.lib.stride_tricks.as_strided(fenced.bytes, (5, 20), (33, 1))
+            for fenced in (source, target)
+        )
         rows[:] = values
         source.only_read()
         steps().configure(configuration((5, 20))).load(0, rows).store(0, written).release().run()
@@ -72,7 +87,9 @@ def a_start_row_is_for_one_instruction() -> None:
     values = random.integers(1, 256, (16, 64)).astype(np.uint8)
     once, twice = np.zeros_like(values), np.zeros_like(values)
     shapes = configuration((16, 64), (16, 64), start_row=3)
-    steps().configure(shapes).load(0, values).store(0, once).load(0, values).store(0, twice).release().run()
+    steps().configure(shapes).load(0, values).store(0, once).load(0, values).store(
+        0, twice
+    ).release().run()
     assert not once[:3].any() and (once[3:] == values[3:]).all()
     assert (twice == values).all()
     untouched = np.full_like(values, 0xA5)
@@ -91,20 +108,35 @@ def every_form_of_address() -> None:
         stride = 0 if form.index is None else 64 * form.scale
         _moves_rows(form, stride)
         image = configuration((5, 12), (2, 8), (1, 4), (7, 20))
-        address = image.ctypes.data - form.displacement - (0 if form.index is None else 64 * form.scale)
-        values, result = random.integers(0, 256, (16, 64)).astype(np.uint8), np.full((16, 64), 0xA5, np.uint8)
-        steps().call(form.function("configure"), address, 64).load(3, values).store(3, result).release().run()
-        assert (result[:7, :20] == values[:7, :20]).all() and (result[7:] == 0xA5).all() and (result[:, 20:] == 0xA5).all(), form.text
+        address = (
+            image.ctypes.data - form.displacement - (0 if form.index is None else 64 * form.scale)
+        )
+        values, result = (
+            random.integers(0, 256, (16, 64)).astype(np.uint8),
+            np.full((16, 64), 0xA5, np.uint8),
+        )
+        steps().call(form.function("configure"), address, 64).load(3, values).store(
+            3, result
+        ).release().run()
+        assert (
+            (result[:7, :20] == values[:7, :20]).all()
+            and (result[7:] == 0xA5).all()
+            and (result[:, 20:] == 0xA5).all()
+        ), form.text
 
 
 def _moves_rows(form: Form, stride: int) -> None:
     values = random.integers(0, 256, (16, max(stride, 64))).astype(np.uint8)
     result = np.zeros_like(values)
     index = stride // form.scale
-    steps().configure(FULL).call(form.function("load"), values.ctypes.data - form.displacement, index).store(3, result).release().run()
+    steps().configure(FULL).call(
+        form.function("load"), values.ctypes.data - form.displacement, index
+    ).store(3, result).release().run()
     assert (result[:, :64] == (values[:, :64] if stride else values[0, :64])).all(), form.text
     result[:] = 0
-    steps().configure(FULL).load(3, values).call(form.function("store"), result.ctypes.data - form.displacement, index).release().run()
+    steps().configure(FULL).load(3, values).call(
+        form.function("store"), result.ctypes.data - form.displacement, index
+    ).release().run()
     if stride:
         assert (result[:, :64] == values[:, :64]).all() and not result[:, 64:].any(), form.text
     else:  # all rows go to one place; the last stays
@@ -124,15 +156,25 @@ def addresses_without_registers() -> None:
         rows[:] = random.integers(0, 256, rows.shape)
         result = np.zeros((16, 64), np.uint8)
         index = 128 // form.scale
-        steps().call("configure_low").call(form.function("load"), 0, index).store(3, result).release().run()
+        steps().call("configure_low").call(form.function("load"), 0, index).store(
+            3, result
+        ).release().run()
         assert (result == (rows[:, :64] if form.index else rows[0, :64])).all(), form.text
         expected = rows.copy()
         expected[:, :64] = result[::-1]
-        steps().configure(FULL).load(3, result[15], -64).call(form.function("store"), 0, index).release().run()
-        assert (rows == expected).all() if form.index else (rows[0, :64] == result[0]).all(), form.text
-    near = np.frombuffer((ctypes.c_ubyte * 128).from_address(code().near_memory()), np.uint8).reshape(2, 64)
+        steps().configure(FULL).load(3, result[15], -64).call(
+            form.function("store"), 0, index
+        ).release().run()
+        assert (rows == expected).all() if form.index else (rows[0, :64] == result[0]).all(), (
+            form.text
+        )
+    near = np.frombuffer(
+        (ctypes.c_ubyte * 128).from_address(code().near_memory()), np.uint8
+    ).reshape(2, 64)
     near[0], near[1] = configuration((7, 20)), configuration((5, 8))
-    for number, (height, width) in enumerate([(7, 20), (5, 8)]):  # by their distance from the instruction
+    for number, (height, width) in enumerate(
+        [(7, 20), (5, 8)]
+    ):  # by their distance from the instruction
         result = np.zeros((16, 64), np.uint8)
         ones = np.ones_like(result)
         steps().call(f"configure_near_{number}").load(0, ones).store(0, result).release().run()
@@ -145,7 +187,9 @@ def over_the_stack() -> None:
     memory[:64] = FULL
     memory[96:] = values = random.integers(0, 256, 1024)
     rows = memory[64:]
-    steps().call("over_the_stack", memory, 32).run()  # rows overlap: each is 32 bytes after the one before
+    steps().call(
+        "over_the_stack", memory, 32
+    ).run()  # rows overlap: each is 32 bytes after the one before
     expected = np.zeros(1056, np.uint8)
     expected[32:] = values
     assert (rows == expected).all(), "tiles come back as they were"
@@ -186,7 +230,9 @@ def instructions_are_counted() -> None:
     s = steps().configure(FULL).zero(0).zero(1).zero(2)
     for _ in range(5):
         s.load(3, place)
-    s.store(3, place).store(3, place).dot(0, 1, 2).dot(0, 1, 2).dot(0, 1, 2).dot(0, 1, 2).release().run()
+    s.store(3, place).store(3, place).dot(0, 1, 2).dot(0, 1, 2).dot(0, 1, 2).dot(
+        0, 1, 2
+    ).release().run()
     after = emulators[0].counts()
     assert tuple(after) == KINDS
     assert [after[kind] - before[kind] for kind in KINDS] == [1, 1, 3, 5, 2, 4]

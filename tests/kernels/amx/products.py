@@ -13,13 +13,19 @@ from tests.kernels.amx.machine_code import configuration
 def dot(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """c + a b by one instruction. All are f32, a and b such that they are bf16 as well."""
     result = np.ascontiguousarray(c, np.float32).copy()
-    shapes = configuration((len(a), 4 * b.shape[1]), (len(a), 2 * a.shape[1]), (len(b) // 2, 4 * b.shape[1]))
-    steps().configure(shapes).load(0, result).load(1, bits_of(a)).load(2, paired(b)).dot(0, 1, 2).store(0, result).release().run()
+    shapes = configuration(
+        (len(a), 4 * b.shape[1]), (len(a), 2 * a.shape[1]), (len(b) // 2, 4 * b.shape[1])
+    )
+    steps().configure(shapes).load(0, result).load(1, bits_of(a)).load(2, paired(b)).dot(
+        0, 1, 2
+    ).store(0, result).release().run()
     return result
 
 
 def dot_of(c: float, *pairs: tuple[float, float]) -> np.ndarray:
-    """One number: c + the sum of products. The even places of `pairs` are summed apart from the odd ones."""
+    """One number: c + the sum of products. The even places of `pairs` are summed apart from the odd
+    ones.
+    """
     padded = [*pairs, (0.0, 0.0)] if len(pairs) % 2 else pairs
     a, b = np.array(padded, np.float32).T
     return dot(np.array([[c]], np.float32), a.reshape(1, -1), b.reshape(-1, 1))[0, 0]
@@ -38,8 +44,17 @@ def every_tile_in_every_place() -> None:
         factors = [bits_of(a), paired(b)]
         after = [np.zeros_like(f) for f in factors]
         result = np.zeros((16, 16), np.float32)
-        s = steps().configure(FULL).load(tiles[0], c).load(tiles[1], factors[0]).load(tiles[2], factors[1]).dot(*tiles)
-        s.store(tiles[1], after[0]).store(tiles[2], after[1]).store(tiles[0], result).release().run()
+        s = (
+            steps()
+            .configure(FULL)
+            .load(tiles[0], c)
+            .load(tiles[1], factors[0])
+            .load(tiles[2], factors[1])
+            .dot(*tiles)
+        )
+        s.store(tiles[1], after[0]).store(tiles[2], after[1]).store(
+            tiles[0], result
+        ).release().run()
         assert (result == c.astype(int) + a.astype(int) @ b.astype(int)).all(), tiles
         assert all((left == right).all() for left, right in zip(factors, after)), tiles
 
@@ -54,10 +69,18 @@ def parts_of_tiles() -> None:
         left = np.full((rows, 4 * pairs + 5), 0xFF, np.uint8)  # NaN wherever it must not be read
         left[:, : 4 * pairs] = bits_of(a).view(np.uint8)
         place = memory[:, 3:]
-        s = steps().configure(configuration((rows, 4 * columns), (rows, 4 * pairs), (pairs, 4 * columns)))
-        s.load(0, place).load(1, left).load(2, paired(b)).dot(0, 1, 2).store(0, place).release().run()
+        s = steps().configure(
+            configuration((rows, 4 * columns), (rows, 4 * pairs), (pairs, 4 * columns))
+        )
+        s.load(0, place).load(1, left).load(2, paired(b)).dot(0, 1, 2).store(
+            0, place
+        ).release().run()
         expected = (c.astype(int) + a.astype(int) @ b.astype(int)).astype(np.float32)
-        assert (memory[:, 3:-10] == expected.view(np.uint8).reshape(rows, -1)).all(), (rows, columns, pairs)
+        assert (memory[:, 3:-10] == expected.view(np.uint8).reshape(rows, -1)).all(), (
+            rows,
+            columns,
+            pairs,
+        )
         assert (memory[:, :3] == 0xA5).all() and (memory[:, -10:] == 0xA5).all()
 
 
@@ -78,13 +101,19 @@ def sums_over_several_products() -> None:
 
 @case
 def the_order_of_sums() -> None:
-    """Even and odd products apart, then together, then to c; each step rounded. Sums of doubles are exact at these exponents."""
-    a, b = (random.integers(128, 256, shape).astype(np.float32) / 128 for shape in ((16, 32), (32, 16)))
+    """Even and odd products apart, then together, then to c; each step rounded. Sums of doubles are
+    exact at these exponents.
+    """
+    a, b = (
+        random.integers(128, 256, shape).astype(np.float32) / 128 for shape in ((16, 32), (32, 16))
+    )
     a *= random.choice([-1, 1], a.shape)
     c = random.integers(1 << 23, 1 << 24, (16, 16)).astype(np.float32) / (1 << 23)
     chains = np.zeros((2, 16, 16), np.float32)
     for k in range(32):
-        chains[k % 2] = (chains[k % 2].astype(float) + a[:, k, None].astype(float) * b[k].astype(float)).astype(np.float32)
+        chains[k % 2] = (
+            chains[k % 2].astype(float) + a[:, k, None].astype(float) * b[k].astype(float)
+        ).astype(np.float32)
     both = (chains[0].astype(float) + chains[1]).astype(np.float32)
     assert (dot(c, a, b) == (c.astype(float) + both).astype(np.float32)).all()
     # 2^24 swallows each 1 of its own chain: a tie, to even. The other chain's two arrive together.
@@ -98,7 +127,9 @@ def products_are_not_rounded() -> None:
     huge = 2.0**127
     assert dot_of(0, (-huge, 1), (0, 0), (huge, 2), (0, 0)) == huge, "2^128 alone is infinite"
     small = 2.0**-126
-    assert dot_of(0, (small, 1), (0, 0), (2.0**-100, 2.0**-40), (0, 0)) == np.float32(small + 2.0**-140), "2^-140 alone is flushed"
+    assert dot_of(0, (small, 1), (0, 0), (2.0**-100, 2.0**-40), (0, 0)) == np.float32(
+        small + 2.0**-140
+    ), "2^-140 alone is flushed"
 
 
 @case
@@ -110,7 +141,9 @@ def denormals_are_zeros() -> None:
     assert dot_of(denormal, (0, 0)) == 0, "in c"
     assert dot_of(denormal, (1, 1)) == 1
     assert dot_of(0, (2.0**-70, 2.0**-60)) == 0, "a result"
-    assert dot_of(0, (small, 1.5), (0, 0), (-small, 1), (0, 0)) == 0, "half the smallest number, in a chain"
+    assert dot_of(0, (small, 1.5), (0, 0), (-small, 1), (0, 0)) == 0, (
+        "half the smallest number, in a chain"
+    )
     assert dot_of(0, (small, 1.5), (-small, 1)) == 0, "where the chains meet"
     assert dot_of(small * 1.5, (-small, 1)) == 0, "where c meets them"
     assert dot_of(0, (small, 1)) == np.float32(small)
@@ -145,7 +178,9 @@ def infinities_and_nan() -> None:
         assert np.isnan(number)
     a = np.zeros((16, 32), np.float32)
     a[3, 4] = nan
-    assert np.isnan(dot(np.zeros((16, 16)), a, np.ones((32, 16)))).any(axis=1).tolist() == [row == 3 for row in range(16)]
+    assert np.isnan(dot(np.zeros((16, 16)), a, np.ones((32, 16)))).any(axis=1).tolist() == [
+        row == 3 for row in range(16)
+    ]
 
 
 @case
@@ -155,12 +190,23 @@ def the_control_of_other_arithmetic_is_not_asked() -> None:
     a, b, c, control = (np.zeros((1, 2), np.float32) for _ in range(4))
     a[0, 0] = b[0, 0] = 1
     c[0, 0] = 2**24  # and 1 is a tie: to even, which is down
-    s = steps().configure(configuration((1, 4), (1, 4), (1, 4))).load(0, c).load(1, bits_of(a)).load(2, bits_of(b))
+    s = (
+        steps()
+        .configure(configuration((1, 4), (1, 4), (1, 4)))
+        .load(0, c)
+        .load(1, bits_of(a))
+        .load(2, bits_of(b))
+    )
     s.set_mxcsr(upwards_unmasked).dot(0, 1, 2).get_mxcsr(control).store(0, c).release().run()
     assert c[0, 0] == 2**24
     assert control.view(np.uint32)[0, 0] == upwards_unmasked
     a[0, 0], b[0, 0] = np.inf, 0
-    s = steps().configure(configuration((1, 4), (1, 4), (1, 4))).load(1, bits_of(a)).load(2, bits_of(b))
+    s = (
+        steps()
+        .configure(configuration((1, 4), (1, 4), (1, 4)))
+        .load(1, bits_of(a))
+        .load(2, bits_of(b))
+    )
     s.set_mxcsr(upwards_unmasked).dot(0, 1, 2).get_mxcsr(control).store(0, c).release().run()
     assert np.isnan(c[0, 0])
     assert control.view(np.uint32)[0, 0] == upwards_unmasked

@@ -1,4 +1,6 @@
-"""What every peer is: a model opened by another system, that gives the values of tensors by their keys."""
+"""What every peer is: a model opened by another system, that gives the values of tensors by their
+keys.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from uncork.types import Array
 
 @dataclass(frozen=True)
 class GivenInput:
-    """An input of the comparison: the layer's name, its tensor's names, its element type's name and its carrier array."""
+    """An input of the comparison: the layer's name, its tensor's names, its element type's name and
+    its carrier array.
+    """
 
     layer: str
     names: tuple[str, ...]
@@ -23,7 +27,9 @@ class GivenInput:
 
 
 class PeerRuntime(Protocol):
-    """Made in the worker, from the path of a model and the inputs. Values of narrow floats that NumPy lacks are given as f32."""
+    """Made in the worker, from the path of a model and the inputs. Values of narrow floats that
+    NumPy lacks are given as f32.
+    """
 
     @property
     def model(self) -> PeerModel:
@@ -37,7 +43,8 @@ class PeerRuntime(Protocol):
 
 
 def in_order(inputs: Sequence[GivenInput], wanted: Sequence[tuple[str, ...]]) -> list[GivenInput]:
-    """For each of the peer's inputs, told by its names, the given one: by a name that both have, else by position.
+    """For each of the peer's inputs, told by its names, the given one: by a name that both have,
+    else by position.
 
     Raises ValueError when there are more or fewer.
     """

@@ -1,4 +1,6 @@
-"""ONNX Runtime as a peer: the ONNX file that the model was made from, its values made outputs, without its optimisations."""
+"""ONNX Runtime as a peer: the ONNX file that the model was made from, its values made outputs,
+without its optimisations.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,21 @@ class OnnxRuntimePeer:
         graph = self._proto.graph
         constants = {tensor.name for tensor in graph.initializer}
         names = [value.name for value in graph.input if value.name not in constants]
-        self._inputs = dict(zip(names, (self._array(given) for given in in_order(inputs, [(name,) for name in names]))))
+        self._inputs = dict(
+            zip(
+                names,
+                (self._array(given) for given in in_order(inputs, [(name,) for name in names])),
+            )
+        )
         self._results = [value.name for value in graph.output]
         tensors = [PeerTensor(name, name, "Parameter", 0, (name,)) for name in names]
         for node in graph.node:
             read = tuple(name for name in node.input if name)
-            tensors += [PeerTensor(name, name, node.op_type, i, (name,), read) for i, name in enumerate(node.output) if name]
+            tensors += [
+                PeerTensor(name, name, node.op_type, i, (name,), read)
+                for i, name in enumerate(node.output)
+                if name
+            ]
         self.model = PeerModel(tuple(tensors), tuple(names))
 
     def _array(self, given: GivenInput) -> Any:
@@ -45,12 +56,16 @@ class OnnxRuntimePeer:
         proto = self._onnx.ModelProto()
         proto.CopyFrom(self._proto)
         del proto.graph.output[:]
-        proto.graph.output.extend(self._onnx.helper.make_empty_tensor_value_info(key) for key in keys)
+        proto.graph.output.extend(
+            self._onnx.helper.make_empty_tensor_value_info(key) for key in keys
+        )
         return self._run(proto, list(keys))
 
     def _run(self, proto: Any, names: list[str]) -> list[Array]:
         options = self._ort.SessionOptions()
         options.graph_optimization_level = self._ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
-        session = self._ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = self._ort.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         return [np.asarray(value) for value in session.run(names, self._inputs)]

@@ -1,4 +1,6 @@
-"""OpenVINO as a peer: the same file on its CPU, with layers made outputs. In f32, which is not its default everywhere."""
+"""OpenVINO as a peer: the same file on its CPU, with layers made outputs. In f32, which is not its
+default everywhere.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,12 @@ class OpenVINOPeer:
     def __init__(self, path: str, inputs: Sequence[GivenInput], weights: str | None = None) -> None:
         self._ov = importlib.import_module("openvino")
         self._core = self._ov.Core()
-        self._model = self._core.read_model(path, weights) if weights else self._core.read_model(path)
-        wanted = [(p.get_friendly_name(), *p.output(0).get_names()) for p in self._model.get_parameters()]
+        self._model = (
+            self._core.read_model(path, weights) if weights else self._core.read_model(path)
+        )
+        wanted = [
+            (p.get_friendly_name(), *p.output(0).get_names()) for p in self._model.get_parameters()
+        ]
         self._inputs = [self._tensor(given) for given in in_order(inputs, wanted)]
         self.model = self._described()
 
@@ -42,10 +48,16 @@ class OpenVINOPeer:
             if type_name == "Result":
                 continue
             name = op.get_friendly_name()
-            read = tuple(f"{v.get_node().get_friendly_name()}|{v.get_index()}" for v in op.input_values())
+            read = tuple(
+                f"{v.get_node().get_friendly_name()}|{v.get_index()}" for v in op.input_values()
+            )
             for i, port in enumerate(op.outputs()):
                 names = tuple(sorted(port.get_names()))
-                tensors.append(PeerTensor(f"{name}|{i}", name, _TYPE_NAMES.get(type_name, type_name), i, names, read))
+                tensors.append(
+                    PeerTensor(
+                        f"{name}|{i}", name, _TYPE_NAMES.get(type_name, type_name), i, names, read
+                    )
+                )
         parameters = tuple(f"{p.get_friendly_name()}|0" for p in self._model.get_parameters())
         return PeerModel(tuple(tensors), parameters)
 
@@ -61,13 +73,18 @@ class OpenVINOPeer:
             name, _, output = key.rpartition("|")
             model.add_outputs(by_name[name].output(int(output)))  # nothing, where it is one
         sources = [result.input_value(0) for result in model.get_results()]
-        positions = {f"{v.get_node().get_friendly_name()}|{v.get_index()}": i for i, v in enumerate(sources)}
+        positions = {
+            f"{v.get_node().get_friendly_name()}|{v.get_index()}": i for i, v in enumerate(sources)
+        }
         return self._run(model, [positions[key] for key in keys])
 
     def _run(self, model: Any, positions: Sequence[int]) -> list[Array]:
         compiled = self._core.compile_model(model, "CPU", _EXACTLY)
         results = compiled(self._inputs)
-        return [_carried(compiled.outputs[i].element_type.get_type_name(), results[i]) for i in positions]
+        return [
+            _carried(compiled.outputs[i].element_type.get_type_name(), results[i])
+            for i in positions
+        ]
 
 
 def _carried(type_name: str, array: Any) -> Array:

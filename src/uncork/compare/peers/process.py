@@ -1,4 +1,6 @@
-"""A peer as the comparison sees it: values by key, from a process that is started again when it dies."""
+"""A peer as the comparison sees it: values by key, from a process that is started again when it
+dies.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from uncork.compare.tensors import PeerModel
 from uncork.errors import UncorkError
 from uncork.types import Array
 
-#: `python -c` looks for modules in the current folder first ('' in the path), which this process may not do.
+#: `python -c` looks for modules in the current folder first ('' in the path), which this process
+#: may not do.
 _START = (
-    "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = "
+    "json.loads(sys.argv[1]); "
     "from uncork.compare.peers.worker import main; main()"
 )
 
@@ -33,7 +37,9 @@ class Failed:
 class PeerProcess:
     """See the module. Close it at the end."""
 
-    def __init__(self, kind: str, path: str, inputs: Sequence[GivenInput], weights: str | None, name: str) -> None:
+    def __init__(
+        self, kind: str, path: str, inputs: Sequence[GivenInput], weights: str | None, name: str
+    ) -> None:
         """Raises UncorkError when the peer cannot open the model."""
         self.name = name
         self._opening = (kind, path, list(inputs), weights)
@@ -46,7 +52,9 @@ class PeerProcess:
         return found if isinstance(found, Failed) else list(found)
 
     def values(self, keys: Sequence[str]) -> dict[str, Array | Failed]:
-        """The value of each tensor. Where the peer fails with several it is asked for fewer, so that one tells of itself only."""
+        """The value of each tensor. Where the peer fails with several it is asked for fewer, so
+        that one tells of itself only.
+        """
         found: dict[str, Array | Failed] = {}
         waiting = [list(keys)] if keys else []
         while waiting:
@@ -66,7 +74,9 @@ class PeerProcess:
             process, self._process = self._process, None
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    with contextlib.suppress(OSError):  # of what was not sent to a process that is gone
+                    with contextlib.suppress(
+                        OSError
+                    ):  # of what was not sent to a process that is gone
                         stream.close()
             try:
                 process.wait(5)
@@ -97,5 +107,9 @@ class PeerProcess:
             process.wait()
             status = process.returncode
             self.close()
-            return Failed(f"the process ended by signal {-status}" if status < 0 else f"the process ended with status {status}")
+            return Failed(
+                f"the process ended by signal {-status}"
+                if status < 0
+                else f"the process ended with status {status}"
+            )
         return Failed(value) if kind == "error" else value

@@ -15,8 +15,13 @@ class SavedPeer:
     def __init__(self, arrays: Mapping[str, Array], name: str) -> None:
         self.name = name
         self._arrays = dict(arrays)
-        names = [(key, key.removesuffix(":0")) if key.endswith(":0") else (key, f"{key}:0") for key in arrays]
-        self.model = PeerModel(tuple(PeerTensor(key, key, "", 0, own) for key, own in zip(arrays, names)), ())
+        names = [
+            (key, key.removesuffix(":0")) if key.endswith(":0") else (key, f"{key}:0")
+            for key in arrays
+        ]
+        self.model = PeerModel(
+            tuple(PeerTensor(key, key, "", 0, own) for key, own in zip(arrays, names)), ()
+        )
 
     def outputs(self) -> list[Array] | Failed:
         """Nothing is known of what was a result."""

@@ -22,7 +22,9 @@ class TorchPeer:
         self._module = self._torch.export.load(path).module()
         graph = self._module.graph
         names = [node.name for node in graph.nodes if node.op == "placeholder"]
-        self._inputs = [self._tensor(given) for given in in_order(inputs, [(n, f"{n}:0") for n in names])]
+        self._inputs = [
+            self._tensor(given) for given in in_order(inputs, [(n, f"{n}:0") for n in names])
+        ]
         self.model = PeerModel(tuple(_tensors(graph)), tuple(names), numbered=True)
 
     def _tensor(self, given: GivenInput) -> Any:
@@ -67,7 +69,8 @@ def _array(torch: Any, value: Any) -> Array:
 
 
 def _tensors(graph: Any) -> Iterator[PeerTensor]:
-    """What the nodes of a program give. The parts of a tuple are outputs of the operation that gives it.
+    """What the nodes of a program give. The parts of a tuple are outputs of the operation that
+    gives it.
 
     "getitem_3" is no name of a tensor: every part of every tuple of the graph is called so.
     """
@@ -77,10 +80,20 @@ def _tensors(graph: Any) -> Iterator[PeerTensor]:
         if node.target is operator.getitem:
             made, output = node.args
             names = (f"{made.name}:{output}", f"{made.name}/{made.target}:{output}")
-            yield PeerTensor(node.name, made.name, str(made.target), output, names, _read(made), _shape(node))
+            yield PeerTensor(
+                node.name, made.name, str(made.target), output, names, _read(made), _shape(node)
+            )
         elif not isinstance(node.meta.get("val"), (tuple, list)):
             type_name = "Parameter" if node.op == "placeholder" else str(node.target)
-            yield PeerTensor(node.name, node.name, type_name, 0, (node.name, f"{node.name}:0"), _read(node), _shape(node))
+            yield PeerTensor(
+                node.name,
+                node.name,
+                type_name,
+                0,
+                (node.name, f"{node.name}:0"),
+                _read(node),
+                _shape(node),
+            )
 
 
 def _read(node: Any) -> tuple[str, ...]:
@@ -90,4 +103,6 @@ def _read(node: Any) -> tuple[str, ...]:
 def _shape(node: Any) -> tuple[int | None, ...] | None:
     """As far as the program knows it: a size may be an expression."""
     shape = getattr(node.meta.get("val"), "shape", None)
-    return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+    return (
+        None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+    )

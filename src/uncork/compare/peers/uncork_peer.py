@@ -22,7 +22,10 @@ class UncorkPeer:
     def __init__(self, path: str, inputs: Sequence[GivenInput], weights: str | None = None) -> None:
         self._model = read_model(path, weights)
         nodes = [self._model.by_id[parameter] for parameter in self._model.parameters]
-        self._inputs = [given.array for given in in_order(inputs, [(n.name, *n.outputs[0].names) for n in nodes])]
+        self._inputs = [
+            given.array
+            for given in in_order(inputs, [(n.name, *n.outputs[0].names) for n in nodes])
+        ]
         self.model = describe(self._model)
 
     def outputs(self) -> list[Array]:
@@ -35,7 +38,14 @@ class UncorkPeer:
 
     def _run(self, model: Model) -> list[Array]:
         compiled = compile_model(model, backend=self.backend)  # type: ignore[arg-type]
-        return list(compiled([present(port.element_type, array) for port, array in zip(compiled.inputs, self._inputs)]))
+        return list(
+            compiled(
+                [
+                    present(port.element_type, array)
+                    for port, array in zip(compiled.inputs, self._inputs)
+                ]
+            )
+        )
 
 
 class ReferencePeer(UncorkPeer):
@@ -49,7 +59,16 @@ def with_results(model: Model, sources: Sequence[Source]) -> Model:
     first = max(node.id for node in model.nodes) + 1
     kept = [node for node in model.nodes if node.type_name != "Result"]
     new = [
-        Node(first + i, f"compared {i}", "Result", "opset1", {}, (source,), (Port(model.spec(source)),), Result())
+        Node(
+            first + i,
+            f"compared {i}",
+            "Result",
+            "opset1",
+            {},
+            (source,),
+            (Port(model.spec(source)),),
+            Result(),
+        )
         for i, source in enumerate(sources)
     ]
     return replace(model, nodes=(*kept, *new), results=tuple(node.id for node in new))

@@ -1,4 +1,5 @@
-"""The process of a peer: it opens a model by another system and answers for tensors, by pickled messages on its standard streams.
+"""The process of a peer: it opens a model by another system and answers for tensors, by pickled
+messages on its standard streams.
 
 It is a process because other systems may end it; whoever asked learns that, and goes on.
 """
@@ -45,7 +46,10 @@ def main() -> None:
                 answer = "model", runtime.model
             else:
                 assert runtime is not None, "it is opened first"
-                answer = "values", runtime.outputs() if what == "outputs" else runtime.values(rest[0])
+                answer = (
+                    "values",
+                    runtime.outputs() if what == "outputs" else runtime.values(rest[0]),
+                )
         except Exception as error:  # of any system, with errors of its own
             answer = "error", _said(error)
         try:
@@ -58,5 +62,9 @@ def main() -> None:
 def _said(error: BaseException) -> str:
     """The line of a message that says most: other systems begin with places in their sources."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    plain = [line for line in lines if not line.startswith(("Exception from ", "Check '", "[ GENERAL_ERROR"))]
+    plain = [
+        line
+        for line in lines
+        if not line.startswith(("Exception from ", "Check '", "[ GENERAL_ERROR"))
+    ]
     return f"{type(error).__name__}: {(plain or lines or [''])[-1][:300]}"

@@ -1,6 +1,8 @@
-"""Attention of many queries: keys are packed into panels once for a group of heads, then block by block as `emit_blocks` has it.
+"""Attention of many queries: keys are packed into panels once for a group of heads, then block by
+block as `emit_blocks` has it.
 
-A block of queries and keys has its scores computed as products of matrices are: rows of queries by vectors of keys, in registers.
+A block of queries and keys has its scores computed as products of matrices are: rows of queries by
+vectors of keys, in registers.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def emit_attention(spec: Attention, machine: Target) -> str:
     a = dict(zip(ARGUMENTS, k.arguments))
     block = Block(k, spec, a)
     packed = a["room"] + spec.fixed_places["keys"]
-    copied = packed + (((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64)
+    copied = packed + (
+        ((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64
+    )
     blocks = (a["targets"] + (spec.queries - 1)) // spec.queries
     before, plain = k.variable(k.integer(-1)), k.variable(k.integer(1))
     with k.loop(a["first"], a["first"] + a["count"]) as item:
@@ -47,7 +51,9 @@ def emit_attention(spec: Attention, machine: Target) -> str:
         batch, member = pair // a["heads"], whole - pair * a["members"]
         head = pair - batch * a["heads"]
 
-        def begin(name: str, batch: Value = batch, head: Value = head, member: Value | None = member) -> Value:
+        def begin(
+            name: str, batch: Value = batch, head: Value = head, member: Value | None = member
+        ) -> Value:
             address = a[name] + batch * a[f"{name}_batch"] + head * a[f"{name}_head"]
             return address if member is None else address + member * a[f"{name}_member"]
 
@@ -70,8 +76,12 @@ def emit_attention(spec: Attention, machine: Target) -> str:
     return k.text()
 
 
-def _pack_keys(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], source: Value, packed: Value) -> None:
-    """All keys as panels `[size][panel]` of f32, turned in registers; what lies past the last key is some key again."""
+def _pack_keys(
+    k: Kernel, spec: Attention, block: Block, a: dict[str, Value], source: Value, packed: Value
+) -> None:
+    """All keys as panels `[size][panel]` of f32, turned in registers; what lies past the last key
+    is some key again.
+    """
     lanes, sources = spec.lanes, a["sources"]
 
     def place(key: Value) -> Value:
@@ -84,7 +94,10 @@ def _pack_keys(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], so
         def line(key: Value, there: Value | None) -> None:
             target, address = place(key), source + key * block.stored.bytes
             with k.loop(0, spec.size) as d:
-                k.store(block.load(address + d * a["key_number"], lanes, there), target + d * (spec.panel * 4))
+                k.store(
+                    block.load(address + d * a["key_number"], lanes, there),
+                    target + d * (spec.panel * 4),
+                )
 
         with k.loop(0, whole, lanes) as key:
             line(key, None)
@@ -95,7 +108,9 @@ def _pack_keys(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], so
         lines = [source + k.minimum(key + i, sources - 1) * a["key_row"] for i in range(lanes)]
         target = place(key)
 
-        def square(d: Value, count: int, lines: Sequence[Value] = lines, target: Value = target) -> None:
+        def square(
+            d: Value, count: int, lines: Sequence[Value] = lines, target: Value = target
+        ) -> None:
             there = block.tail(count)
             rows = [block.load(line + d * block.stored.bytes, lanes, there) for line in lines]
             for i, column in enumerate(columns_of(rows)[:count]):
@@ -109,8 +124,12 @@ def _pack_keys(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], so
             square(k.integer(full), spec.size - full)
 
 
-def _take_values(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], values: Value, copied: Value) -> Value:
-    """Copy the values where that is wanted; 1 where every one of them is a number, or nobody asks."""
+def _take_values(
+    k: Kernel, spec: Attention, block: Block, a: dict[str, Value], values: Value, copied: Value
+) -> Value:
+    """Copy the values where that is wanted; 1 where every one of them is a number, or nobody
+    asks.
+    """
     if not spec.copies_values and not spec.causal:
         return k.integer(1)
     lanes = spec.lanes
@@ -126,7 +145,15 @@ def _take_values(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], 
     return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
 
 
-def _attend(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], own: _Head, packed: Value, first: Value) -> None:
+def _attend(
+    k: Kernel,
+    spec: Attention,
+    block: Block,
+    a: dict[str, Value],
+    own: _Head,
+    packed: Value,
+    first: Value,
+) -> None:
     """The block of queries from number `first` on, of one head."""
     sources, last = a["sources"], a["targets"] - 1
     count = k.minimum(a["targets"] - first, k.integer(spec.queries))
@@ -157,12 +184,16 @@ def _attend(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], own: 
     block.finish(count, lambda row: own.output + (first + row) * a["output_row"])
 
 
-def _copy_queries(k: Kernel, spec: Attention, block: Block, rows: Value, query: Callable[[Value], Value]) -> None:
+def _copy_queries(
+    k: Kernel, spec: Attention, block: Block, rows: Value, query: Callable[[Value], Value]
+) -> None:
     target = block.queries
     with k.loop(0, rows) as row:
         source = query(row)
         with k.loop(0, spec.size) as d:
-            k.store(block.load(source + d * block.stored.bytes, 1), target + (row * spec.size + d) * 4)
+            k.store(
+                block.load(source + d * block.stored.bytes, 1), target + (row * spec.size + d) * 4
+            )
 
 
 def _score(
@@ -187,10 +218,16 @@ def _score(
         table = packed + (base // panel + number) * (panel * spec.size * 4)
         with k.loop(0, rows, spec.rows) as first:
             lines = [address(first + r) for r in range(spec.rows)]
-            sums = [[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(spec.rows)]
+            sums = [
+                [k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)]
+                for _ in range(spec.rows)
+            ]
 
             def step(d: Value) -> None:
-                columns = [k.load(table + d * (panel * 4) + v * lanes * 4, F32, lanes) for v in range(vectors)]
+                columns = [
+                    k.load(table + d * (panel * 4) + v * lanes * 4, F32, lanes)
+                    for v in range(vectors)
+                ]
                 for r in range(spec.rows):
                     x = k.splat(k.load(lines[r] + d * 4, F32), lanes)
                     for v in range(vectors):
@@ -205,9 +242,20 @@ def _score(
                 bias = mask(first + r)
                 for v in range(vectors):
                     key = base + number * panel + v * lanes
-                    there = k.lanes_below(width - (number * panel + v * lanes), lanes) if partly and v == vectors - 1 else None
-                    x = block.masked(sums[r][v].get() * k.splat(block.scale, lanes), bias, key, there)
-                    k.store(x, block.scores + (first + r) * spec.score_row + (number * panel + v * lanes) * 4)
+                    there = (
+                        k.lanes_below(width - (number * panel + v * lanes), lanes)
+                        if partly and v == vectors - 1
+                        else None
+                    )
+                    x = block.masked(
+                        sums[r][v].get() * k.splat(block.scale, lanes), bias, key, there
+                    )
+                    k.store(
+                        x,
+                        block.scores
+                        + (first + r) * spec.score_row
+                        + (number * panel + v * lanes) * 4,
+                    )
 
     with k.loop(0, whole) as number:
         scores(number, spec.vectors, False)

@@ -1,7 +1,9 @@
-"""What both kernels of attention do with a block of scores: weights by a running maximum, and sums of values by those weights.
+"""What both kernels of attention do with a block of scores: weights by a running maximum, and sums
+of values by those weights.
 
-The scores of a block of keys are weighted by the largest score so far. Where a later block has a larger one, what was summed up
-before is multiplied by the power of the difference; the sum of all weights is divided by at the very end.
+The scores of a block of keys are weighted by the largest score so far. Where a later block has a
+larger one, what was summed up before is multiplied by the power of the difference; the sum of all
+weights is divided by at the very end.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 _LEAST = -3.4028234663852886e38
 _LOG2_E = 1.4426950408889634
 #: 2**f on [-1/2, 1/2], constant first: exactly 1 at 0; relative error 1.5e-7.
-_POWER = (1.0, 0.6931470036506653, 0.24022242426872253, 0.05550733581185341, 0.009671512991189957, 0.001326472731307149)
+_POWER = (
+    1.0,
+    0.6931470036506653,
+    0.24022242426872253,
+    0.05550733581185341,
+    0.009671512991189957,
+    0.001326472731307149,
+)
 #: 1.5 * 2**23: from here on f32 has no digits behind the point.
 _WHOLE = 12582912.0
 #: Values of keys are added up in so many sums in turn where few sums are made at once.
@@ -48,20 +57,26 @@ def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:
     """The lanes of a vector joined, in every lane."""
     step = x.lanes // 2
     while step:
-        picks = ir.Constant(ir.VectorType(ir.IntType(32), x.lanes), [i ^ step for i in range(x.lanes)])
+        picks = ir.Constant(
+            ir.VectorType(ir.IntType(32), x.lanes), [i ^ step for i in range(x.lanes)]
+        )
         x = join(x, Value(k, k.builder.shuffle_vector(x.llvm, x.llvm, picks), x.type, x.lanes))
         step //= 2
     return x
 
 
 class Block:
-    """A block of rows in working memory: largest scores, sums of weights, factors; sums of values; scores."""
+    """A block of rows in working memory: largest scores, sums of weights, factors; sums of values;
+    scores.
+    """
 
     def __init__(self, k: Kernel, spec: Attention, arguments: dict[str, Value]) -> None:
         self.k, self.spec, self.a = k, spec, arguments
         self.stored = STORED[spec.element_type]
         places = spec.fixed_places  # what depends on the number of keys comes last
-        self.state, self.sums, self.scores, self.queries = (arguments["room"] + places[name] for name in ("state", "sums", "scores", "queries"))
+        self.state, self.sums, self.scores, self.queries = (
+            arguments["room"] + places[name] for name in ("state", "sums", "scores", "queries")
+        )
         self.scale = self._loaded_scale()
 
     def _loaded_scale(self) -> Value:
@@ -70,7 +85,11 @@ class Block:
 
     def load(self, address: Value, lanes: int, mask: Value | None = None) -> Value:
         """Numbers of the tensors' type as f32."""
-        value = self.k.load(address, self.stored, lanes) if mask is None else self.k.load_masked(address, self.stored, mask)
+        value = (
+            self.k.load(address, self.stored, lanes)
+            if mask is None
+            else self.k.load_masked(address, self.stored, mask)
+        )
         return widened(self.k, self.spec.element_type, value)
 
     def tail(self, count: int) -> Value | None:
@@ -94,7 +113,11 @@ class Block:
             found = k.load(mask_row, stored)
         else:
             address = mask_row + key * stored.bytes
-            found = k.load(address, stored, score.lanes) if there is None else k.load_masked(address, stored, there)
+            found = (
+                k.load(address, stored, score.lanes)
+                if there is None
+                else k.load_masked(address, stored, there)
+            )
         if spec.row_mask:
             found = k.splat(found, score.lanes)
         if stored == U8:
@@ -104,7 +127,9 @@ class Block:
     # ---- the stages
 
     def begin(self, rows: Value, sink: Callable[[Value], Value]) -> None:
-        """No sums yet; the sink of a row, whose address is given by its number, weighs as a key without a value does."""
+        """No sums yet; the sink of a row, whose address is given by its number, weighs as a key
+        without a value does.
+        """
         k, spec = self.k, self.spec
         least = k.number(_LEAST, F32)
         with k.loop(0, rows) as r:
@@ -125,14 +150,28 @@ class Block:
         with k.loop(0, rows, together) as first:
             lines = [self.scores + (first + u) * self.spec.score_row for u in each]
             here = [k.minimum(limit(first + u), width) for u in each]
-            full = k.maximum(functools.reduce(k.minimum, here), k.integer(0)) // lanes * lanes  # so far every row looks at all keys
+            full = (
+                k.maximum(functools.reduce(k.minimum, here), k.integer(0)) // lanes * lanes
+            )  # so far every row looks at all keys
             before = [k.splat(k.load(self.row(0, first + u), F32), lanes) for u in each]
             tops = [k.variable(k.number(_LEAST, F32, lanes)) for _ in each]
             totals = [k.variable(k.number(0.0, F32, lanes)) for _ in each]
 
-            def score(u: int, key: Value, edge: bool, lines: Sequence[Value] = lines, here: Sequence[Value] = here) -> Value:
+            def score(
+                u: int,
+                key: Value,
+                edge: bool,
+                lines: Sequence[Value] = lines,
+                here: Sequence[Value] = here,
+            ) -> Value:
                 x = k.load(lines[u] + key * 4, F32, lanes)
-                return k.select(k.lanes_below(here[u] - key, lanes), x, k.number(-math.inf, F32, lanes)) if edge else x
+                return (
+                    k.select(
+                        k.lanes_below(here[u] - key, lanes), x, k.number(-math.inf, F32, lanes)
+                    )
+                    if edge
+                    else x
+                )
 
             def along(step: Callable[[Value, bool], None], full: Value = full) -> None:
                 with k.loop(0, full, lanes) as key:
@@ -148,7 +187,11 @@ class Block:
             most = [k.maximum(across(k, tops[u].get(), k.maximum), before[u]) for u in each]
 
             def weights(
-                key: Value, edge: bool, lines: Sequence[Value] = lines, most: Sequence[Value] = most, totals: Sequence[Variable] = totals
+                key: Value,
+                edge: bool,
+                lines: Sequence[Value] = lines,
+                most: Sequence[Value] = most,
+                totals: Sequence[Variable] = totals,
             ) -> None:
                 found = [power(k, score(u, key, edge) - most[u]) for u in each]
                 for u in each:
@@ -160,11 +203,18 @@ class Block:
                 factor = power(k, before[u] - most[u]).part(0, 1)
                 total = across(k, totals[u].get(), Value.__add__).part(0, 1)
                 k.store(most[u].part(0, 1), self.row(0, first + u))
-                k.store(k.fma(k.load(self.row(1, first + u), F32), factor, total), self.row(1, first + u))
+                k.store(
+                    k.fma(k.load(self.row(1, first + u), F32), factor, total),
+                    self.row(1, first + u),
+                )
                 k.store(factor, self.row(2, first + u))
 
-    def add_values(self, rows: Value, vectors: int, values: Value, value_row: Value, width: Value) -> None:
-        """The values of `width` keys, by their weights, to the sums of all rows: `vectors` at once."""
+    def add_values(
+        self, rows: Value, vectors: int, values: Value, value_row: Value, width: Value
+    ) -> None:
+        """The values of `width` keys, by their weights, to the sums of all rows: `vectors` at
+        once.
+        """
         k, spec = self.k, self.spec
         whole, rest = divmod(spec.width // spec.lanes, vectors)
         with k.loop(0, rows, spec.rows) as first:
@@ -172,12 +222,24 @@ class Block:
                 with k.loop(0, whole * vectors * spec.lanes, vectors * spec.lanes) as column:
                     self._add_columns(first, column, vectors, values, value_row, width)
             if rest:
-                self._add_columns(first, k.integer(whole * vectors * spec.lanes), rest, values, value_row, width)
+                self._add_columns(
+                    first, k.integer(whole * vectors * spec.lanes), rest, values, value_row, width
+                )
 
-    def _add_columns(self, first: Value, column: Value, vectors: int, values: Value, value_row: Value, width: Value) -> None:
+    def _add_columns(
+        self,
+        first: Value,
+        column: Value,
+        vectors: int,
+        values: Value,
+        value_row: Value,
+        width: Value,
+    ) -> None:
         k, spec = self.k, self.spec
         rows, lanes = range(spec.rows), spec.lanes
-        masked = self.tail(spec.depth) if not spec.copies_values and spec.width != spec.depth else None
+        masked = (
+            self.tail(spec.depth) if not spec.copies_values and spec.width != spec.depth else None
+        )
         lines = [self.scores + (first + r) * spec.score_row for r in rows]
         places = [self.sums + ((first + r) * spec.width + column) * 4 for r in rows]
         chains = max(1, min(4, _CHAINS // (spec.rows * vectors)))
@@ -195,7 +257,8 @@ class Block:
                 return k.load(place, F32, lanes)
             if masked is None:
                 return self.load(place, lanes)
-            # Which vector is the last one is known where all of them are computed at once, else as the kernel runs.
+            # Which vector is the last one is known where all of them are computed at once, else as
+            # the kernel runs.
             left = k.integer(spec.depth - v * lanes) - column
             return self.load(place, lanes, k.lanes_below(left, lanes))
 
@@ -230,6 +293,9 @@ class Block:
             inverse = k.splat(k.number(1.0, F32) / k.load(self.row(1, r), F32), spec.lanes)
             for column in range(0, spec.width, spec.lanes):
                 x = k.load(self.sums + (r * spec.width + column) * 4, F32, spec.lanes) * inverse
-                stored, place = narrowed(k, x, spec.element_type), target + column * self.stored.bytes
+                stored, place = (
+                    narrowed(k, x, spec.element_type),
+                    target + column * self.stored.bytes,
+                )
                 for start, n in pieces(min(spec.lanes, spec.depth - column), spec.lanes):
                     k.store(stored.part(start, n), place + start * self.stored.bytes)

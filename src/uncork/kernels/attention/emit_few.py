@@ -1,7 +1,9 @@
-"""Attention of few queries: keys and values are read once, as they lie, for several queries that share them.
+"""Attention of few queries: keys and values are read once, as they lie, for several queries that
+share them.
 
-Vectors lie along the numbers of a head. The products of as many keys as a vector has lanes are added up by a tree, which leaves the
-score of each key in its lane; partial sums are joined as soon as there are two of a kind, so that few registers hold them.
+Vectors lie along the numbers of a head. The products of as many keys as a vector has lanes are
+added up by a tree, which leaves the score of each key in its lane; partial sums are joined as soon
+as there are two of a kind, so that few registers hold them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
     with k.loop(a["first"], a["first"] + a["count"]) as pair:
         batch = pair // a["heads"]
         head = pair - batch * a["heads"]
-        keys, values = (a[n] + batch * a[f"{n}_batch"] + head * a[f"{n}_head"] for n in ("key", "value"))
+        keys, values = (
+            a[n] + batch * a[f"{n}_batch"] + head * a[f"{n}_head"] for n in ("key", "value")
+        )
         with k.loop(0, queries, spec.together) as first:
             # The last query again where there are not so many: what is written twice is the same.
             numbers = [k.minimum(first + r, queries - 1) for r in range(spec.together)]
@@ -42,9 +46,24 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
                 targets: Sequence[Value] = targets,
             ) -> list[Value]:
                 begin = a[name] + batch * a[f"{name}_batch"] + head * a[f"{name}_head"]
-                return [begin + m * a[f"{name}_member"] + t * a[f"{name}_row"] for m, t in zip(members, targets)]
+                return [
+                    begin + m * a[f"{name}_member"] + t * a[f"{name}_row"]
+                    for m, t in zip(members, targets)
+                ]
 
-            _attend(k, spec, block, a, rows("query"), keys, values, rows("output"), rows("mask"), rows("sink"), targets)
+            _attend(
+                k,
+                spec,
+                block,
+                a,
+                rows("query"),
+                keys,
+                values,
+                rows("output"),
+                rows("mask"),
+                rows("sink"),
+                targets,
+            )
     k.finish()
     return k.text()
 
@@ -76,15 +95,31 @@ def _attend(
     block.begin(rows, lambda row: _picked(k, sink, row))
     starts = range(0, spec.size, spec.lanes)
     tails = [block.tail(spec.size) if start + spec.lanes > spec.size else None for start in starts]
-    parts = [[block.load(q + start * block.stored.bytes, spec.lanes, tail) for start, tail in zip(starts, tails)] for q in query]
+    parts = [
+        [
+            block.load(q + start * block.stored.bytes, spec.lanes, tail)
+            for start, tail in zip(starts, tails)
+        ]
+        for q in query
+    ]
     with k.loop(0, a["sources"], spec.keys) as base:
         width = k.minimum(a["sources"] - base, k.integer(spec.keys))
         with k.loop(0, width, spec.lanes) as key:
-            lines = [keys + k.minimum(base + key + i, a["sources"] - 1) * a["key_row"] for i in range(spec.lanes)]
+            lines = [
+                keys + k.minimum(base + key + i, a["sources"] - 1) * a["key_row"]
+                for i in range(spec.lanes)
+            ]
             there = k.lanes_below(width - key, spec.lanes)
             for r, own in enumerate(parts):
                 products = (
-                    _product(k, [block.load(line + start * block.stored.bytes, spec.lanes, tail) for start, tail in zip(starts, tails)], own)
+                    _product(
+                        k,
+                        [
+                            block.load(line + start * block.stored.bytes, spec.lanes, tail)
+                            for start, tail in zip(starts, tails)
+                        ],
+                        own,
+                    )
                     for line in lines
                 )
                 score = _tree(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
@@ -113,8 +148,12 @@ def _tree(k: Kernel, parts: Iterable[Value], lanes: int) -> Value:
         step = 1
         while stack and stack[-1][0] == step:
             one = stack.pop()[1]
-            low = _shuffled(k, one, x, [i if not i & step else lanes + i - step for i in range(lanes)])
-            high = _shuffled(k, one, x, [i + step if not i & step else lanes + i for i in range(lanes)])
+            low = _shuffled(
+                k, one, x, [i if not i & step else lanes + i - step for i in range(lanes)]
+            )
+            high = _shuffled(
+                k, one, x, [i + step if not i & step else lanes + i for i in range(lanes)]
+            )
             x, step = low + high, step * 2
         stack.append((step, x))
     return stack[0][1]

@@ -1,4 +1,6 @@
-"""Which kernel attends: one for many queries, one for few, or either as the call tells how many there are."""
+"""Which kernel attends: one for many queries, one for few, or either as the call tells how many
+there are.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,28 @@ import numpy as np
 
 from uncork.internal_ops.attention import FusedAttention
 from uncork.kernels.attention.spec import ARGUMENTS, Attention, FewQueries
-from uncork.kernels.attention.strides import Axis, Loop, View, batch_loops, contiguous, first_of, moved
+from uncork.kernels.attention.strides import (
+    Axis,
+    Loop,
+    View,
+    batch_loops,
+    contiguous,
+    first_of,
+    moved,
+)
 from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds, same
-from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    AtLeast,
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -31,7 +52,9 @@ _TENSORS = ("query", "key", "value", "output", "mask", "sink")
 
 @dataclass(frozen=True, slots=True)
 class _Tensors:
-    """The tensors as the kernels see them, by name; the mask and the sink stretched to the rank of the weights, where they are."""
+    """The tensors as the kernels see them, by name; the mask and the sink stretched to the rank of
+    the weights, where they are.
+    """
 
     views: dict[str, View]
     sizes: tuple[SizeLike, ...]
@@ -42,7 +65,12 @@ class _Tensors:
 
 
 @selects(ScaledDotProductAttention, FusedAttention)
-def select_attention(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_attention(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     attention = fused.attention
     assert isinstance(attention, ScaledDotProductAttention)
@@ -58,7 +86,12 @@ def select_attention(operation: Operation, inputs: Sequence[TensorSpec | None], 
         return "no kernel for f16 on this machine"
     tensors = _tensors(fused, given, outputs[0])
     axes = {name: view.axes for name, view in tensors.views.items()}
-    targets, size, sources, depth = axes["query"][-2].size, axes["query"][-1].size, axes["key"][-2].size, axes["value"][-1].size
+    targets, size, sources, depth = (
+        axes["query"][-2].size,
+        axes["query"][-1].size,
+        axes["key"][-2].size,
+        axes["value"][-1].size,
+    )
     if not isinstance(size, int) or not isinstance(depth, int):
         return "the size of a head is known at the call only"
     if is_empty((targets, sources, size, depth, *tensors.sizes)) or max(size, depth) > _LONGEST:
@@ -68,11 +101,18 @@ def select_attention(operation: Operation, inputs: Sequence[TensorSpec | None], 
     words = _words(fused, given, tensors, size, batches, heads, members)
     sizes = [targets, sources, heads.size, members.size]
     pairs = batches.size * heads.size
-    many = _Work(spec, words, sizes, pairs * members.size * ((targets + (spec.queries - 1)) // spec.queries))
+    many = _Work(
+        spec, words, sizes, pairs * members.size * ((targets + (spec.queries - 1)) // spec.queries)
+    )
     few = None
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
         shared = {field.name: getattr(spec, field.name) for field in fields(spec)}
-        few = _Work(FewQueries(**shared, together=_together(spec, targets, members.size)), words, sizes, pairs)
+        few = _Work(
+            FewQueries(**shared, together=_together(spec, targets, members.size)),
+            words,
+            sizes,
+            pairs,
+        )
     cost = nanoseconds(pairs * members.size * targets * sources * (size + depth), 1 / 30)
     return _native(many, few, targets, sources, cost)
 
@@ -93,11 +133,16 @@ class _Work:
 
     def shared(self, threads: int, scratch: SizeLike) -> list[KernelCall]:
         """The calls of several threads, each with room of its own."""
-        return [self.call(first, count, scratch * number) for number, (first, count) in enumerate(shares(self.items, threads))]
+        return [
+            self.call(first, count, scratch * number)
+            for number, (first, count) in enumerate(shares(self.items, threads))
+        ]
 
 
 def _together(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
-    """Queries that are computed at once where there are few: as many as share keys, as far as registers hold them."""
+    """Queries that are computed at once where there are few: as many as share keys, as far as
+    registers hold them.
+    """
     queries = targets * members if isinstance(targets, int) else members
     most = 1 if spec.size > 8 * spec.lanes else spec.vectors
     together = 1
@@ -116,24 +161,38 @@ def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     return fixed + sum(((size + (_LINE - 1)) // _LINE * _LINE for size in (keys, values)), 0)
 
 
-def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike, cost: float | Size) -> KernelPlan:
+def _native(
+    many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike, cost: float | Size
+) -> KernelPlan:
     when: list[AtLeast] = []
     if few is not None and isinstance(targets, int):
         kinds = [few]
     elif few is None or isinstance(targets, int):
         kinds = [many]
     else:
-        kinds, when = [few, many], [AtLeast(targets, _FEW + 1, otherwise=True), AtLeast(targets, _FEW + 1)]
+        kinds, when = (
+            [few, many],
+            [AtLeast(targets, _FEW + 1, otherwise=True), AtLeast(targets, _FEW + 1)],
+        )
     scratch = _scratch_bytes(kinds[-1].spec, sources)  # that of many is the larger one
     name = " or ".join(work.spec.name for work in kinds)
 
     def split(threads: int) -> Stages:
         return Stages([work.shared(threads, scratch) for work in kinds], scratch * threads, when)
 
-    return KernelPlan(name, [work.call(0, work.items, 0) for work in kinds], scratch=scratch, cost=cost, split=split, when=when)
+    return KernelPlan(
+        name,
+        [work.call(0, work.items, 0) for work in kinds],
+        scratch=scratch,
+        cost=cost,
+        split=split,
+        when=when,
+    )
 
 
-def _tensors(fused: FusedAttention, given: dict[str, TensorSpec | None], output: TensorSpec) -> _Tensors:
+def _tensors(
+    fused: FusedAttention, given: dict[str, TensorSpec | None], output: TensorSpec
+) -> _Tensors:
     """Raises KernelDeclined where sizes are not known, or where they cannot be walked through."""
     views: dict[str, View] = {}
     for name, moves in (*zip(("query", "key", "value"), fused.moves), ("mask", ()), ("sink", ())):
@@ -163,7 +222,11 @@ def _tensors(fused: FusedAttention, given: dict[str, TensorSpec | None], output:
 
 
 def _spec(
-    attention: ScaledDotProductAttention, fused: FusedAttention, given: dict[str, TensorSpec | None], tensors: _Tensors, target: Target
+    attention: ScaledDotProductAttention,
+    fused: FusedAttention,
+    given: dict[str, TensorSpec | None],
+    tensors: _Tensors,
+    target: Target,
 ) -> Attention:
     query = given["query"]
     assert query is not None
@@ -214,7 +277,13 @@ def _loops(tensors: _Tensors) -> tuple[Loop, Loop, Loop]:
 
 
 def _words(
-    fused: FusedAttention, given: dict[str, TensorSpec | None], tensors: _Tensors, size: int, batches: Loop, heads: Loop, members: Loop
+    fused: FusedAttention,
+    given: dict[str, TensorSpec | None],
+    tensors: _Tensors,
+    size: int,
+    batches: Loop,
+    heads: Loop,
+    members: Loop,
 ) -> list[Operand]:
     """Addresses, strides and the factor."""
     places = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
@@ -226,7 +295,10 @@ def _words(
             continue
         view = tensors.views[name]
         words.append(Out(0) if name == "output" else In(places[name], view.offset))
-        words += [loop.strides[name] for loop in ((batches, heads) if shared else (batches, heads, members))]
+        words += [
+            loop.strides[name]
+            for loop in ((batches, heads) if shared else (batches, heads, members))
+        ]
         row, number = view.axes[-2:]
         words.append(0 if row.is_one else row.stride)
         if name == "key":
@@ -234,7 +306,9 @@ def _words(
     return [*words, _scale(fused, given["scale"], given["query"], size)]
 
 
-def _scale(fused: FusedAttention, scale: TensorSpec | None, query: TensorSpec | None, size: int) -> Operand:
+def _scale(
+    fused: FusedAttention, scale: TensorSpec | None, query: TensorSpec | None, size: int
+) -> Operand:
     """The bits of the factor in f32, or where it lies."""
     assert query is not None
     if fused.factor is not None:
@@ -252,4 +326,8 @@ def _decoded(scale: TensorSpec) -> object:
     from uncork import storage
 
     assert scale.value is not None
-    return scale.value if scale.element_type is ElementType.f32 else storage.decode(scale.value, scale.element_type)
+    return (
+        scale.value
+        if scale.element_type is ElementType.f32
+        else storage.decode(scale.value, scale.element_type)
+    )

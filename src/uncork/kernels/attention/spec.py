@@ -1,4 +1,6 @@
-"""What the kernels of attention are specialised for, their arguments, and how they divide their working memory."""
+"""What the kernels of attention are specialised for, their arguments, and how they divide their
+working memory.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,10 @@ def _strided(name: str, *axes: str) -> Iterator[str]:
         yield f"{name}_{axis}"
 
 
-#: Addresses, each with the bytes from one batch, head of keys, head of a group, row and (of keys) number of a head to the next. Then
-#: the factor (its bits, or its address), sizes, the first of the things to do and how many, and working memory. The things are blocks
-#: of queries of one head, or all queries that share keys.
+#: Addresses, each with the bytes from one batch, head of keys, head of a group, row and (of keys)
+#: number of a head to the next. Then the factor (its bits, or its address), sizes, the first of the
+#: things to do and how many, and working memory. The things are blocks of queries of one head, or
+#: all queries that share keys.
 ARGUMENTS = (
     *_strided("query", "batch", "head", "member", "row"),
     *_strided("key", "batch", "head", "row", "number"),
@@ -41,8 +44,9 @@ ARGUMENTS = (
 class Attention:
     """What a kernel is specialised for. Heads have `size` numbers, those of values `depth`.
 
-    `vectors` of `lanes` keys, or columns of values, are computed at once. The mask's type is "" where there is none; it may be one
-    number for all keys of a row (`row_mask`). `scaled`: the factor lies in memory. `turned`: keys are neighbours, not the numbers of one.
+    `vectors` of `lanes` keys, or columns of values, are computed at once. The mask's type is ""
+    where there is none; it may be one number for all keys of a row (`row_mask`). `scaled`: the
+    factor lies in memory. `turned`: keys are neighbours, not the numbers of one.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit:emit_attention"
@@ -61,8 +65,9 @@ class Attention:
     @property
     def name(self) -> str:
         mask = f"_mask_{self.mask}" if self.mask else ""
-        return f"{self._kind}_{self.element_type}_{self.size}_{self.depth}_{self.vectors}x{self.lanes}{mask}" + flags(
-            self, "row_mask", "sink", "causal", "scaled", "turned"
+        return (
+            f"{self._kind}_{self.element_type}_{self.size}_{self.depth}_{self.vectors}x{self.lanes}{mask}"
+            + flags(self, "row_mask", "sink", "causal", "scaled", "turned")
         )
 
     @property
@@ -96,7 +101,9 @@ class Attention:
 
     @property
     def score_row(self) -> int:
-        """Bytes from one row of scores to the next: no power of two, so that rows share no place in the cache."""
+        """Bytes from one row of scores to the next: no power of two, so that rows share no place in
+        the cache.
+        """
         return (self.keys + self.lanes) * 4
 
     @property
@@ -111,7 +118,9 @@ class Attention:
 
     @property
     def fixed_places(self) -> dict[str, int]:
-        """Where the parts of the working memory begin, in bytes. Behind what has one size lie the packed keys, and then copied values."""
+        """Where the parts of the working memory begin, in bytes. Behind what has one size lie the
+        packed keys, and then copied values.
+        """
         parts = {
             "state": 3 * self.queries * 4,
             "sums": self.queries * self.width * 4,
@@ -128,7 +137,9 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class FewQueries(Attention):
-    """The same for few queries: keys and values are read as they lie, once for `together` queries of a group."""
+    """The same for few queries: keys and values are read as they lie, once for `together` queries
+    of a group.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit_few:emit_few_queries"
     together: int = 1

@@ -1,4 +1,6 @@
-"""Where the elements of tensors lie, axis by axis, seen through moves; and the loops over batches and heads that they share."""
+"""Where the elements of tensors lie, axis by axis, seen through moves; and the loops over batches
+and heads that they share.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from uncork.types import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """So many elements, bytes from one to the next; each stands for `repeats` that follow each other."""
+    """So many elements, bytes from one to the next; each stands for `repeats` that follow each
+    other.
+    """
 
     size: SizeLike
     stride: SizeLike
@@ -34,7 +38,9 @@ class View:
 
 def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
     """A tensor whose elements lie one after the other."""
-    return View(tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape)))
+    return View(
+        tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape))
+    )
 
 
 def first_of(view: View, axis: int, count: TensorSpec) -> View:
@@ -74,7 +80,9 @@ class Loop:
 
 
 def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]) -> list[Loop]:
-    """Loops over the batch of these sizes, as few as can be, with what each tensor has of it, aligned at the right."""
+    """Loops over the batch of these sizes, as few as can be, with what each tensor has of it,
+    aligned at the right.
+    """
     loops: list[Loop] = []
     for place, size in enumerate(sizes):
         found: dict[str, Axis | None] = {}
@@ -89,7 +97,10 @@ def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]
     for loop in loops:
         if certainly(loop.size, 1):
             continue
-        if merged and all(same(merged[-1].strides[name], stride * loop.size) for name, stride in loop.strides.items()):
+        if merged and all(
+            same(merged[-1].strides[name], stride * loop.size)
+            for name, stride in loop.strides.items()
+        ):
             merged[-1] = Loop(merged[-1].size * loop.size, loop.strides)
         else:
             merged.append(loop)

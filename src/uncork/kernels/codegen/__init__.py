@@ -1,1 +1,3 @@
-"""The language that kernels are written in: scalar types, vectors, control flow, functions, threads."""
+"""The language that kernels are written in: scalar types, vectors, control flow, functions,
+threads.
+"""

@@ -1,8 +1,9 @@
 """Sigmoid, tanh and relu of f32 vectors, as they end a recurrent step.
 
-exp is 2**x by a polynomial on [-1/2, 1/2] and the exponent's bits. Maximum absolute errors: sigmoid 1.1e-7, tanh 2.5e-7. NaN
-stays NaN; infinities saturate. The relative error of tanh is below 4e-7 also near 0, and there the errors have no one sign: a
-state that comes back for a thousand steps carries the sum of them.
+exp is 2**x by a polynomial on [-1/2, 1/2] and the exponent's bits. Maximum absolute errors: sigmoid
+1.1e-7, tanh 2.5e-7. NaN stays NaN; infinities saturate. The relative error of tanh is below 4e-7
+also near 0, and there the errors have no one sign: a state that comes back for a thousand steps
+carries the sum of them.
 """
 
 from __future__ import annotations
@@ -11,17 +12,35 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 
-#: Minimax-like coefficients of 2**f, constant first: a least-squares fit at Chebyshev points, weighted by 2**-f.
-_POWER = (1.0000000710297, 0.6931469491611, 0.2402212175356, 0.0555074261600, 0.0096754597455, 0.0013266970387)
+#: Minimax-like coefficients of 2**f, constant first: a least-squares fit at Chebyshev points,
+#: weighted by 2**-f.
+_POWER = (
+    1.0000000710297,
+    0.6931469491611,
+    0.2402212175356,
+    0.0555074261600,
+    0.0096754597455,
+    0.0013266970387,
+)
 #: (2**f - 1) / f, the same with relative errors of 2e-8.
-_POWER_LESS_1 = (0.6931471825, 0.2402264923, 0.0555036664, 0.009618247859, 0.001338776667, 0.0001539839432)
+_POWER_LESS_1 = (
+    0.6931471825,
+    0.2402264923,
+    0.0555036664,
+    0.009618247859,
+    0.001338776667,
+    0.0001539839432,
+)
 _LOG2_E = 1.4426950408889634
-#: 1.5 * 2**23: from here on f32 has no digits behind the point, and what is added is rounded to a whole number.
+#: 1.5 * 2**23: from here on f32 has no digits behind the point, and what is added is rounded to a
+#: whole number.
 _WHOLE = 12582912.0
 
 
 def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
-    """(f, 2**n) of which 2**x is 2**f * 2**n, f in [-1/2, 1/2]; x is cut at +-`most`. NaN gives NaN and any number."""
+    """(f, 2**n) of which 2**x is 2**f * 2**n, f in [-1/2, 1/2]; x is cut at +-`most`. NaN gives NaN
+    and any number.
+    """
     limit = k.number(most, F32, x.lanes)
     x = k.select(x > limit, limit, x)  # an ordered comparison keeps NaN
     x = k.select(x < -limit, -limit, x)
@@ -31,7 +50,9 @@ def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
 
 
 def _polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """Of six coefficients, the constant first; in pairs, because each product waits for the one before it."""
+    """Of six coefficients, the constant first; in pairs, because each product waits for the one
+    before it.
+    """
     numbers = [k.number(coefficient, F32, x.lanes) for coefficient in coefficients]
     low, middle, high = (k.fma(x, numbers[i + 1], numbers[i]) for i in (0, 2, 4))
     square = x * x
@@ -39,7 +60,8 @@ def _polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
 
 
 def sigmoid(k: Kernel, x: Value) -> Value:
-    # Neither 2**126 nor its reciprocal leaves the normal numbers, where nothing is slow or infinite.
+    # Neither 2**126 nor its reciprocal leaves the normal numbers, where nothing is slow or
+    # infinite.
     part, scale = _split_power(k, x * -_LOG2_E, 126.0)
     return k.reciprocal(k.fma(_polynomial(k, _POWER, part), scale, k.number(1.0, F32, x.lanes)))
 
@@ -65,7 +87,9 @@ def _bounded(k: Kernel, whole: Value) -> Value:
 
 
 def exp(k: Kernel, x: Value) -> Value:
-    """e**x to within 2 units of the last place over all of f32: the multiple of log(2) is taken off in two parts."""
+    """e**x to within 2 units of the last place over all of f32: the multiple of log(2) is taken off
+    in two parts.
+    """
     n = x.lanes
     high, low = k.number(88.8, F32, n), k.number(-104.0, F32, n)
     bounded = k.select(x > high, high, k.select(x < low, low, x))
@@ -77,19 +101,24 @@ def exp(k: Kernel, x: Value) -> Value:
         result = k.fma(result, part, k.number(coefficient, F32, n))
     if k.scales(n):
         return k.scaled(result, whole)
-    # 2**whole in two steps: one exponent field does not reach from the smallest subnormal to the largest number.
+    # 2**whole in two steps: one exponent field does not reach from the smallest subnormal to the
+    # largest number.
     number = _bounded(k, whole).to(I32)
     half = number >> 1
     return result * ((half + 127) << 23).bits_as(F32) * ((number - half + 127) << 23).bits_as(F32)
 
 
 def accurate_sigmoid(k: Kernel, x: Value) -> Value:
-    """1 / (1 + exp(-x)), relative error of a few units of the last place where the result is a normal number."""
+    """1 / (1 + exp(-x)), relative error of a few units of the last place where the result is a
+    normal number.
+    """
     return k.number(1.0, F32, x.lanes) / (exp(k, -x) + 1.0)
 
 
 def accurate_tanh(k: Kernel, x: Value) -> Value:
-    """tanh with a small relative error also near 0: there by an odd polynomial, elsewhere by exp."""
+    """tanh with a small relative error also near 0: there by an odd polynomial, elsewhere by
+    exp.
+    """
     n = x.lanes
     size = k.intrinsic("fabs", x)
     squared = x * x
@@ -104,4 +133,8 @@ def accurate_tanh(k: Kernel, x: Value) -> Value:
 
 
 #: For the gates of recurrent cells.
-ACTIVATIONS: dict[str, Callable[[Kernel, Value], Value]] = {"sigmoid": sigmoid, "tanh": tanh, "relu": relu}
+ACTIVATIONS: dict[str, Callable[[Kernel, Value], Value]] = {
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "relu": relu,
+}

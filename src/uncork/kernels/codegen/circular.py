@@ -1,7 +1,9 @@
-"""Circular and hyperbolic functions and their inverses, of f32 vectors, computed in f64: no error is above 1 unit of the last place.
+"""Circular and hyperbolic functions and their inverses, of f32 vectors, computed in f64: no error
+is above 1 unit of the last place.
 
-f64 has so many digits to spare that polynomials with errors of 1e-9 do, and an angle keeps its own digits when whole turns are taken
-off. NaN stays NaN; what a function is not defined for gives NaN. Coefficients that are no series are minimax fits.
+f64 has so many digits to spare that polynomials with errors of 1e-9 do, and an angle keeps its own
+digits when whole turns are taken off. NaN stays NaN; what a function is not defined for gives NaN.
+Coefficients that are no series are minimax fits.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def _in_f64(function: Callable[[Kernel, Value], Value]) -> Callable[[Kernel, Val
 
 
 def _quarters(k: Kernel, x: Value) -> tuple[Value, Value]:
-    """(rest, n mod 4) of which x is n quarters of a turn and the rest, in [-pi/4, pi/4]. The kernel gives up on huge angles."""
+    """(rest, n mod 4) of which x is n quarters of a turn and the rest, in [-pi/4, pi/4]. The kernel
+    gives up on huge angles.
+    """
     size = k.intrinsic("fabs", x)
     fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | _is_nan(k, x)
     k.stop_unless(k.all_of(fits), k.integer(1))
@@ -114,17 +118,23 @@ def _acos(k: Kernel, x: Value) -> Value:
 
 
 def _exp(k: Kernel, x: Value) -> Value:
-    """e^x of f64 numbers that f32 holds; beyond +-200, where f32 has only 0 and infinity, that of +-200."""
+    """e^x of f64 numbers that f32 holds; beyond +-200, where f32 has only 0 and infinity, that of
+    +-200.
+    """
     limit = k.number(200.0, F64, x.lanes)
     x = k.select(x > limit, limit, k.select(x < -limit, -limit, x))
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
     part = k.fma(whole, k.number(-math.log(2), F64, x.lanes), x)
     number = k.select(whole.equals(whole), whole, k.number(0.0, F64, x.lanes)).to(I64)
-    return _series(k, [1 / math.factorial(n) for n in range(11)], part) * ((number + 1023) << 52).bits_as(F64)
+    return _series(k, [1 / math.factorial(n) for n in range(11)], part) * (
+        (number + 1023) << 52
+    ).bits_as(F64)
 
 
 def _log(k: Kernel, x: Value) -> Value:
-    """The natural logarithm of f64 numbers that are no subnormal ones; -infinity of 0, NaN below."""
+    """The natural logarithm of f64 numbers that are no subnormal ones; -infinity of 0, NaN
+    below.
+    """
     n = x.lanes
     bits = x.bits_as(I64)
     exponent = (bits - 0x3FE6A09E667F3BCD) >> 52  # of which the rest is in [sqrt(1/2), sqrt(2))

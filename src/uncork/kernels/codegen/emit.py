@@ -1,4 +1,5 @@
-"""A small vector language over LLVM: kernels are written in Python with numbers, vectors and loops, and compiled.
+"""A small vector language over LLVM: kernels are written in Python with numbers, vectors and loops,
+and compiled.
 
     kernel = Kernel("scale", ["source", "target", "count"])
     source, target, count = kernel.arguments
@@ -8,9 +9,10 @@
     kernel.finish(kernel.integer(0))
     text = kernel.text()
 
-Every kernel is one native function `i64 name(i64 *arguments)`: addresses, sizes and scalars all travel as 64-bit integers in
-one block, so that a plan can be a table of (function, arguments). Vectors have any number of lanes; LLVM splits them for
-the machine, so one text serves NEON, AVX2 and AVX-512. The returned number says how it went; 0 is well.
+Every kernel is one native function `i64 name(i64 *arguments)`: addresses, sizes and scalars all
+travel as 64-bit integers in one block, so that a plan can be a table of (function, arguments).
+Vectors have any number of lanes; LLVM splits them for the machine, so one text serves NEON, AVX2
+and AVX-512. The returned number says how it went; 0 is well.
 """
 
 from __future__ import annotations
@@ -20,7 +22,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.scalar_types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, INDEX_TYPES, U8, U16, U32, U64, Type
+from uncork.kernels.codegen.scalar_types import (
+    BF16,
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    INDEX_TYPES,
+    U8,
+    U16,
+    U32,
+    U64,
+    Type,
+)
 from uncork.kernels.codegen.values import Value, Variable, pieces
 from uncork.kernels.runtime.target import Target
 
@@ -58,7 +76,8 @@ class Kernel:
         inside: Kernel | None = None,
         direct: bool = False,
     ) -> None:
-        """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and is a function of that kernel's own.
+        """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and
+        is a function of that kernel's own.
 
         Without a `target` it has nothing that only some processors have.
         """
@@ -72,7 +91,8 @@ class Kernel:
         self.function.internal, self.function.unaliased = inside is not None, not direct
         entry = self.function.append_basic_block("entry")
         body = self.function.append_basic_block("body")
-        # Variables live in a block of their own that ends in a jump, so they can be added at any time.
+        # Variables live in a block of their own that ends in a jump, so they can be added at any
+        # time.
         self.builder = ir.IRBuilder(self.function, self.module, entry)
         self.builder.branch(body)
         self.builder.position_at_end(body)
@@ -86,7 +106,13 @@ class Kernel:
         """Call a function by its address: all arguments and the result are 64-bit words."""
         word = ir.IntType(64)
         kind = ir.FunctionType(word, [word] * len(arguments)).as_pointer()
-        return Value(self, self.builder.call(self.builder.inttoptr(address.llvm, kind), [a.llvm for a in arguments]), I64)
+        return Value(
+            self,
+            self.builder.call(
+                self.builder.inttoptr(address.llvm, kind), [a.llvm for a in arguments]
+            ),
+            I64,
+        )
 
     def call(self, function: Kernel, arguments: Sequence[Value]) -> Value:
         """Call a function made `inside` this kernel; its status."""
@@ -109,18 +135,31 @@ class Kernel:
         if lanes == 1:
             return value
         vector = ir.VectorType(value.type.llvm, lanes)
-        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), value.llvm, ir.Constant(ir.IntType(32), 0))
+        first = self.builder.insert_element(
+            ir.Constant(vector, ir.Undefined), value.llvm, ir.Constant(ir.IntType(32), 0)
+        )
         picks = ir.Filled(ir.VectorType(ir.IntType(32), lanes), 0)
-        return Value(self, self.builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), picks), value.type, lanes)
+        return Value(
+            self,
+            self.builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), picks),
+            value.type,
+            lanes,
+        )
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """Lane by lane, one of two."""
-        return Value(self, self.builder.select(condition.llvm, yes.llvm, no.llvm), yes.type, yes.lanes)
+        return Value(
+            self, self.builder.select(condition.llvm, yes.llvm, no.llvm), yes.type, yes.lanes
+        )
 
     def all_of(self, condition: Value) -> Value:
         """Every lane is true."""
         bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
-        return Value(self, self.builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(condition.lanes), -1)), BOOL)
+        return Value(
+            self,
+            self.builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(condition.lanes), -1)),
+            BOOL,
+        )
 
     def bits_of(self, condition: Value) -> Value:
         """The lanes as bits of an integer, the first lane lowest."""
@@ -130,7 +169,9 @@ class Kernel:
     def trailing_zeros(self, value: Value) -> Value:
         """The number of the lowest bit that is set, of a 64-bit integer that is not 0."""
         function = self.declared("llvm.cttz.i64", ir.IntType(64), [ir.IntType(64), ir.IntType(1)])
-        return Value(self, self.builder.call(function, [value.llvm, ir.Constant(ir.IntType(1), 1)]), I64)
+        return Value(
+            self, self.builder.call(function, [value.llvm, ir.Constant(ir.IntType(1), 1)]), I64
+        )
 
     def ones(self, value: Value) -> Value:
         """How many bits are set, of a 64-bit integer."""
@@ -148,15 +189,21 @@ class Kernel:
         return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
 
     def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
-        """`total` of 16 f32 plus the products of 16 pairs of bf16, each pair in a 32-bit integer (AVX512-BF16; small numbers are 0)."""
+        """`total` of 16 f32 plus the products of 16 pairs of bf16, each pair in a 32-bit integer
+        (AVX512-BF16; small numbers are 0).
+        """
         pairs = ir.VectorType(BF16.llvm, 32)
-        function = self.declared("llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs])
+        function = self.declared(
+            "llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs]
+        )
         given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
         return Value(self, self.builder.call(function, given), F32, 16)
 
     def looked_up(self, table: Value, numbers: Value) -> Value:
         """Of 16 f32, those that the lowest four bits of 16 32-bit integers say (AVX-512)."""
-        function = self.declared("llvm.x86.avx512.permvar.sf.512", table.llvm.type, [table.llvm.type, numbers.llvm.type])
+        function = self.declared(
+            "llvm.x86.avx512.permvar.sf.512", table.llvm.type, [table.llvm.type, numbers.llvm.type]
+        )
         return Value(self, self.builder.call(function, [table.llvm, numbers.llvm]), F32, 16)
 
     def to_bf16(self, value: Value) -> Value:
@@ -167,33 +214,49 @@ class Kernel:
         return Value(self, self.builder.bitcast(rounded, bits), U16, value.lanes)
 
     def reciprocal(self, value: Value) -> Value:
-        """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated and refined: no division."""
+        """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated
+        and refined: no division.
+        """
         if value.lanes != 16 or self.target is None or not self.target.has("avx512f"):
             return self.number(1.0, value.type, value.lanes) / value
         mask = ir.Constant(ir.IntType(16), -1)
         zero = self.number(0.0, value.type, 16).llvm
-        function = self.declared("llvm.x86.avx512.rcp14.ps.512", value.llvm.type, [value.llvm.type, value.llvm.type, ir.IntType(16)])
+        function = self.declared(
+            "llvm.x86.avx512.rcp14.ps.512",
+            value.llvm.type,
+            [value.llvm.type, value.llvm.type, ir.IntType(16)],
+        )
         guess = Value(self, self.builder.call(function, [value.llvm, zero, mask]), value.type, 16)
         error = self.fma(-value, guess, self.number(1.0, value.type, 16))
         return self.fma(guess, error, guess)
 
     def scales(self, lanes: int) -> bool:
-        """The processor multiplies vectors of so many f32 by powers of 2 in one instruction: see `scaled`."""
+        """The processor multiplies vectors of so many f32 by powers of 2 in one instruction: see
+        `scaled`.
+        """
         return lanes == 16 and self.target is not None and self.target.has("avx512f")
 
     def scaled(self, value: Value, power: Value) -> Value:
         """value * 2**floor(power) of 16 f32, subnormal and infinite results included."""
         mask, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(ir.IntType(32), 4)
         kind = value.llvm.type
-        function = self.declared("llvm.x86.avx512.mask.scalef.ps.512", kind, [kind, kind, kind, mask.type, rounding.type])
+        function = self.declared(
+            "llvm.x86.avx512.mask.scalef.ps.512", kind, [kind, kind, kind, mask.type, rounding.type]
+        )
         given = [value.llvm, power.llvm, value.llvm, mask, rounding]
         return Value(self, self.builder.call(function, given), value.type, value.lanes)
 
     def picked_of_two(self, low: Value, high: Value, numbers: Value) -> Value:
-        """Lanes of two vectors of 16 f32 by their numbers, of which the last 5 bits count (AVX-512)."""
+        """Lanes of two vectors of 16 f32 by their numbers, of which the last 5 bits count
+        (AVX-512).
+        """
         kind = low.llvm.type
-        function = self.declared("llvm.x86.avx512.vpermi2var.ps.512", kind, [kind, numbers.llvm.type, kind])
-        return Value(self, self.builder.call(function, [low.llvm, numbers.llvm, high.llvm]), F32, 16)
+        function = self.declared(
+            "llvm.x86.avx512.vpermi2var.ps.512", kind, [kind, numbers.llvm.type, kind]
+        )
+        return Value(
+            self, self.builder.call(function, [low.llvm, numbers.llvm, high.llvm]), F32, 16
+        )
 
     def intrinsic(self, name: str, value: Value) -> Value:
         """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
@@ -205,26 +268,40 @@ class Kernel:
     def _intrinsic(self, name: str, values: Sequence[Value]) -> Value:
         first = values[0]
         suffix = f"{'' if first.lanes == 1 else f'v{first.lanes}'}f{first.type.bits}"
-        function = self.declared(f"llvm.{name}.{suffix}", first.llvm.type, [v.llvm.type for v in values])
-        return Value(self, self.builder.call(function, [v.llvm for v in values]), first.type, first.lanes)
+        function = self.declared(
+            f"llvm.{name}.{suffix}", first.llvm.type, [v.llvm.type for v in values]
+        )
+        return Value(
+            self, self.builder.call(function, [v.llvm for v in values]), first.type, first.lanes
+        )
 
     def call_intrinsic(self, name: str, *arguments: Any) -> None:
         """An instruction of the machine without a result, by LLVM's name for it."""
-        self.builder.call(self.declared(name, ir.Void, [argument.type for argument in arguments]), arguments)
+        self.builder.call(
+            self.declared(name, ir.Void, [argument.type for argument in arguments]), arguments
+        )
 
     def declared(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
         """A function of LLVM by its name."""
-        return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
+        return self.module.globals.get(name) or ir.Function(
+            self.module, ir.FunctionType(result, list(arguments)), name
+        )
 
     # ---- memory (addresses are 64-bit integers; any alignment)
 
     def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
         """Consecutive numbers from memory."""
-        return Value(self, self.builder.load(self.pointer(address, type_, lanes), align), type_, lanes)
+        return Value(
+            self, self.builder.load(self.pointer(address, type_, lanes), align), type_, lanes
+        )
 
     def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
-        """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their size."""
-        self.builder.store(value.llvm, self.pointer(address, value.type, value.lanes), align, streaming)
+        """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their
+        size.
+        """
+        self.builder.store(
+            value.llvm, self.pointer(address, value.type, value.lanes), align, streaming
+        )
 
     def lanes_below(self, count: Value, lanes: int) -> Value:
         """A mask: true in the first `count` lanes."""
@@ -232,22 +309,39 @@ class Kernel:
         return Value(self, numbers, I64, lanes) < self.splat(count, lanes)
 
     def load_masked(self, address: Value, type_: Type, mask: Value, fill: int | float = 0) -> Value:
-        """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not touched."""
+        """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not
+        touched.
+        """
         pointer = self.pointer(address, type_, mask.lanes)
         vector = ir.VectorType(type_.llvm, mask.lanes)
-        function = self.declared(_masked_name("load", type_, mask.lanes), vector, [pointer.type, ir.IntType(32), mask.llvm.type, vector])
+        function = self.declared(
+            _masked_name("load", type_, mask.lanes),
+            vector,
+            [pointer.type, ir.IntType(32), mask.llvm.type, vector],
+        )
         other = self.number(fill, type_, mask.lanes).llvm
-        return Value(self, self.builder.call(function, [pointer, ir.Constant(ir.IntType(32), 1), mask.llvm, other]), type_, mask.lanes)
+        return Value(
+            self,
+            self.builder.call(
+                function, [pointer, ir.Constant(ir.IntType(32), 1), mask.llvm, other]
+            ),
+            type_,
+            mask.lanes,
+        )
 
     def store_masked(self, value: Value, address: Value, mask: Value) -> None:
         """Numbers to memory where the mask is true."""
         pointer = self.pointer(address, value.type, value.lanes)
         kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
         function = self.declared(_masked_name("store", value.type, value.lanes), ir.Void, kinds)
-        self.builder.call(function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm])
+        self.builder.call(
+            function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm]
+        )
 
     def fence(self) -> None:
-        """What was stored before, streaming stores too, is seen by others before what is stored after."""
+        """What was stored before, streaming stores too, is seen by others before what is stored
+        after.
+        """
         self.builder.fence("seq_cst")
 
     def prefetch(self, address: Value) -> None:
@@ -309,7 +403,9 @@ class Kernel:
             yield branches
 
     def stop_unless(self, condition: Value, status: Value) -> None:
-        """Return `status` when the condition does not hold; the code after this is the expected way."""
+        """Return `status` when the condition does not hold; the code after this is the expected
+        way.
+        """
         stop, go = self.function.append_basic_block("stop"), self.function.append_basic_block("go")
         self.builder.cbranch(condition.llvm, go, stop, (1_000_000, 1))
         self.builder.position_at_end(stop)
@@ -317,7 +413,9 @@ class Kernel:
         self.builder.position_at_end(go)
 
     def return_(self, status: Value) -> None:
-        """Return from inside a `if_`, with nothing after it there; `with` then goes on where the condition does not hold."""
+        """Return from inside a `if_`, with nothing after it there; `with` then goes on where the
+        condition does not hold.
+        """
         self.builder.ret(status.llvm)
 
     def finish(self, status: Value | None = None) -> None:

@@ -1,4 +1,6 @@
-"""The epilogue inside a kernel: addresses of its operands, and its operations applied to a vector of sums."""
+"""The epilogue inside a kernel: addresses of its operands, and its operations applied to a vector
+of sums.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 
 
 def relative(epilogue: Epilogue, given: Mapping[str, Value], target: Value) -> dict[str, Value]:
-    """The operands' places: of those of elements their distance from the result, of all others their address."""
+    """The operands' places: of those of elements their distance from the result, of all others
+    their address.
+    """
     kinds = zip(epilogue.arguments, epilogue.operands)
     return {name: given[name] - target if kind == ELEMENT else given[name] for name, kind in kinds}
 
@@ -18,13 +22,22 @@ def relative(epilogue: Epilogue, given: Mapping[str, Value], target: Value) -> d
 def advanced(epilogue: Epilogue, places: Mapping[str, Value], channels: Value) -> dict[str, Value]:
     """The places for channels (or columns) that begin so many bytes later."""
     kinds = zip(epilogue.arguments, epilogue.operands)
-    return {name: places[name] + channels if kind == CHANNEL else places[name] for name, kind in kinds}
+    return {
+        name: places[name] + channels if kind == CHANNEL else places[name] for name, kind in kinds
+    }
 
 
-def ended(k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]) -> Value:
-    """What is stored for some sums. `operand(name, kind)` gives a vector of an operand, or one number for all lanes."""
+def ended(
+    k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]
+) -> Value:
+    """What is stored for some sums. `operand(name, kind)` gives a vector of an operand, or one
+    number for all lanes.
+    """
     values = [total]
-    values += [spread(k, operand(name, kind), total.lanes) for name, kind in zip(epilogue.arguments, epilogue.operands)]
+    values += [
+        spread(k, operand(name, kind), total.lanes)
+        for name, kind in zip(epilogue.arguments, epilogue.operands)
+    ]
     for op in epilogue.ops:
         values.append(SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.numbers))
     return values[-1]

@@ -1,7 +1,8 @@
-"""Functions of real numbers on f32 vectors, for layers that must give what NumPy gives to within a few units of the last place.
+"""Functions of real numbers on f32 vectors, for layers that must give what NumPy gives to within a
+few units of the last place.
 
-Each docstring states its error against the exact value. NaN stays NaN. Coefficients are minimax fits by Lawson's reweighting on
-Chebyshev points, rounded to f32.
+Each docstring states its error against the exact value. NaN stays NaN. Coefficients are minimax
+fits by Lawson's reweighting on Chebyshev points, rounded to f32.
 """
 
 from __future__ import annotations
@@ -12,8 +13,16 @@ from collections.abc import Sequence
 from uncork.kernels.codegen.activations import accurate_tanh, exp
 from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
 
-#: erf(x) = x + x * P(x^2) below `_ERF_SPLIT`; above, 1 - exp(-(t Q(t))), which is 1 in f32 from `_ERF_END` on.
-_ERF_NEAR = (0.12837915122509003, -0.3761249780654907, 0.11281846463680267, -0.026767726987600327, 0.004994839429855347, -0.0005999445565976202)
+#: erf(x) = x + x * P(x^2) below `_ERF_SPLIT`; above, 1 - exp(-(t Q(t))), which is 1 in f32 from
+#: `_ERF_END` on.
+_ERF_NEAR = (
+    0.12837915122509003,
+    -0.3761249780654907,
+    0.11281846463680267,
+    -0.026767726987600327,
+    0.004994839429855347,
+    -0.0005999445565976202,
+)
 _ERF_FAR = (
     1.1286485195159912, 0.6351513266563416, 0.10623688995838165, -0.023762071505188942, 0.00364246335811913, -0.00032280496088787913,
     1.1231419193791226e-05,
@@ -93,13 +102,17 @@ def expm1_below(k: Kernel, x: Value) -> Value:
     part = k.fma(whole, k.number(-_LOG_2[1], F32, n), part)
     tail = _series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
     below = k.fma(part * part, tail, part)  # e^part - 1
-    number = k.select(whole.equals(whole), whole, k.number(0.0, F32, n)).to(I32)  # of NaN `below` is NaN already
+    number = k.select(whole.equals(whole), whole, k.number(0.0, F32, n)).to(
+        I32
+    )  # of NaN `below` is NaN already
     power = ((number + 127) << 23).bits_as(F32)
     return k.fma(below, power, power - 1.0)
 
 
 def log(k: Kernel, x: Value) -> Value:
-    """The natural logarithm: -infinity of 0, NaN below; error 1.5 units of the last place, subnormal x included."""
+    """The natural logarithm: -infinity of 0, NaN below; error 1.5 units of the last place,
+    subnormal x included.
+    """
     n = x.lanes
     tiny = x < 1.1754943508222875e-38
     scaled = k.select(tiny, x * 8388608.0, x)

@@ -1,4 +1,6 @@
-"""Partial results joined into one: what a reduction begins with, how two parts are joined, and the lanes of a vector."""
+"""Partial results joined into one: what a reduction begins with, how two parts are joined, and the
+lanes of a vector.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""LLVM's assembly, written as text: what of `llvmlite.ir` kernels need, by its names, in a tenth of the time.
+"""LLVM's assembly, written as text: what of `llvmlite.ir` kernels need, by its names, in a tenth of
+the time.
 
-A function's variables (`alloca`) are read and written by `get` and `set`. Inside a block they are names, so that LLVM is not
-given a load and a store for each; memory sees what a block has left in them when it ends.
+A function's variables (`alloca`) are read and written by `get` and `set`. Inside a block they are
+names, so that LLVM is not given a load and a store for each; memory sees what a block has left in
+them when it ends.
 """
 
 from __future__ import annotations
@@ -114,7 +116,10 @@ class Function(Ref):
         if not self.blocks:
             yield f"declare {result} {self.name}({', '.join(map(str, self.signature.arguments))})"
             return
-        arguments = [f"{a.type}{' noalias' if self.unaliased and not n else ''} {a.name}" for n, a in enumerate(self.args)]
+        arguments = [
+            f"{a.type}{' noalias' if self.unaliased and not n else ''} {a.name}"
+            for n, a in enumerate(self.args)
+        ]
         before, after = ("internal ", " noinline") if self.internal else ("", "")
         yield f"define {before}{result} {self.name}({', '.join(arguments)}){after} {{"
         for number, block in enumerate(self.blocks):
@@ -149,7 +154,9 @@ class IRBuilder:
         value = self.block.known.get(variable.name)
         if value is None:
             type_ = variable.type.text
-            value = self.block.known[variable.name] = self._value(variable.type, f"load {type_}, {type_}* {variable.name}")
+            value = self.block.known[variable.name] = self._value(
+                variable.type, f"load {type_}, {type_}* {variable.name}"
+            )
         return value
 
     def set(self, variable: Ref, value: Ref) -> None:
@@ -164,12 +171,17 @@ class IRBuilder:
         self._keep()
         self._end(f"br label %{target.name}")
 
-    def cbranch(self, condition: Ref, yes: Block, no: Block, weights: tuple[int, int] | None = None) -> None:
+    def cbranch(
+        self, condition: Ref, yes: Block, no: Block, weights: tuple[int, int] | None = None
+    ) -> None:
         """Go on in one of two blocks; `weights` say how often in which."""
         self._keep()
         text = f"br i1 {condition.name}, label %{yes.name}, label %{no.name}"
         if weights is not None:
-            text += f', !prof {self.module.metadata(f"""!{{!"branch_weights", i32 {weights[0]}, i32 {weights[1]}}}""")}'
+            text += (
+                ", !prof "
+                f'{self.module.metadata(f"""!{{!"branch_weights", i32 {weights[0]}, i32 {weights[1]}}}""")}'
+            )
         self._end(text)
 
     def ret(self, value: Ref) -> None:
@@ -190,7 +202,10 @@ class IRBuilder:
     @contextlib.contextmanager
     def if_then(self, condition: Ref, likely: bool | None = None) -> Iterator[None]:
         """A block that runs under a condition."""
-        then, end = self.function.append_basic_block("then"), self.function.append_basic_block("end")
+        then, end = (
+            self.function.append_basic_block("then"),
+            self.function.append_basic_block("end"),
+        )
         self.cbranch(condition, then, end, _weights(likely))
         with self._inside(then, end):
             yield
@@ -199,7 +214,9 @@ class IRBuilder:
     @contextlib.contextmanager
     def if_else(self, condition: Ref, likely: bool | None = None) -> Iterator[tuple[Any, Any]]:
         """Two blocks, as contexts, of which one runs."""
-        then, other, end = (self.function.append_basic_block(name) for name in ("then", "else", "end"))
+        then, other, end = (
+            self.function.append_basic_block(name) for name in ("then", "else", "end")
+        )
         self.cbranch(condition, then, other, _weights(likely))
         yield self._inside(then, end), self._inside(other, end)
         self.block = end
@@ -269,7 +286,9 @@ class IRBuilder:
 
     def element_at(self, pointer: Ref, number: int) -> Ref:
         """The address of a word among those that begin at an address."""
-        return self._value(pointer.type, f"getelementptr {_pointee(pointer)}, {pointer}, i64 {number}")
+        return self._value(
+            pointer.type, f"getelementptr {_pointee(pointer)}, {pointer}, i64 {number}"
+        )
 
     def load(self, pointer: Ref, align: int | None = None) -> Ref:
         """The value at an address."""
@@ -282,14 +301,19 @@ class IRBuilder:
         self._do(f"store {value}, {pointer}, align {align}{end}")
 
     def load_atomic(self, pointer: Ref, ordering: str, align: int) -> Ref:
-        return self._value(_pointee(pointer), f"load atomic {_pointee(pointer)}, {pointer} {ordering}, align {align}")
+        return self._value(
+            _pointee(pointer),
+            f"load atomic {_pointee(pointer)}, {pointer} {ordering}, align {align}",
+        )
 
     def store_atomic(self, value: Ref, pointer: Ref, ordering: str, align: int) -> None:
         self._do(f"store atomic {value}, {pointer} {ordering}, align {align}")
 
     def cmpxchg(self, pointer: Ref, old: Ref, new: Ref, ordering: str, failed: str) -> Ref:
         """Compare and exchange: what was there, and whether it was `old`."""
-        return self._value(Pair(old.type, _BIT), f"cmpxchg {pointer}, {old}, {new} {ordering} {failed}")
+        return self._value(
+            Pair(old.type, _BIT), f"cmpxchg {pointer}, {old}, {new} {ordering} {failed}"
+        )
 
     def fence(self, ordering: str) -> None:
         self._do(f"fence {ordering}")
@@ -308,14 +332,19 @@ class IRBuilder:
 
     def shuffle_vector(self, a: Ref, b: Ref, picks: Ref) -> Ref:
         assert isinstance(a.type, Vector) and isinstance(picks.type, Vector)
-        return self._value(VectorType(a.type.element, picks.type.count), f"shufflevector {a}, {b}, {picks}")
+        return self._value(
+            VectorType(a.type.element, picks.type.count), f"shufflevector {a}, {b}, {picks}"
+        )
 
     def call(self, function: Ref, arguments: Sequence[Ref]) -> Ref:
         """Call a function, or one at an address."""
         signature = _pointee(function)
         assert isinstance(signature, FunctionType)
         result = signature.result
-        text = f"call {result.text} {function.name}({', '.join([f'{a.type.text} {a.name}' for a in arguments])})"
+        text = (
+            f"call {result.text} "
+            f"{function.name}({', '.join([f'{a.type.text} {a.name}' for a in arguments])})"
+        )
         if result is not Void:
             return self._value(result, text)
         self._do(text)
@@ -325,7 +354,9 @@ class IRBuilder:
         """`sadd`, `ssub` or `smul` of two integers: the result, and whether it did not fit."""
         name = f"llvm.{word}.with.overflow.{a.type}"
         signature = FunctionType(Pair(a.type, _BIT), [a.type, b.type])
-        return self.call(self.module.globals.get(name) or Function(self.module, signature, name), [a, b])
+        return self.call(
+            self.module.globals.get(name) or Function(self.module, signature, name), [a, b]
+        )
 
 
 def _pointee(pointer: Ref) -> LLVMType:

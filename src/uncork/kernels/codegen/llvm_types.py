@@ -19,7 +19,9 @@ class LLVMType:
         return self.text
 
     def as_pointer(self) -> Pointer:
-        """The type of its address. It names what it points to: LLVM 15 wants that, and later ones take it."""
+        """The type of its address. It names what it points to: LLVM 15 wants that, and later ones
+        take it.
+        """
         return _pointer(self)
 
     def number(self, value: float) -> str:
@@ -98,7 +100,12 @@ class Pair(LLVMType):
 IntType = functools.cache(Integer)
 VectorType = functools.cache(Vector)
 _pointer = functools.cache(Pointer)
-Half, Single, Double, BrainFloat = Float("half", "e"), Float("float", "f"), Float("double", "d"), Float("bfloat", "")
+Half, Single, Double, BrainFloat = (
+    Float("half", "e"),
+    Float("float", "f"),
+    Float("double", "d"),
+    Float("bfloat", ""),
+)
 Void = LLVMType("void")
 
 
@@ -128,7 +135,9 @@ def Constant(type_: LLVMType, value: object) -> Ref:
     if isinstance(type_, Vector):
         assert isinstance(value, Sequence)
         # 0.0 and -0.0 are equal, but not the same: texts tell them apart.
-        texts = tuple(item.name if isinstance(item, Ref) else type_.element.number(item) for item in value)
+        texts = tuple(
+            item.name if isinstance(item, Ref) else type_.element.number(item) for item in value
+        )
         assert len(texts) == type_.count
         return _vector(type_, texts)
     assert isinstance(value, (int, float))
@@ -147,8 +156,14 @@ def _filled(type_: Vector, text: str) -> Ref:
 
 @functools.lru_cache(maxsize=4096)
 def _vector(type_: Vector, texts: tuple[str, ...]) -> Ref:
-    """The texts of long vectors are kept: to write them again and again would be much of the time."""
+    """The texts of long vectors are kept: to write them again and again would be much of the
+    time.
+    """
     zero = type_.element.number(0)
     element = type_.element.text
-    text = "zeroinitializer" if all(text == zero for text in texts) else f"<{', '.join(f'{element} {text}' for text in texts)}>"
+    text = (
+        "zeroinitializer"
+        if all(text == zero for text in texts)
+        else f"<{', '.join(f'{element} {text}' for text in texts)}>"
+    )
     return Ref(type_, text)

@@ -1,7 +1,8 @@
 """A stable radix sort of keys that takes along where each was, as a function inside a kernel.
 
-Keys are unsigned numbers of 32 or 64 bits whose order is that of the elements: see `sortable`. Digits that all keys share cost
-nothing, so that small numbers of a wide type are sorted as fast as those of a narrow one.
+Keys are unsigned numbers of 32 or 64 bits whose order is that of the elements: see `sortable`.
+Digits that all keys share cost nothing, so that small numbers of a wide type are sorted as fast as
+those of a narrow one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ def key_type(held: Type) -> Type:
 
 
 def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
-    """The key of an element: NaN after all numbers, -0.0 with 0.0. Descending keys come the other way round."""
+    """The key of an element: NaN after all numbers, -0.0 with 0.0. Descending keys come the other
+    way round.
+    """
     bits = 64 if value.type.bits == 64 else 32
     wide = I64 if bits == 64 else I32
     lowest = k.number(-(2 ** (bits - 1)), wide)
@@ -43,7 +46,11 @@ def radix_sort(outer: Kernel, key: Type) -> Kernel:
 
     Places are i32. The others are room: as much again, and `counts_bytes`.
     """
-    k = Kernel("radix_sort", ["keys", "places", "other_keys", "other_places", "counts", "count"], inside=outer)
+    k = Kernel(
+        "radix_sort",
+        ["keys", "places", "other_keys", "other_places", "counts", "count"],
+        inside=outer,
+    )
     keys, places, other_keys, other_places, counts, count = k.arguments
     digits = key.bytes
     with k.loop(0, digits * _DIGIT) as i:
@@ -79,7 +86,15 @@ def _count_of(k: Kernel, counts: Value, number: Value, digit: int) -> Value:
     return counts + (place + digit * _DIGIT) * I32.bytes
 
 
-def _pass(k: Kernel, key: Type, digit: int, source: list[Value], target: list[Value], counts: Value, count: Value) -> None:
+def _pass(
+    k: Kernel,
+    key: Type,
+    digit: int,
+    source: list[Value],
+    target: list[Value],
+    counts: Value,
+    count: Value,
+) -> None:
     """Bring keys into the order of one digit."""
     total = k.variable(k.number(0, I32))
     with k.loop(digit * _DIGIT, (digit + 1) * _DIGIT) as i:

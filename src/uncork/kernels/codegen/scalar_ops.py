@@ -1,7 +1,9 @@
-"""The scalar operations of kernels: what each computes of one element. `elementwise/lowering.py` tells which layer is which.
+"""The scalar operations of kernels: what each computes of one element. `elementwise/lowering.py`
+tells which layer is which.
 
-A scalar operation takes vectors of the operands (f16 and bf16 widened to f32) and the numbers of its operation. Arithmetic rounds as NumPy's:
-nothing is contracted or reordered. Real functions are those of `functions.py`, whose errors stand there.
+A scalar operation takes vectors of the operands (f16 and bf16 widened to f32) and the numbers of
+its operation. Arithmetic rounds as NumPy's: nothing is contracted or reordered. Real functions are
+those of `functions.py`, whose errors stand there.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ ScalarEmitter = Callable[[Kernel, Sequence[Value], Numbers], Value]
 #: Scalar operations that pass values on as they are stored: no f16 or bf16 is widened for them.
 MOVING = frozenset({"select", "same"})
 #: How a value is held while it is computed with.
-COMPUTED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": F32, "bf16": F32, "boolean": BOOL, **INDEX_TYPES}
+COMPUTED: dict[str, Type] = {
+    "f32": F32,
+    "f64": F64,
+    "f16": F32,
+    "bf16": F32,
+    "boolean": BOOL,
+    **INDEX_TYPES,
+}
 
 
 def _is_float(value: Value) -> bool:
@@ -46,7 +55,11 @@ def absolute(k: Kernel, a: Value) -> Value:
 
 def _sign(k: Kernel, a: Value) -> Value:
     one, zero = _number(k, a, 1), _number(k, a, 0)
-    signed = k.select(a > 0, one, k.select(a < 0, -one, zero)) if a.type.kind != "unsigned" else k.select(a > 0, one, zero)
+    signed = (
+        k.select(a > 0, one, k.select(a < 0, -one, zero))
+        if a.type.kind != "unsigned"
+        else k.select(a > 0, one, zero)
+    )
     return k.select(a.equals(a), signed, a) if _is_float(a) else signed
 
 
@@ -79,7 +92,9 @@ def _square(k: Kernel, a: Value) -> Value:
 
 
 def _root(k: Kernel, a: Value) -> Value:
-    """a to the power of 1/2: of -0 it is +0, and of -infinity +infinity, which the square root is not."""
+    """a to the power of 1/2: of -0 it is +0, and of -infinity +infinity, which the square root is
+    not.
+    """
     infinite = _number(k, a, math.inf)
     return k.select(a.equals(-infinite), infinite, k.intrinsic("sqrt", a + 0.0))
 
@@ -90,7 +105,9 @@ def _batch_norm(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
 
 
 def _quotient(k: Kernel, a: Value, b: Value) -> Value:
-    """a / b rounded as a division rounds it, by products with 1 / b, which does not change along a row; b is 0 or a normal number."""
+    """a / b rounded as a division rounds it, by products with 1 / b, which does not change along a
+    row; b is 0 or a normal number.
+    """
     if a.type != F32:
         return a / b
     share = _number(k, b, 1.0) / b
@@ -101,12 +118,16 @@ def _quotient(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
-    """The nearest of so many levels between two limits, counted from the first of two others; see `ops/fake_quantize.py`."""
+    """The nearest of so many levels between two limits, counted from the first of two others; see
+    `ops/fake_quantize.py`.
+    """
     x, input_low, input_high, output_low, output_high = v
     steps, width = n[0], input_high - input_low
     size = k.intrinsic("fabs", width)
     smallest = 2.0**-125 if x.type == F32 else 0.0
-    k.stop_unless(k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1))
+    k.stop_unless(
+        k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1)
+    )
     step = k.intrinsic("rint", _quotient(k, x - input_low, width) * steps)
     between = step * _number(k, x, 1.0 / steps) * (output_high - output_low) + output_low
     above = x > functions.larger(k, input_low, input_high)
@@ -203,7 +224,9 @@ SCALAR_OPS: dict[str, ScalarEmitter] = {
 
 
 def converted(k: Kernel, a: Value, target: str) -> Value:
-    """The Convert operation: see its page's rules in `ops/convert.py`. f16 and bf16 are rounded by whoever stores them."""
+    """The Convert operation: see its page's rules in `ops/convert.py`. f16 and bf16 are rounded by
+    whoever stores them.
+    """
     result = COMPUTED[target]
     if result == BOOL:
         return a if a.type == BOOL else _not(k, a.equals(0))
@@ -227,11 +250,14 @@ def converted_exactly(k: Kernel, a: Value, target: str) -> Value:
 
 
 def _truncated(k: Kernel, a: Value, target: Type) -> Value:
-    """A float as an integer: what 32 bits (64 for i64) do not hold becomes their lowest number, and the low bits of that are taken."""
+    """A float as an integer: what 32 bits (64 for i64) do not hold becomes their lowest number, and
+    the low bits of that are taken.
+    """
     bits = 64 if target.bits == 64 else 32
     low, high = -(2.0 ** (bits - 1)), 2.0**32 if target == INDEX_TYPES["u32"] else 2.0 ** (bits - 1)
     whole = k.intrinsic("trunc", a)
-    # Written so that NaN is outside; what is outside must not be converted, the machine's answer to that is not defined.
+    # Written so that NaN is outside; what is outside must not be converted, the machine's answer to
+    # that is not defined.
     fits = (whole >= low) & (whole < high)
     inside = k.select(fits, whole, k.number(low, a.type, a.lanes))
     return inside.to(INDEX_TYPES["i64" if high > 2.0**31 else "i32"]).to(target)

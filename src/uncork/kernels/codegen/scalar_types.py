@@ -11,7 +11,9 @@ from uncork.kernels.codegen.llvm_types import LLVMType
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A number in memory and in registers: `bits` wide; `kind` is "float", "signed" or "unsigned"."""
+    """A number in memory and in registers: `bits` wide; `kind` is "float", "signed" or
+    "unsigned".
+    """
 
     kind: str
     bits: int
@@ -41,4 +43,13 @@ BF16 = Type("brain", 16)
 
 
 #: Integer types by their element type's name.
-INDEX_TYPES = {"i8": I8, "i16": I16, "i32": I32, "i64": I64, "u8": U8, "u16": U16, "u32": U32, "u64": U64}
+INDEX_TYPES = {
+    "i8": I8,
+    "i16": I16,
+    "i32": I32,
+    "i64": I64,
+    "u8": U8,
+    "u16": U16,
+    "u32": U32,
+    "u64": U64,
+}

@@ -1,11 +1,13 @@
-"""Threads that do one piece of work together, phase by phase: members of a team claim items, and wait for each other at the end of a phase.
+"""Threads that do one piece of work together, phase by phase: members of a team claim items, and
+wait for each other at the end of a phase.
 
-Every member has its own share of the items of a phase and takes those first, so that what they read stays in its processor's cache;
-then it helps the others. A member that comes late, or not at all, delays nobody: the others have done its share. Who waits for an item
-that another member is at spins for about as long as an item takes and then lets other threads run.
+Every member has its own share of the items of a phase and takes those first, so that what they read
+stays in its processor's cache; then it helps the others. A member that comes late, or not at all,
+delays nobody: the others have done its share. Who waits for an item that another member is at spins
+for about as long as an item takes and then lets other threads run.
 
-In memory a team has two cache lines for each member: how many items of its share were claimed, and how many items it has done, both
-since the beginning.
+In memory a team has two cache lines for each member: how many items of its share were claimed, and
+how many items it has done, both since the beginning.
 """
 
 from __future__ import annotations
@@ -22,10 +24,19 @@ _SPINS = 1000
 class Team:
     """One member's view, inside a kernel. All members call the same phases in the same order."""
 
-    def __init__(self, k: Kernel, member: Value, members: Value, lines: Value, release_gil: Value) -> None:
-        """`lines`: the team's memory, two cache lines for each member, all zeros at the beginning; `release_gil`: the address of a function
+    def __init__(
+        self, k: Kernel, member: Value, members: Value, lines: Value, release_gil: Value
+    ) -> None:
+        """`lines`: the team's memory, two cache lines for each member, all zeros at the beginning;
+        `release_gil`: the address of a function
         without arguments."""
-        self._k, self._member, self._members, self._lines, self._let_run = k, member, members, lines, release_gil
+        self._k, self._member, self._members, self._lines, self._let_run = (
+            k,
+            member,
+            members,
+            lines,
+            release_gil,
+        )
         self._before = k.variable(k.integer(0))  # items of each share in the phases before
         self._done = k.variable(k.integer(0))  # items that this member has done
 
@@ -35,8 +46,12 @@ class Team:
         with k.loop(0, members * 2) as line:
             k.store(k.integer(0), lines + line * _LINE)
 
-    def phase(self, count: Value, run: Callable[[Value], None], backwards: Value | None = None) -> None:
-        """Run items 0 to `count`, each by one member; all are done when it ends. `backwards`: every share begins at its end."""
+    def phase(
+        self, count: Value, run: Callable[[Value], None], backwards: Value | None = None
+    ) -> None:
+        """Run items 0 to `count`, each by one member; all are done when it ends. `backwards`: every
+        share begins at its end.
+        """
         k, members = self._k, self._members
         share = (count + members - 1) // members
         end = self._before.get() + share
@@ -92,5 +107,7 @@ class Team:
     def _claims(self, line: Value, item: Value) -> Value:
         """This member is the one that goes on from `item` to the next."""
         k = self._k
-        answer = k.builder.cmpxchg(k.pointer(line, I64), item.llvm, (item + 1).llvm, "acq_rel", "acquire")
+        answer = k.builder.cmpxchg(
+            k.pointer(line, I64), item.llvm, (item + 1).llvm, "acq_rel", "acquire"
+        )
         return Value(k, k.builder.extract_value(answer, 1), BOOL)

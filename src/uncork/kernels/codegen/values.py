@@ -1,4 +1,6 @@
-"""Numbers and vectors inside a kernel, and variables that hold them; see `emit.Kernel`, which makes them."""
+"""Numbers and vectors inside a kernel, and variables that hold them; see `emit.Kernel`, which makes
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """A number, or a vector of numbers, inside a kernel. Arithmetic with Python numbers is by splats."""
+    """A number, or a vector of numbers, inside a kernel. Arithmetic with Python numbers is by
+    splats.
+    """
 
     __slots__ = ("kernel", "lanes", "llvm", "type")
 
@@ -24,7 +28,11 @@ class Value:
 
     def _with(self, other: Value | int | float) -> ir.Ref:
         if isinstance(other, Value):
-            return other.llvm if other.lanes == self.lanes else self.kernel.splat(other, self.lanes).llvm
+            return (
+                other.llvm
+                if other.lanes == self.lanes
+                else self.kernel.splat(other, self.lanes).llvm
+            )
         return self.kernel.number(other, self.type, self.lanes).llvm
 
     def _same(self, llvm: ir.Ref) -> Value:
@@ -77,7 +85,9 @@ class Value:
         )
 
     def _compared(self, operator: str, other: Value | int | float) -> Value:
-        compared = self.kernel.builder.compare(self.type.kind, operator, self.llvm, self._with(other))
+        compared = self.kernel.builder.compare(
+            self.type.kind, operator, self.llvm, self._with(other)
+        )
         return Value(self.kernel, compared, BOOL, self.lanes)
 
     def __lt__(self, other: Value | int | float) -> Value:
@@ -97,7 +107,12 @@ class Value:
 
     def below(self, limit: Value) -> Value:
         """0 <= self < limit in one unsigned comparison: negative numbers are huge ones."""
-        return Value(self.kernel, self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm), BOOL, self.lanes)
+        return Value(
+            self.kernel,
+            self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm),
+            BOOL,
+            self.lanes,
+        )
 
     def to(self, target: Type) -> Value:
         """The nearest number of another type; integers wrap, floats round to nearest even."""
@@ -115,7 +130,9 @@ class Value:
             return Value(self.kernel, self.llvm, target, self.lanes)
         else:
             word = ("sext" if source == "signed" else "zext") if wider else "trunc"
-        return Value(self.kernel, self.kernel.builder.convert(word, self.llvm, llvm_type), target, self.lanes)
+        return Value(
+            self.kernel, self.kernel.builder.convert(word, self.llvm, llvm_type), target, self.lanes
+        )
 
     def part(self, first: int, lanes: int) -> Value:
         """Some consecutive lanes of a vector; one lane is a number."""
@@ -123,14 +140,25 @@ class Value:
         if lanes == self.lanes:
             return self
         if lanes == 1:
-            return Value(self.kernel, builder.extract_element(self.llvm, ir.Constant(ir.IntType(32), first)), self.type)
+            return Value(
+                self.kernel,
+                builder.extract_element(self.llvm, ir.Constant(ir.IntType(32), first)),
+                self.type,
+            )
         picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, first + lanes)))
-        return Value(self.kernel, builder.shuffle_vector(self.llvm, ir.Constant(self.llvm.type, ir.Undefined), picks), self.type, lanes)
+        return Value(
+            self.kernel,
+            builder.shuffle_vector(self.llvm, ir.Constant(self.llvm.type, ir.Undefined), picks),
+            self.type,
+            lanes,
+        )
 
     def bits_as(self, target: Type) -> Value:
         """The same bits read as another type of the same width."""
         llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
-        return Value(self.kernel, self.kernel.builder.bitcast(self.llvm, llvm_type), target, self.lanes)
+        return Value(
+            self.kernel, self.kernel.builder.bitcast(self.llvm, llvm_type), target, self.lanes
+        )
 
 
 class Variable:

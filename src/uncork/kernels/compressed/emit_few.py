@@ -1,4 +1,6 @@
-"""Products of few rows with stored weights: every weight is decoded once for some rows, in registers, and never stored."""
+"""Products of few rows with stored weights: every weight is decoded once for some rows, in
+registers, and never stored.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,15 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
 
         def rows(first: Value, count: int, column: Value = column) -> None:
             numbers = [k.minimum(first + r, last) for r in range(count)]
-            _multiply(k, spec, a, decoder, [data + number * row_bytes for number in numbers], numbers, column)
+            _multiply(
+                k,
+                spec,
+                a,
+                decoder,
+                [data + number * row_bytes for number in numbers],
+                numbers,
+                column,
+            )
 
         if spec.rows == 1:
             rows(k.integer(0), 1)
@@ -49,8 +59,12 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
     return k.text()
 
 
-def _in_order_of_words(k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value) -> None:
-    """A row of the data in the order in which codes of four bits are decoded, with zeros behind it."""
+def _in_order_of_words(
+    k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value
+) -> None:
+    """A row of the data in the order in which codes of four bits are decoded, with zeros behind
+    it.
+    """
     stored, lanes = spec.stored, spec.stored.lanes
     side = min(PER_WORD, lanes)
     whole = a["inner"] // stored.block * stored.block
@@ -62,7 +76,11 @@ def _in_order_of_words(k: Kernel, spec: FewRows, a: dict[str, Value], source: Va
                 for i in range(side):
                     begin = position + ((d + i) * PER_WORD + j)
                     if partly:
-                        lines.append(k.load_masked(source + begin * 4, F32, k.lanes_below(a["inner"] - begin, side)))
+                        lines.append(
+                            k.load_masked(
+                                source + begin * 4, F32, k.lanes_below(a["inner"] - begin, side)
+                            )
+                        )
                     else:
                         lines.append(k.load(source + begin * 4, F32, side))
                 for i, line in enumerate(columns_of(lines)):
@@ -75,13 +93,22 @@ def _in_order_of_words(k: Kernel, spec: FewRows, a: dict[str, Value], source: Va
 
 
 def _multiply(
-    k: Kernel, spec: FewRows, a: dict[str, Value], decoder: Decoder, data: Sequence[Value], numbers: Sequence[Value], column: Value
+    k: Kernel,
+    spec: FewRows,
+    a: dict[str, Value],
+    decoder: Decoder,
+    data: Sequence[Value],
+    numbers: Sequence[Value],
+    column: Value,
 ) -> None:
     """Some rows by some columns."""
     stored, lanes = spec.stored, spec.stored.lanes
     columns = [column_at(a, column + c) for c in range(spec.columns)]
     chains = max(1, min(4, _CHAINS // (len(data) * spec.columns)))
-    sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(chains)] for _ in columns] for _ in data]
+    sums = [
+        [[k.variable(k.number(0.0, F32, lanes)) for _ in range(chains)] for _ in columns]
+        for _ in data
+    ]
     ahead = a["code_row"] * spec.columns
     turn = [0]
 

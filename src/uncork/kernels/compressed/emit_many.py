@@ -1,4 +1,6 @@
-"""Products of many rows with stored weights: panel by panel, the weights of some columns are decoded and all rows multiplied with them."""
+"""Products of many rows with stored weights: panel by panel, the weights of some columns are
+decoded and all rows multiplied with them.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,18 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     return k.text()
 
 
-def _decode(k: Kernel, spec: ManyRows, a: dict[str, Value], decoder: Decoder, first: Value, scratch: Value, panel: Value) -> None:
-    """As many columns as a vector has lanes, turned; columns that do not exist are the last one again."""
+def _decode(
+    k: Kernel,
+    spec: ManyRows,
+    a: dict[str, Value],
+    decoder: Decoder,
+    first: Value,
+    scratch: Value,
+    panel: Value,
+) -> None:
+    """As many columns as a vector has lanes, turned; columns that do not exist are the last one
+    again.
+    """
     stored, lanes = spec.stored, spec.lanes
     whole = a["inner"] // stored.block * stored.block
     line = stored.block * 4
@@ -70,14 +82,24 @@ def _decode(k: Kernel, spec: ManyRows, a: dict[str, Value], decoder: Decoder, fi
         vectors = stored.block // lanes
         if vectors == 1:
             numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
-            turn([decoder.block(column_at(a, number), position, partly)[0] for number in numbers], position, 0, 1)
+            turn(
+                [decoder.block(column_at(a, number), position, partly)[0] for number in numbers],
+                position,
+                0,
+                1,
+            )
             return
         with k.loop(0, lanes) as c:
             begin = column_at(a, k.minimum(first + c, a["columns"] - 1))
             for j, vector in enumerate(decoder.block(begin, position, partly)):
                 k.store(vector, scratch + c * line + j * lanes * 4)
         for j in range(vectors):
-            turn([k.load(scratch + (c * line + j * lanes * 4), F32, lanes) for c in range(lanes)], position, j, vectors)
+            turn(
+                [k.load(scratch + (c * line + j * lanes * 4), F32, lanes) for c in range(lanes)],
+                position,
+                j,
+                vectors,
+            )
 
     with k.loop(0, whole, stored.block) as position:
         block(position, False)

@@ -1,7 +1,9 @@
-"""Stored weights as f32 vectors along the inner dimension, exactly as the layers that decompress them would make them.
+"""Stored weights as f32 vectors along the inner dimension, exactly as the layers that decompress
+them would make them.
 
-Codes of eight bits and more lie as the vectors do. Of four bits, a word of 32 has eight codes of one lane: lane d of vector j is weight
-8 d + j of the block. Where a block has one zero point and one scale, the sixteen values that its codes may have are a table in a register.
+Codes of eight bits and more lie as the vectors do. Of four bits, a word of 32 has eight codes of
+one lane: lane d of vector j is weight 8 d + j of the block. Where a block has one zero point and
+one scale, the sixteen values that its codes may have are a table in a register.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Decoder:
         self.by_table = self.four_bits and stored.lanes == 16
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
-        """The vectors of the block that begins at a position; what lies past the last weight is 0 with any zero point and scale."""
+        """The vectors of the block that begins at a position; what lies past the last weight is 0
+        with any zero point and scale.
+        """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
         zero = self._parameter(column.zeros, position, left) if stored.zeros else None
@@ -57,17 +61,29 @@ class Decoder:
             book = self._book()
             if stored.groups_in_block == 1:
                 table = self._chain(book, zero, scale)
-                return [k.looked_up(table, words >> (4 * j) if j else words) for j in range(PER_WORD)]
-            return [self._chain(k.looked_up(book, words >> (4 * j) if j else words), zero, scale) for j in range(PER_WORD)]
+                return [
+                    k.looked_up(table, words >> (4 * j) if j else words) for j in range(PER_WORD)
+                ]
+            return [
+                self._chain(k.looked_up(book, words >> (4 * j) if j else words), zero, scale)
+                for j in range(PER_WORD)
+            ]
         signed = stored.element_type == "i4"
-        codes = [(words << (28 - 4 * j)) >> 28 if signed else (words >> (4 * j)) & 15 for j in range(PER_WORD)]
+        codes = [
+            (words << (28 - 4 * j)) >> 28 if signed else (words >> (4 * j)) & 15
+            for j in range(PER_WORD)
+        ]
         return [self._chain(code.to(F32), zero, scale) for code in codes]
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
         type_ = {"i8": I8, "u8": U8}.get(name, U16)
         address = codes + position * type_.bytes
-        value = k.load(address, type_, lanes) if left is None else k.load_masked(address, type_, k.lanes_below(left, lanes))
+        value = (
+            k.load(address, type_, lanes)
+            if left is None
+            else k.load_masked(address, type_, k.lanes_below(left, lanes))
+        )
         return widened(k, name, value) if type_ == U16 else value.to(I32).to(F32)
 
     def _book(self) -> Value:
@@ -92,9 +108,14 @@ class Decoder:
         if left is None:
             some = k.load(address, F32, count)
         else:
-            some = k.load_masked(address, F32, k.lanes_below((left + (stored.group - 1)) // stored.group, count))
+            some = k.load_masked(
+                address, F32, k.lanes_below((left + (stored.group - 1)) // stored.group, count)
+            )
         each = stored.lanes // count
-        picks = ir.Constant(ir.VectorType(ir.IntType(32), stored.lanes), [lane // each for lane in range(stored.lanes)])
+        picks = ir.Constant(
+            ir.VectorType(ir.IntType(32), stored.lanes),
+            [lane // each for lane in range(stored.lanes)],
+        )
         return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, stored.lanes)
 
     def _chain(self, value: Value, zero: Value | None, scale: Value | None) -> Value:
@@ -108,6 +129,7 @@ class Decoder:
         if self.stored.rounds_product != SPLIT:
             value = value * scale
             return value.to(F16).to(F32) if self.stored.rounds_product else value
-        # Both factors have 11 digits, so their product has an even last one of 24; 8192 times it is cut off where f16 ends.
+        # Both factors have 11 digits, so their product has an even last one of 24; 8192 times it is
+        # cut off where f16 ends.
         large = value * (scale * 8192.0)
         return self.k.fma(value, scale, large) - large

@@ -18,10 +18,11 @@ CONVERTED, SPLIT = "converted", "split"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a scale for each `group`, or (0) column.
+    """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a
+    scale for each `group`, or (0) column.
 
-    What a step gives is rounded to f16 where `rounds_difference` and `rounds_product` say so; the product by arithmetic (SPLIT) where none is
-    too small or too large for f16.
+    What a step gives is rounded to f16 where `rounds_difference` and `rounds_product` say so; the
+    product by arithmetic (SPLIT) where none is too small or too large for f16.
     """
 
     element_type: str
@@ -39,7 +40,13 @@ class Stored:
 
     @property
     def bits(self) -> int:
-        return 4 if self.element_type in FOUR_BITS else 16 if self.element_type in ("f16", "bf16") else 8
+        return (
+            4
+            if self.element_type in FOUR_BITS
+            else 16
+            if self.element_type in ("f16", "bf16")
+            else 8
+        )
 
     @property
     def groups_in_block(self) -> int:
@@ -50,11 +57,16 @@ class Stored:
     def name(self) -> str:
         group = f"_by_{self.group}" if self.group else ""
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
-        return f"{self.element_type}{group}" + flags(self, "zeros", "scales", "rounds_difference") + rounds
+        return (
+            f"{self.element_type}{group}"
+            + flags(self, "zeros", "scales", "rounds_difference")
+            + rounds
+        )
 
 
-#: Addresses; bytes from one column to the next of codes, of zero points and scales; the first column and how many; sizes; working memory.
-#: `inner` of one column; `table` has room for the addresses of all rows.
+#: Addresses; bytes from one column to the next of codes, of zero points and scales; the first
+#: column and how many; sizes; working memory. `inner` of one column; `table` has room for the
+#: addresses of all rows.
 ARGUMENTS = (
     *("data", "codes", "code_row", "zeros", "scales", "parameter_row", "output"),
     *("rows", "inner", "columns", "first", "count", "room", "table"),
@@ -63,7 +75,9 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class FewRows:
-    """Products of few rows: weights are decoded into registers, for `columns` at once and up to `rows` rows."""
+    """Products of few rows: weights are decoded into registers, for `columns` at once and up to
+    `rows` rows.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few:emit_few_rows"
     stored: Stored
@@ -83,7 +97,9 @@ class FewRows:
 
 @dataclass(frozen=True, slots=True)
 class ManyRows:
-    """Products of many rows: a panel of `vectors` vectors of columns is decoded into working memory, for the microkernel."""
+    """Products of many rows: a panel of `vectors` vectors of columns is decoded into working
+    memory, for the microkernel.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_many:emit_many_rows"
     stored: Stored

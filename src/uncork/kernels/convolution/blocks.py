@@ -1,4 +1,6 @@
-"""Direct convolutions over blocks of channels as calls: what is laid out before, which tiles, which taps, what threads share."""
+"""Direct convolutions over blocks of channels as calls: what is laid out before, which tiles, which
+taps, what threads share.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -31,7 +42,8 @@ _FEW_FILTERS = 1 << 18
 _SAVED = 0.25
 #: Data that are laid out at a time take about so many bytes.
 _ROOM = 1 << 19
-#: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin anew, and lines that meet there.
+#: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
+#: anew, and lines that meet there.
 _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
 #: Pixels of a row at most, where all pixels were one.
 _SOME = 128
@@ -45,7 +57,9 @@ RATE = 6.0
 
 @dataclass(frozen=True)
 class BlockedWork:
-    """A convolution over blocks: of `inner` channels of the data and `lanes` of the result, and what ends it."""
+    """A convolution over blocks: of `inner` channels of the data and `lanes` of the result, and
+    what ends it.
+    """
 
     geometry: Geometry
     #: `[groups, outputs, channels, rows, columns]`
@@ -91,8 +105,14 @@ class BlockedWork:
 
 
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of pixels as can be to each."""
-    most = _MANY_REGISTERS if target.has("avx512f") or target.arch in ("aarch64", "arm64") else _FEW_REGISTERS
+    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
+    pixels as can be to each.
+    """
+    most = (
+        _MANY_REGISTERS
+        if target.has("avx512f") or target.arch in ("aarch64", "arm64")
+        else _FEW_REGISTERS
+    )
     if not isinstance(count, int):
         rest = count - count // most * most
         small = rest - rest // _REST[0] * _REST[0]
@@ -108,7 +128,9 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
 
 @dataclass(frozen=True)
 class _Region:
-    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns as (first, number)."""
+    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
+    as (first, number).
+    """
 
     rows: tuple[SizeLike, SizeLike]
     columns: tuple[SizeLike, SizeLike]
@@ -122,11 +144,15 @@ class _Region:
 
 
 def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows, then of taps."""
+    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows,
+    then of taps.
+    """
     found: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for window in range(known(axis.count)):
         begin = window * axis.stride - known(axis.begin)
-        taps = [tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)]
+        taps = [
+            tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)
+        ]
         seen = (taps[0], len(taps)) if taps else (0, 0)
         if found and found[-1][1] == seen:
             found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
@@ -136,29 +162,46 @@ def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def _meets(work: BlockedWork) -> bool:
-    """The same pixel of all blocks would have the same few places of the second-level cache, and there are more blocks than that."""
+    """The same pixel of all blocks would have the same few places of the second-level cache, and
+    there are more blocks than that.
+    """
     cells = work.geometry.cells
-    return isinstance(cells, int) and cells * work.inner * 4 % _SETS == 0 and work.group_channels > _WAYS
+    return (
+        isinstance(cells, int)
+        and cells * work.inner * 4 % _SETS == 0
+        and work.group_channels > _WAYS
+    )
 
 
 def _by_rows(g: Geometry) -> Geometry:
     """The same pixels, which lie in one row, as rows of some."""
     cells = known(g.columns.size)
     some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
-    return replace(g, rows=Axis(cells // some, 1, cells // some), columns=Axis(some, 1, some)) if certainly(g.rows.size, 1) else g
+    return (
+        replace(g, rows=Axis(cells // some, 1, cells // some), columns=Axis(some, 1, some))
+        if certainly(g.rows.size, 1)
+        else g
+    )
 
 
 def regions_of(g: Geometry) -> list[_Region] | None:
-    """Regions of equal taps, where taps outside of the data are many; None where they are few, or only the call knows."""
+    """Regions of equal taps, where taps outside of the data are many; None where they are few, or
+    only the call knows.
+    """
     if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
         return None
-    regions = [_Region(y, x, j, i) for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))]
+    regions = [
+        _Region(y, x, j, i)
+        for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))
+    ]
     whole = known(g.pixels) * g.rows.taps * g.columns.taps
     return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
 
 
 def _runs(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block, sets."""
+    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
+    sets.
+    """
     first = 0
     while most:
         sets = (blocks - first) // most
@@ -173,10 +216,13 @@ class _Maker:
     def __init__(self, work: BlockedWork, target: Target) -> None:
         self.work, self.target = work, target
         self.g = g = work.geometry
-        whole = _Region((0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps))
+        whole = _Region(
+            (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
+        )
         regions = regions_of(g)
         self.regions = regions or [whole]
-        #: The data are laid out: with zeros around them where windows leave them, or apart where blocks would meet in a cache.
+        #: The data are laid out: with zeros around them where windows leave them, or apart where
+        #: blocks would meet in a cache.
         self.padded = regions is None and (not g.inside or _meets(work))
         self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
@@ -195,28 +241,49 @@ class _Maker:
         self.keep: list[object] = [self.packing]
         self._tables: dict[tuple[object, ...], Array] = {}
         images = g.images
-        self.images = shares(images, _RUNS if not isinstance(images, int) else images) if self.padded else [(0, images)]
-        self.most = max(known(n) for _, n in self.images) if is_known(images) else -(-images // len(self.images))
+        self.images = (
+            shares(images, _RUNS if not isinstance(images, int) else images)
+            if self.padded
+            else [(0, images)]
+        )
+        self.most = (
+            max(known(n) for _, n in self.images)
+            if is_known(images)
+            else -(-images // len(self.images))
+        )
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
-        """So many rows of the result that their data stay in the second-level cache; all of them where only the call knows sizes."""
+        """So many rows of the result that their data stay in the second-level cache; all of them
+        where only the call knows sizes.
+        """
         g = self.g
         if g.is_open:
             return [(0, g.rows.count)]
         count = known(g.rows.count)
         whole = known(g.rows.reach(count)) * known(self.row) * self.work.channels
         step = known(self.row) * self.work.channels * g.rows.stride
-        rows = max(1, (_ROOM - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels) // step)
+        rows = max(
+            1,
+            (
+                _ROOM
+                - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels
+            )
+            // step,
+        )
         each = count if whole <= _ROOM else min(count, -(-count // -(-count // rows)))
         return [(first, min(each, count - first)) for first in range(0, count, each)]
 
     def _packed(self) -> list[Array]:
-        """`[group, set of outputs, block of channels, rows, columns, inner, outputs of the set]` for each run of sets."""
+        """`[group, set of outputs, block of channels, rows, columns, inner, outputs of the set]`
+        for each run of sets.
+        """
         work, found = self.work, []
         groups, _, channels, *taps = work.filters.shape
         for blocks, first, sets in self.runs:
             some = work.filters[:, first * work.lanes : (first + blocks * sets) * work.lanes]
-            apart = some.reshape(groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps)
+            apart = some.reshape(
+                groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps
+            )
             found.append(np.ascontiguousarray(apart.transpose(0, 1, 3, 5, 6, 4, 2), np.float32))
         return found
 
@@ -227,29 +294,44 @@ class _Maker:
 
     @property
     def table_bytes(self) -> SizeLike:
-        return 0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
+        return (
+            0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
+        )
 
     def _entries(self, region: _Region) -> int:
         return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
 
     def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
-        """Bytes from one block of channels, row and column of taps to the next: in the data, in the filters."""
+        """Bytes from one block of channels, row and column of taps to the next: in the data, in the
+        filters.
+        """
         g, work = self.g, self.work
         tap = work.inner * blocks * work.lanes * 4
         filters = (g.rows.taps * g.columns.taps * tap, g.columns.taps * tap, tap)
-        return (self.block, g.rows.dilation * self.row, g.columns.dilation * work.inner * 4), filters
+        return (
+            self.block,
+            g.rows.dilation * self.row,
+            g.columns.dilation * work.inner * 4,
+        ), filters
 
     def _table(self, region: _Region, number: int) -> Operand:
-        """The table of a region's taps, for a run of sets; counted from the first of these taps in the data."""
+        """The table of a region's taps, for a run of sets; counted from the first of these taps in
+        the data.
+        """
         blocks = self.runs[number][0]
         if not is_known(self.block):
             return Scratch(self.laid_out + number * self._entries(region) * ENTRY)
         key = (region.row_taps, region.column_taps, blocks)
         if key not in self._tables:
             source, filters = self._steps(blocks)
-            indices = np.indices((self.work.group_channels, region.row_taps[1], region.column_taps[1])).reshape(3, -1)
+            indices = np.indices(
+                (self.work.group_channels, region.row_taps[1], region.column_taps[1])
+            ).reshape(3, -1)
             skipped = np.array([[0], [region.row_taps[0]], [region.column_taps[0]]])
-            places = [np.dot([known(step) for step in source], indices), np.dot(filters, indices + skipped)]
+            places = [
+                np.dot([known(step) for step in source], indices),
+                np.dot(filters, indices + skipped),
+            ]
             self._tables[key] = np.ascontiguousarray(np.stack(places, 1).reshape(-1, 2), np.int64)
             self.keep.append(self._tables[key])
         return int(self._tables[key].ctypes.data)
@@ -265,16 +347,24 @@ class _Maker:
             for word, steps in enumerate(self._steps(blocks)):
                 yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))
 
-    def lay_out(self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
+    def lay_out(
+        self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
+    ) -> Iterator[KernelCall]:
         """What some rows of some images see, with zeros around the data."""
         if not self.padded:
             return
         g, work = self.g, self.work
         pixel = work.inner * 4
         height = g.rows.reach(strip[1])
-        rows, columns = g.rows.cells(strip[0] * g.rows.stride, height), g.columns.cells(0, self.width)
+        rows, columns = (
+            g.rows.cells(strip[0] * g.rows.stride, height),
+            g.columns.cells(0, self.width),
+        )
         planes = images[1] * work.channels
-        source = images[0] * work.channels * g.cells * pixel + (rows.first * g.columns.size + columns.first) * pixel
+        source = (
+            images[0] * work.channels * g.cells * pixel
+            + (rows.first * g.columns.size + columns.first) * pixel
+        )
         target = rows.place * self.row + columns.place * pixel
         covered = same(rows.number, height) and same(columns.number, self.width)
         loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
@@ -283,7 +373,14 @@ class _Maker:
             (rows.number, g.columns.size * pixel, self.row),
             (columns.number * work.inner, 4, 4),
         ]
-        yield placing(self.target.lanes, In(0, source), Scratch(target), loops, Scratch(0), 0 if covered else planes * self.block)
+        yield placing(
+            self.target.lanes,
+            In(0, source),
+            Scratch(target),
+            loops,
+            Scratch(0),
+            0 if covered else planes * self.block,
+        )
 
     def compute(
         self,
@@ -295,22 +392,40 @@ class _Maker:
         rows: tuple[SizeLike, SizeLike],
         sets: tuple[int, int],
     ) -> KernelCall:
-        """Some rows of a region, of the strip that begins at a row, for some sets of a run, of a group."""
+        """Some rows of a region, of the strip that begins at a row, for some sets of a run, of a
+        group.
+        """
         g, work = self.g, self.work
         blocks, first_block, _ = self.runs[number]
         widths, tiles = widths_of(region.columns[1], self.target)
         filters = self.packing.arrays[number][group]
         step = g.columns.stride * work.inner * 4
         together = min(self.together, blocks)
-        spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end, together)
+        spec = Dense(
+            work.lanes,
+            work.inner,
+            blocks,
+            widths,
+            step,
+            filters.nbytes <= _FEW_FILTERS,
+            work.end,
+            together,
+        )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
         y = first * g.rows.stride + region.row_taps[0] * g.rows.dilation - begin[0]
-        x = region.columns[0] * g.columns.stride + region.column_taps[0] * g.columns.dilation - begin[1]
+        x = (
+            region.columns[0] * g.columns.stride
+            + region.column_taps[0] * g.columns.dilation
+            - begin[1]
+        )
         seen = y * self.row + x * work.inner * 4 + group * work.group_channels * self.block
         image = work.channels * self.block
         block = group * work.group_outputs + first_block + sets[0] * blocks
-        made = images[0] * work.result_image + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
+        made = (
+            images[0] * work.result_image
+            + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
+        )
         words: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
@@ -327,7 +442,12 @@ class _Maker:
             "groups": sets[1],
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
-            **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, block * work.lanes * 4, made))),
+            **dict(
+                zip(
+                    spec.end.arguments,
+                    operands_for(spec.end, work.others, block * work.lanes * 4, made),
+                )
+            ),
         }
         if not self._entries(region):  # nothing of the data is seen: any address will do
             words["source"] = In(0)
@@ -337,13 +457,25 @@ class _Maker:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]
         for images, strip in product(self.images, self.strips):
             found += [[call] for call in self.lay_out(images, strip)]
-            regions = [replace(region, rows=strip) for region in self.regions] if self.padded else self.regions
-            calls = [call for region in regions for call in self._shared(images, region, strip[0], threads)]
+            regions = (
+                [replace(region, rows=strip) for region in self.regions]
+                if self.padded
+                else self.regions
+            )
+            calls = [
+                call
+                for region in regions
+                for call in self._shared(images, region, strip[0], threads)
+            ]
             found.append(calls)
         return Stages(found, self.laid_out + self.table_bytes)
 
-    def _shared(self, images: tuple[SizeLike, SizeLike], region: _Region, strip: SizeLike, threads: int) -> Iterator[KernelCall]:
-        """A region, of the strip that begins at a row, by rows, or by sets of outputs where there is one row."""
+    def _shared(
+        self, images: tuple[SizeLike, SizeLike], region: _Region, strip: SizeLike, threads: int
+    ) -> Iterator[KernelCall]:
+        """A region, of the strip that begins at a row, by rows, or by sets of outputs where there
+        is one row.
+        """
         by_rows = threads > 1 and not certainly(region.rows[1], 1)
         for (number, (_, _, sets)), group in product(enumerate(self.runs), range(self.g.groups)):
             for rows in shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]:
@@ -360,11 +492,15 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     calls = [call for stage in alone.stages for call in stage]
     pixels = work.geometry.images * work.geometry.pixels
     name = next(spec.name for spec, _ in calls if isinstance(spec, Dense))
-    return KernelPlan(name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages)
+    return KernelPlan(
+        name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages
+    )
 
 
 def block_of(channels: int, target: Target) -> int:
-    """Channels of a block: as many as a vector has or, where only that divides them, half as many of a long one; else 0."""
+    """Channels of a block: as many as a vector has or, where only that divides them, half as many
+    of a long one; else 0.
+    """
     widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
     return next((width for width in widths if channels % width == 0), 0)
 

@@ -1,4 +1,6 @@
-"""Winograd's convolutions, and those of small groups of channels, over blocks of channels as calls."""
+"""Winograd's convolutions, and those of small groups of channels, over blocks of channels as
+calls.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,40 @@ from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
 from uncork.kernels.convolution.winograd import TAPS, transformed
 from uncork.kernels.extents import nanoseconds
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Stages,
+    shares,
+)
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: By the side of a tile of results: the fewest rows and columns for which it is chosen, and the most products of channels where
-#: only the call knows these.
+#: By the side of a tile of results: the fewest rows and columns for which it is chosen, and the
+#: most products of channels where only the call knows these.
 TILES = ((4, 24, 1 << 14), (2, 12, 1 << 62))
-#: Data and products of the tiles that are computed together take about so many bytes; and so many groups of tiles at least.
+#: Data and products of the tiles that are computed together take about so many bytes; and so many
+#: groups of tiles at least.
 _ROOM, _FEWEST = 1 << 20, 2
 #: Pixels of depthwise convolutions at a time.
 _PIXELS = 8
 
 
 def tile_for(g: Geometry) -> int:
-    """The side of the tiles that a convolution is computed by; 0 where direct sums are as good or the only way."""
+    """The side of the tiles that a convolution is computed by; 0 where direct sums are as good or
+    the only way.
+    """
     axes = (g.rows, g.columns)
-    if g.groups != 1 or any((a.taps, a.stride, a.dilation, a.spread) != (TAPS, 1, 1, 1) for a in axes):
+    if g.groups != 1 or any(
+        (a.taps, a.stride, a.dilation, a.spread) != (TAPS, 1, 1, 1) for a in axes
+    ):
         return 0
     smallest = [axis.count for axis in axes if isinstance(axis.count, int)]
     for side, least, channels in TILES:
@@ -111,7 +127,10 @@ class _Maker:
 
     def stages(self, threads: int) -> Stages:
         parts = shares(self.total, threads) if threads > 1 else [(0, self.total)]
-        return Stages([[self.compute(part, share) for share, part in enumerate(parts)]], threads * self.scratch)
+        return Stages(
+            [[self.compute(part, share) for share, part in enumerate(parts)]],
+            threads * self.scratch,
+        )
 
 
 def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> KernelPlan:
@@ -120,11 +139,15 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     alone = maker.stages(1)
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
-    return KernelPlan(maker.spec.name, alone.stages[0], alone.scratch, [maker.packing], cost, maker.stages)
+    return KernelPlan(
+        maker.spec.name, alone.stages[0], alone.scratch, [maker.packing], cost, maker.stages
+    )
 
 
 def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
-    """Groups of so many channels and outputs lie side by side in blocks, which have the same size in the data and in the result."""
+    """Groups of so many channels and outputs lie side by side in blocks, which have the same size
+    in the data and in the result.
+    """
     return inner == lanes and channels == outputs and lanes % channels == 0
 
 
@@ -136,10 +159,22 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     together = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
     width = min(_PIXELS, max(1, (count - 2) // together)) if isinstance(count, int) else _PIXELS
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
-    spec = Depthwise(work.lanes, g.rows.taps, g.columns.taps, strides, dilations, width, work.end, g.channels, together)
+    spec = Depthwise(
+        work.lanes,
+        g.rows.taps,
+        g.columns.taps,
+        strides,
+        dilations,
+        width,
+        work.end,
+        g.channels,
+        together,
+    )
 
     def made() -> list[Array]:
-        apart = work.filters.reshape(work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps)
+        apart = work.filters.reshape(
+            work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps
+        )
         return [np.ascontiguousarray(np.tile(apart.transpose(0, 3, 4, 2, 1), together), np.float32)]
 
     packing = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
@@ -165,7 +200,16 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         return spec, [words[name] for name in spec.arguments]
 
     def stages(threads: int) -> Stages:
-        return Stages([[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * zeros)
+        return Stages(
+            [[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * zeros
+        )
 
     pixels = g.images * g.pixels
-    return KernelPlan(spec.name, [compute((0, planes), 0)], zeros, [packing], nanoseconds(pixels, work.cost * 4), stages)
+    return KernelPlan(
+        spec.name,
+        [compute((0, planes), 0)],
+        zeros,
+        [packing],
+        nanoseconds(pixels, work.cost * 4),
+        stages,
+    )

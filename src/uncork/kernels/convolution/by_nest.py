@@ -1,4 +1,6 @@
-"""Convolutions whose filters only the call knows, and those of other types than f32: a loop nest, which needs no packing."""
+"""Convolutions whose filters only the call knows, and those of other types than f32: a loop nest,
+which needs no packing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _MOST_STRIDE = 4
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 
 
-def by_nest(operation: Convolution1, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target) -> Selection:
+def by_nest(
+    operation: Convolution1, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target
+) -> Selection:
     """The calls of a convolution."""
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
@@ -50,11 +54,17 @@ def by_nest(operation: Convolution1, inputs: Sequence[TensorSpec | None], output
   Y[n, g, o, {", ".join(axes)}] = s"""
     counted: dict[str, SizeLike] = {"n": sizes[0], "g": groups, "o": outputs, "c": channels}
     for window in windows:
-        counted |= {window.axis: window.count, window.tap: window.kernel, PADS[window.place]: window.begin}
+        counted |= {
+            window.axis: window.count,
+            window.tap: window.kernel,
+            PADS[window.place]: window.begin,
+        }
     views = {
         "X": View(In(0), name, (sizes[0], groups, channels, *sizes[2:])),
         "W": View(In(1), name, tuple(grouped)),
         "Y": View(Out(0), name, (sizes[0], groups, outputs, *result[2:])),
     }
     cost = product(result) * channels * product(kernel) // 8
-    return Call("convolution_nest", text, counted, views, target, 2, cost, shared=("n", "o")).native()
+    return Call(
+        "convolution_nest", text, counted, views, target, 2, cost, shared=("n", "o")
+    ).native()

@@ -1,7 +1,9 @@
-"""Convolutions that are convolutions of planes after their data, or before their result, are laid out otherwise.
+"""Convolutions that are convolutions of planes after their data, or before their result, are laid
+out otherwise.
 
-Three axes: what windows see along the first one are so many times the channels. Transposed ones: the pixels whose places leave the
-same remainders by the strides see the same taps, and no zeros between cells.
+Three axes: what windows see along the first one are so many times the channels. Transposed ones:
+the pixels whose places leave the same remainders by the strides see the same taps, and no zeros
+between cells.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ import numpy as np
 from uncork.kernels.convolution.geometry import Axis, Geometry, Windows, Work
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_empty, is_known, largest, same
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.symbolic import SizeLike
 
@@ -28,7 +40,9 @@ Planar = Callable[[Work], Selection]
 
 @dataclass(frozen=True)
 class Moved:
-    """The calls of a convolution of planes with its data, its result and its own memory elsewhere in the step's memory."""
+    """The calls of a convolution of planes with its data, its result and its own memory elsewhere
+    in the step's memory.
+    """
 
     native: KernelPlan
     source: SizeLike | None
@@ -54,15 +68,26 @@ class Moved:
         return [[self.call(call) for call in stage] for stage in split.stages], split.scratch
 
 
-def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Selection:
-    """A convolution along three axes: planes are gathered along the first one, and planes of the result put in their places."""
+def over_volumes(
+    found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int
+) -> Selection:
+    """A convolution along three axes: planes are gathered along the first one, and planes of the
+    result put in their places.
+    """
     depth, rows, columns = found.axes
     groups, outputs, channels, taps = found.filters.shape[:4]
     slices = found.images * depth.count
     own = work(Geometry(slices, groups, channels * taps, outputs, rows, columns))
     if ELEMENT in own.end.operands:
         return "no kernel ends a convolution of three spatial axes with another tensor"
-    native = planar(replace(own, filters=found.filters.reshape(*found.filters.shape[:2], channels * taps, *found.filters.shape[4:])))
+    native = planar(
+        replace(
+            own,
+            filters=found.filters.reshape(
+                *found.filters.shape[:2], channels * taps, *found.filters.shape[4:]
+            ),
+        )
+    )
     if not isinstance(native, KernelPlan):
         return native
     g = own.geometry
@@ -72,7 +97,10 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
     moved = Moved(native, 0, gathered, gathered + result)
 
     def gather() -> Iterator[KernelCall]:
-        cells = [depth.cells(tap * depth.dilation, depth.count, 1 if depth.spread > 1 else depth.stride) for tap in range(taps)]
+        cells = [
+            depth.cells(tap * depth.dilation, depth.count, 1 if depth.spread > 1 else depth.stride)
+            for tap in range(taps)
+        ]
         if not all(same(some.number, depth.count) for some in cells):
             yield placing(lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), gathered)
         each = groups * channels
@@ -85,7 +113,12 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
                 (each, depth.size * plane, taps * plane),
                 (g.cells, 4, 4),
             ]
-            yield placing(lanes, In(0, some.first * plane), Scratch(some.place * each * taps * plane + tap * plane), loops)
+            yield placing(
+                lanes,
+                In(0, some.first * plane),
+                Scratch(some.place * each * taps * plane + tap * plane),
+                loops,
+            )
 
     def scatter(threads: int) -> list[KernelCall]:
         each = groups * outputs
@@ -97,12 +130,21 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
                 (number, made, depth.count * made),
                 (g.pixels, 4, 4),
             ]
-            calls.append(placing(lanes, Scratch(gathered + first * made), Out(0, first * depth.count * made), loops))
+            calls.append(
+                placing(
+                    lanes,
+                    Scratch(gathered + first * made),
+                    Out(0, first * depth.count * made),
+                    loops,
+                )
+            )
         return calls
 
     def stages(threads: int) -> Stages:
         inner, scratch = moved.stages(threads)
-        return Stages([*([call] for call in gather()), *inner, scatter(threads)], gathered + result + scratch)
+        return Stages(
+            [*([call] for call in gather()), *inner, scatter(threads)], gathered + result + scratch
+        )
 
     alone = stages(1)
     calls = [call for stage in alone.stages for call in stage]
@@ -110,17 +152,23 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
 
 
 def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
-    """The zeros between the cells of the data are so many that the products with them are worth leaving out."""
+    """The zeros between the cells of the data are so many that the products with them are worth
+    leaving out.
+    """
     spread = [axis for axis in found.axes if axis.spread > 1]
     if not spread or len(found.axes) > 2 or ELEMENT in operands:
         return False
-    regular = all(axis.dilation == 1 and is_known(axis.begin) and axis.taps >= axis.spread for axis in spread)
+    regular = all(
+        axis.dilation == 1 and is_known(axis.begin) and axis.taps >= axis.spread for axis in spread
+    )
     return regular and prod(found.filters.shape[2:]) >= _LEAST
 
 
 @dataclass(frozen=True)
 class _Phase:
-    """The windows along an axis that see the same taps: the first, how far they are apart, as an axis of their own, and the taps."""
+    """The windows along an axis that see the same taps: the first, how far they are apart, as an
+    axis of their own, and the taps.
+    """
 
     first: int
     step: int
@@ -141,7 +189,9 @@ def _phases(axis: Axis) -> Iterator[_Phase]:
         yield _Phase(first, step, Axis(axis.size, len(taps), count, begin=begin), taps)
 
 
-def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Selection:
+def by_phases(
+    found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int
+) -> Selection:
     """A transposed convolution as one of planes for each remainder of places by the strides."""
     whole = found.planar
     groups, outputs, channels = found.filters.shape[:3]
@@ -152,7 +202,9 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
             continue
         own = work(Geometry(found.images, groups, channels, outputs, down.axis, across.axis))
         some = np.ascontiguousarray(ordered[:, :, :, down.taps][..., across.taps])
-        native = planar(replace(own, filters=some, type_name=f"{own.type_name} {down.first} {across.first}"))
+        native = planar(
+            replace(own, filters=some, type_name=f"{own.type_name} {down.first} {across.first}")
+        )
         if not isinstance(native, KernelPlan):
             return native
         made.append((down, across, Moved(native, None, 0, 0)))
@@ -176,7 +228,14 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
                     (across.axis.count, 4, across.step * 4),
                 ]
                 place = (down.first * whole.columns.count + across.first) * 4
-                calls[-1].append(placing(lanes, Scratch(first * pixels * 4), Out(0, first * whole.pixels * 4 + place), loops))
+                calls[-1].append(
+                    placing(
+                        lanes,
+                        Scratch(first * pixels * 4),
+                        Out(0, first * whole.pixels * 4 + place),
+                        loops,
+                    )
+                )
             scratch = largest(scratch, size + own)
         # Tables that only this number of threads wants are there by now.
         keep[:] = [kept for _, _, moved in made for kept in moved.native.keep]
@@ -186,4 +245,11 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
     alone = stages(1)
     first = made[0][2].native
     cost = first.cost * len(made)
-    return KernelPlan(first.kernel, [call for stage in alone.stages for call in stage], alone.scratch, keep, cost, stages)
+    return KernelPlan(
+        first.kernel,
+        [call for stage in alone.stages for call in stage],
+        alone.scratch,
+        keep,
+        cost,
+        stages,
+    )

@@ -1,7 +1,9 @@
-"""How a convolution runs over planes of pixels: laid out with what is around them, then blocks of channels times blocks of pixels.
+"""How a convolution runs over planes of pixels: laid out with what is around them, then blocks of
+channels times blocks of pixels.
 
-Windows of neighbouring pixels see neighbouring cells, so that pixels make vectors; where windows are 2 or more apart, cells are
-laid out by their remainder first. What is laid out at a time stays in the second-level cache.
+Windows of neighbouring pixels see neighbouring cells, so that pixels make vectors; where windows
+are 2 or more apart, cells are laid out by their remainder first. What is laid out at a time stays
+in the second-level cache.
 """
 
 from __future__ import annotations
@@ -13,12 +15,28 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
+from uncork.kernels.convolution.geometry import (
+    Geometry,
+    Work,
+    known,
+    pixels_of,
+    runs_of_images,
+    typical,
+)
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import Planes
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
@@ -31,7 +49,8 @@ _ROOM = 1 << 18
 _BLOCK = 8
 #: Channels for themselves have at most so many taps.
 _MOST_TAPS = 64
-#: Rough cost of a product for blocks of so many vectors: filters are loaded as often for one as for three.
+#: Rough cost of a product for blocks of so many vectors: filters are loaded as often for one as for
+#: three.
 _COSTS = {1: 5, 2: 8, 3: 12}
 #: Vectors of the blocks of a row of pixels whose length only the call knows.
 _VECTORS = (1, 2, 3)
@@ -39,7 +58,9 @@ _VECTORS = (1, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one call computes: some images, groups, channels of each group, and rows, as (first, number)."""
+    """What one call computes: some images, groups, channels of each group, and rows, as (first,
+    number).
+    """
 
     images: tuple[SizeLike, SizeLike]
     groups: tuple[int, int]
@@ -56,7 +77,12 @@ def cost(g: Geometry, widest: int) -> float:
     """Rough, in nanoseconds, where nothing is open."""
     images, rows, columns = known(g.images), known(g.rows.count), known(g.columns.count)
     blocks = blocks_of(columns, lanes_for(columns, widest))
-    work = images * g.groups * rows * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
+    work = (
+        images
+        * g.groups
+        * rows
+        * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
+    )
     reach = known(g.rows.reach(rows)) * known(g.columns.reach(columns))
     laid_out = 0 if direct(g) else images * g.groups * g.channels * reach / 3
     return (work + laid_out) / 3
@@ -68,7 +94,11 @@ def filters_for(g: Geometry, filters: Array, taps: bool) -> list[Array]:
     if taps:
         return [np.ascontiguousarray(flat)]
     blocks = [(first, size) for first, size in _channel_blocks(g.outputs)]
-    return [np.concatenate([flat[:, f : f + n].transpose(0, 2, 1).reshape(g.groups, -1) for f, n in blocks], 1)]
+    return [
+        np.concatenate(
+            [flat[:, f : f + n].transpose(0, 2, 1).reshape(g.groups, -1) for f, n in blocks], 1
+        )
+    ]
 
 
 def shared(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
@@ -100,13 +130,26 @@ class _Maker:
         eights = g.outputs >= _BLOCK and not self.alone
         self.far = layout_of(g, g.rows.count, g.images, g.groups * g.channels).is_open
         self.others = work.others
-        self.spec = Planes(lanes, vectors, eights, rest, taps, tap_rows, work.end, not isinstance(columns, int), self.far)
+        self.spec = Planes(
+            lanes,
+            vectors,
+            eights,
+            rest,
+            taps,
+            tap_rows,
+            work.end,
+            not isinstance(columns, int),
+            self.far,
+        )
         how = ("planes", g.weights, self.alone, work.type_name)
         self.packing = packed([work.source], how, lambda: filters_for(g, work.filters, self.alone))
-        self.table = np.array([(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64)
+        self.table = np.array(
+            [(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64
+        )
         self.keep: list[object] = [self.packing, self.table]
         self._offsets: dict[Layout, Array] = {}
-        #: As many runs as there are where only the call knows the number of images, and the most images of one.
+        #: As many runs as there are where only the call knows the number of images, and the most
+        #: images of one.
         image = 0 if direct(g) else layout_of(g, g.rows.count, 1, g.groups * g.channels)
         size = image if isinstance(image, int) else image.remainder * len(image.remainders)
         self.open_runs = 1 if direct(g) else runs_of_images(g, size, _ROOM)
@@ -120,7 +163,9 @@ class _Maker:
         return layout.remainder * len(layout.remainders)
 
     def size(self, part: Part) -> SizeLike:
-        """Bytes of what is laid out for a part, and of its offsets where they are made in the call."""
+        """Bytes of what is laid out for a part, and of its offsets where they are made in the
+        call.
+        """
         return self.laid_out(part) + (self.g.inner * 8 if self.far else 0)
 
     def layout(self, part: Part) -> Layout:
@@ -133,7 +178,9 @@ class _Maker:
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
         if direct(g) or g.is_open:
-            for images in shares(g.images, self.open_runs) if self.open_runs > 1 else [whole.images]:
+            for images in (
+                shares(g.images, self.open_runs) if self.open_runs > 1 else [whole.images]
+            ):
                 yield replace(whole, images=images)
             return
         image = replace(whole, images=(0, 1))
@@ -144,9 +191,16 @@ class _Maker:
             return
         group = replace(image, groups=(0, 1))
         height = known(g.rows.count)
-        fit = [rows for rows in range(1, height + 1) if known(self.size(replace(group, rows=(0, rows)))) <= _ROOM]
+        fit = [
+            rows
+            for rows in range(1, height + 1)
+            if known(self.size(replace(group, rows=(0, rows)))) <= _ROOM
+        ]
         heights = shares(height, -(-height // max(fit, default=1)))
-        runs = shared(g.groups, g.groups if len(heights) > 1 else -(-g.groups * known(self.size(group)) // _ROOM))
+        runs = shared(
+            g.groups,
+            g.groups if len(heights) > 1 else -(-g.groups * known(self.size(group)) // _ROOM),
+        )
         for n, groups, rows in product(range(count), runs, heights):
             yield Part((n, 1), groups, whole.channels, rows)
 
@@ -155,7 +209,9 @@ class _Maker:
         g = self.g
         layout = self.layout(part)
         begins = certainly(plain(Size.of(part.images[0])), 0)  # runs of images share them
-        found = self._find_offsets(layout, scratch + self.laid_out(part)) if self.far and begins else []
+        found = (
+            self._find_offsets(layout, scratch + self.laid_out(part)) if self.far and begins else []
+        )
         return found if direct(g) else [*found, *self._cells(part, layout, scratch)]
 
     def _find_offsets(self, layout: Layout, table: SizeLike) -> list[KernelCall]:
@@ -166,11 +222,19 @@ class _Maker:
         calls: list[KernelCall] = []
         for first in range(min(runs, across.taps)):
             cell = first * across.dilation
-            place = layout.remainders.index(cell % stride) * layout.remainder if layout.remainders else 0
+            place = (
+                layout.remainders.index(cell % stride) * layout.remainder
+                if layout.remainders
+                else 0
+            )
             loops = [
                 (g.channels, g.rows.taps * across.taps * 8, layout.channel),
                 (g.rows.taps, across.taps * 8, g.rows.dilation * layout.row),
-                (len(range(first, across.taps, runs)), runs * 8, runs * across.dilation // stride * 4),
+                (
+                    len(range(first, across.taps, runs)),
+                    runs * 8,
+                    runs * across.dilation // stride * 4,
+                ),
             ]
             calls.append(placed(Scratch(table + first * 8), place + cell // stride * 4, loops))
         return calls
@@ -197,7 +261,16 @@ class _Maker:
             ]
             if is_empty((rows.number, columns.number)):
                 source, target, loops = 0, base, [(0, 0, 0)] * 4
-            calls.append(placing(self.widest, In(0, source), Scratch(target), loops, Scratch(base), 0 if covered else cleared))
+            calls.append(
+                placing(
+                    self.widest,
+                    In(0, source),
+                    Scratch(target),
+                    loops,
+                    Scratch(base),
+                    0 if covered else cleared,
+                )
+            )
         return calls
 
     def compute(self, part: Part, scratch: SizeLike) -> KernelCall:
@@ -215,8 +288,11 @@ class _Maker:
         words: dict[str, Operand] = {
             "source": source,
             "target": Out(0, begin),
-            "filters": self.packing.arrays[0].ctypes.data + (part.groups[0] * g.outputs + first) * g.inner * 4,
-            "offsets": Scratch(scratch + self.laid_out(part)) if self.far else self._offsets_of(layout),
+            "filters": self.packing.arrays[0].ctypes.data
+            + (part.groups[0] * g.outputs + first) * g.inner * 4,
+            "offsets": Scratch(scratch + self.laid_out(part))
+            if self.far
+            else self._offsets_of(layout),
             "inner": g.inner,
             "block_table": self.table.ctypes.data,
             "blocks": len(self.table),
@@ -236,7 +312,10 @@ class _Maker:
             "channels": count,
             "target_channel": g.pixels * 4,
         }
-        words |= zip(spec.end.arguments, operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin))
+        words |= zip(
+            spec.end.arguments,
+            operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin),
+        )
         return spec, [words[name] for name in spec.arguments]
 
     def _offsets_of(self, layout: Layout) -> int:
@@ -256,24 +335,45 @@ class _Maker:
         elif g.groups >= threads or self.alone:
             own = [replace(whole, groups=groups) for groups in shared(g.groups, threads)]
         else:
-            own = [replace(whole, channels=channels) for channels in shared(g.outputs, threads, _BLOCK)]
+            own = [
+                replace(whole, channels=channels) for channels in shared(g.outputs, threads, _BLOCK)
+            ]
             alone = [[call] for call in self.lay_out(whole, 0)]
             return Stages([*alone, [self.compute(part, 0) for part in own]], self.size(whole))
         scratches: list[SizeLike] = [0]
         for part in own:
             scratches.append(scratches[-1] + self.size(part))
         laid_out = zip(*(self.lay_out(part, scratch) for part, scratch in zip(own, scratches)))
-        return Stages([*laid_out, [self.compute(part, scratch) for part, scratch in zip(own, scratches)]], scratches[-1])
+        return Stages(
+            [*laid_out, [self.compute(part, scratch) for part, scratch in zip(own, scratches)]],
+            scratches[-1],
+        )
 
 
 def over_planes(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
     parts = list(maker.parts())
-    calls: Sequence[KernelCall] = [call for part in parts for call in (*maker.lay_out(part, 0), maker.compute(part, 0))]
+    calls: Sequence[KernelCall] = [
+        call for part in parts for call in (*maker.lay_out(part, 0), maker.compute(part, 0))
+    ]
     g = work.geometry
     if g.is_open:
         each = cost(typical(g), widest) / pixels_of(typical(g))
-        return KernelPlan(maker.spec.name, calls, maker.size(parts[0]), maker.keep, nanoseconds(g.images * g.pixels, each), maker.split)
+        return KernelPlan(
+            maker.spec.name,
+            calls,
+            maker.size(parts[0]),
+            maker.keep,
+            nanoseconds(g.images * g.pixels, each),
+            maker.split,
+        )
     scratch = max(known(maker.size(part)) for part in parts)
-    return KernelPlan(maker.spec.name, calls, scratch=scratch, keep=maker.keep, cost=cost(g, widest), split=maker.split)
+    return KernelPlan(
+        maker.spec.name,
+        calls,
+        scratch=scratch,
+        keep=maker.keep,
+        cost=cost(g, widest),
+        split=maker.split,
+    )

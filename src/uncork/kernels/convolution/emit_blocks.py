@@ -1,4 +1,6 @@
-"""Direct convolutions over blocks of channels: tiles of pixels, each with what its taps see by a table."""
+"""Direct convolutions over blocks of channels: tiles of pixels, each with what its taps see by a
+table.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,22 @@ def emit_dense(spec: Dense, machine: Target) -> str:
             with k.loop(0, a[f"tiles_{kind}"]):
                 seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
 
-                def run(group: Value, seen: Value = seen, made: Value = made, function: Kernel = function) -> None:
+                def run(
+                    group: Value,
+                    seen: Value = seen,
+                    made: Value = made,
+                    function: Kernel = function,
+                ) -> None:
                     own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
                     place = made + group * a["target_block"] * spec.blocks
-                    given = [a["count"], seen, a["filters"] + group * a["group"], a["table"], place, a["target_block"]]
+                    given = [
+                        a["count"],
+                        seen,
+                        a["filters"] + group * a["group"],
+                        a["table"],
+                        place,
+                        a["target_block"],
+                    ]
                     k.call(function, [*given, *own.values()])
 
                 if group is None:
@@ -62,12 +76,19 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
 
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
         first = vector * spec.together
-        places = [a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * 4 for n in range(spec.together)]
+        places = [
+            a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * 4
+            for n in range(spec.together)
+        ]
 
         def operand(name: str, kind: str) -> Value:
             if kind == ELEMENT:
                 return side_by_side([k.load(place + a[name], F32, spec.lanes) for place in places])
-            return k.load(a[name] + first * spec.lanes * 4, F32, wide) if kind == CHANNEL else k.load(a[name], F32)
+            return (
+                k.load(a[name] + first * spec.lanes * 4, F32, wide)
+                if kind == CHANNEL
+                else k.load(a[name], F32)
+            )
 
         made = ended(k, spec.end, total, operand)
         for n, place in enumerate(places):
@@ -76,7 +97,9 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
     wide = spec.lanes * spec.together
     vectors = spec.blocks // spec.together
     arguments = (*_ARGUMENTS, *spec.end.arguments)
-    return tile(outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end)
+    return tile(
+        outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end
+    )
 
 
 def side_by_side(parts: Sequence[Value]) -> Value:
@@ -85,4 +108,9 @@ def side_by_side(parts: Sequence[Value]) -> Value:
         return parts[0]
     one, other = parts
     picks = ir.Constant(ir.VectorType(ir.IntType(32), 2 * one.lanes), list(range(2 * one.lanes)))
-    return Value(one.kernel, one.kernel.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, 2 * one.lanes)
+    return Value(
+        one.kernel,
+        one.kernel.builder.shuffle_vector(one.llvm, other.llvm, picks),
+        one.type,
+        2 * one.lanes,
+    )

@@ -1,8 +1,10 @@
-"""Convolutions of groups that are parts of a block of channels: some pixels of a row at a time, filters of few taps in registers.
+"""Convolutions of groups that are parts of a block of channels: some pixels of a row at a time,
+filters of few taps in registers.
 
 A lane sees its own channel or, where groups have several members, each member of its group in turn.
 
-Rows of taps outside of the data see a row of zeros; pixels whose columns of taps lie outside are computed one by one.
+Rows of taps outside of the data see a row of zeros; pixels whose columns of taps lie outside are
+computed one by one.
 """
 
 from __future__ import annotations
@@ -38,19 +40,27 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     end = k.maximum(begin, k.minimum(end, a["result_width"]))
     with k.loop(a["first"], a["end"]) as plane:
         block = plane - plane // a["channels"] * a["channels"]
-        filters = a["filters"] + block * (spec.rows * spec.columns * spec.members * pixel * spec.together)
+        filters = a["filters"] + block * (
+            spec.rows * spec.columns * spec.members * pixel * spec.together
+        )
         ends = advanced(spec.end, places, block * pixel)
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         count = spec.rows * spec.columns * spec.members
         wide = spec.lanes * spec.together
-        held = [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)] if count <= _HELD else []
+        held = (
+            [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)]
+            if count <= _HELD
+            else []
+        )
         with k.loop(0, a["result_height"]) as y:
             made = target + y * a["result_width"] * pixel
             lines: list[Value] = []
             for row in range(spec.rows):
                 line = y * spec.stride[0] - a["top"] + row * spec.dilation[0]
-                lines.append(k.select(line.below(a["height"]), source + line * line_bytes, a["zeros"]))
+                lines.append(
+                    k.select(line.below(a["height"]), source + line * line_bytes, a["zeros"])
+                )
             with k.loop(0, begin) as x:
                 _border(k, spec, a, lines, filters, made, x, ends)
             step = spec.width * spec.together
@@ -85,12 +95,18 @@ def _inside(
     for row, line in enumerate(lines):
         here = line + column
         for tap in range(spec.columns):
-            places = [here + (p * spec.together * spec.stride[1] + tap * spec.dilation[1]) * pixel for p in range(spec.width)]
+            places = [
+                here + (p * spec.together * spec.stride[1] + tap * spec.dilation[1]) * pixel
+                for p in range(spec.width)
+            ]
             seen = [k.load(place, F32, wide) for place in places]
             for member in range(spec.members):
                 number = (row * spec.columns + tap) * spec.members + member
                 weight = held[number] if held else k.load(filters + number * wide * 4, F32, wide)
-                sums = [k.fma(_member(cell, member, spec.members), weight, total) for cell, total in zip(seen, sums)]
+                sums = [
+                    k.fma(_member(cell, member, spec.members), weight, total)
+                    for cell, total in zip(seen, sums)
+                ]
     for p, total in enumerate(sums):
         _store(k, spec, total, made + x * pixel + p * spec.together * pixel, ends)
 
@@ -124,11 +140,21 @@ def _member(cell: Value, member: int, members: int) -> Value:
     """In each lane the member of its group that has a number."""
     if members == 1:
         return cell
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), cell.lanes), [lane // members * members + member for lane in range(cell.lanes)])
-    return Value(cell.kernel, cell.kernel.builder.shuffle_vector(cell.llvm, cell.llvm, picks), cell.type, cell.lanes)
+    picks = ir.Constant(
+        ir.VectorType(ir.IntType(32), cell.lanes),
+        [lane // members * members + member for lane in range(cell.lanes)],
+    )
+    return Value(
+        cell.kernel,
+        cell.kernel.builder.shuffle_vector(cell.llvm, cell.llvm, picks),
+        cell.type,
+        cell.lanes,
+    )
 
 
-def _store(k: Kernel, spec: Depthwise, total: Value, place: Value, ends: Mapping[str, Value]) -> None:
+def _store(
+    k: Kernel, spec: Depthwise, total: Value, place: Value, ends: Mapping[str, Value]
+) -> None:
     def operand(name: str, kind: str) -> Value:
         if kind == ELEMENT:
             return k.load(place + ends[name], F32, total.lanes)

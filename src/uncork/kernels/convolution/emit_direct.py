@@ -1,4 +1,6 @@
-"""Convolutions over pixels that are neighbours in memory: blocks of channels times blocks of pixels, and each channel for itself."""
+"""Convolutions over pixels that are neighbours in memory: blocks of channels times blocks of
+pixels, and each channel for itself.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def emit_planes(spec: Planes, machine: Target) -> str:
     a = dict(zip(spec.arguments, k.arguments))
     places = relative(spec.end, a, a["target"])
     channels = (*((8,) if spec.eights else ()), *spec.rest)
-    blocks = None if spec.taps else {(n, v): _block(k, spec, n, v) for n in channels for v in _kinds(spec)}
+    blocks = (
+        None
+        if spec.taps
+        else {(n, v): _block(k, spec, n, v) for n in channels for v in _kinds(spec)}
+    )
     with k.loop(0, a["images"]) as image, k.loop(0, a["groups"]) as group:
         source = a["source"] + image * a["source_image"] + group * a["source_group"]
         target = a["target"] + image * a["target_image"] + group * a["target_group"]
@@ -57,20 +63,40 @@ def _by_blocks(
     """Every block of pixels, with all blocks of channels while it is near."""
 
     def block(row: Value, column: Value, vectors: Value, last: Value) -> None:
-        pixels, result = source + row * a["source_row"] + column, target + row * a["target_row"] + column
+        pixels, result = (
+            source + row * a["source_row"] + column,
+            target + row * a["target_row"] + column,
+        )
 
         def run(channels: int, done: Value, filters: Value, result: Value) -> None:
             for v in _kinds(spec):
                 with k.if_(vectors.equals(v)):
-                    given = [pixels, last, filters, a["offsets"], a["inner"], result, a["target_channel"]]
-                    k.call(blocks[channels, v], [*given, *advanced(spec.end, ends, done * 4).values()])
+                    given = [
+                        pixels,
+                        last,
+                        filters,
+                        a["offsets"],
+                        a["inner"],
+                        result,
+                        a["target_channel"],
+                    ]
+                    k.call(
+                        blocks[channels, v], [*given, *advanced(spec.end, ends, done * 4).values()]
+                    )
 
         if spec.eights:
             with k.loop(0, a["eights"]) as eight:
-                run(8, eight * 8, filters + eight * a["inner"] * 32, result + eight * a["target_channel"] * 8)
+                run(
+                    8,
+                    eight * 8,
+                    filters + eight * a["inner"] * 32,
+                    result + eight * a["target_channel"] * 8,
+                )
         done = a["eights"] * 8
         for channels in spec.rest:
-            run(channels, done, filters + done * a["inner"] * 4, result + done * a["target_channel"])
+            run(
+                channels, done, filters + done * a["inner"] * 4, result + done * a["target_channel"]
+            )
             done = done + channels
 
     with k.loop(0, a["rows"]) as row:
@@ -82,8 +108,12 @@ def _by_blocks(
                 block(row, *(k.load(entry + 8 * word, I64) for word in range(BLOCK_WORDS)))
 
 
-def _open_blocks(k: Kernel, spec: Planes, columns: Value, block: Callable[[Value, Value, Value], None]) -> None:
-    """The blocks of a row of any number of pixels, as `layout.blocks_of` has them; fewer pixels than lanes are one with a mask."""
+def _open_blocks(
+    k: Kernel, spec: Planes, columns: Value, block: Callable[[Value, Value, Value], None]
+) -> None:
+    """The blocks of a row of any number of pixels, as `layout.blocks_of` has them; fewer pixels
+    than lanes are one with a mask.
+    """
     most, count = max(spec.vectors), (columns + (spec.lanes - 1)) // spec.lanes
     with k.if_else(columns >= spec.lanes, likely=True) as (whole, few):
         with whole, k.loop(0, count, most) as begun:
@@ -96,13 +126,23 @@ def _open_blocks(k: Kernel, spec: Planes, columns: Value, block: Callable[[Value
 
 
 def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
-    """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first: sums stay in registers until whole.
+    """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first:
+    sums stay in registers until whole.
 
     `MASKED` is one vector of `last` pixels.
     """
     if vectors == MASKED:
         return _masked_block(outer, spec, channels)
-    arguments = ["source", "last", "filters", "offsets", "inner", "target", "target_channel", *spec.end.arguments]
+    arguments = [
+        "source",
+        "last",
+        "filters",
+        "offsets",
+        "inner",
+        "target",
+        "target_channel",
+        *spec.end.arguments,
+    ]
     k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
     source, last, filters, offsets, inner, target, target_channel, *others = k.arguments
     ends = dict(zip(spec.end.arguments, others))
@@ -110,9 +150,16 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     def at(vector: int, address: Value) -> Value:
         return address + last if vector == vectors - 1 > 0 else address + vector * spec.lanes * 4
 
-    # A sum waits for the addition before it: few sums need several chains each to keep the multipliers busy.
+    # A sum waits for the addition before it: few sums need several chains each to keep the
+    # multipliers busy.
     chains = 4 if channels * vectors <= 2 else 2 if channels * vectors <= 4 else 1
-    sums = [[[k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(vectors)] for _ in range(channels)] for _ in range(chains)]
+    sums = [
+        [
+            [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(vectors)]
+            for _ in range(channels)
+        ]
+        for _ in range(chains)
+    ]
 
     def step(position: Value, chain: int) -> None:
         place = source + _offset(k, spec, offsets, position)
@@ -126,7 +173,10 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     for channel in range(channels):
         held = _held(k, spec, ends, channel)
         for v in range(vectors):
-            total, place = joined([chain[channel][v] for chain in sums]), at(v, target + target_channel * channel)
+            total, place = (
+                joined([chain[channel][v] for chain in sums]),
+                at(v, target + target_channel * channel),
+            )
             k.store(_ended(k, spec, total, ends, held, place), place)
     k.finish()
     return k
@@ -134,13 +184,24 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
 
 def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
     """`channels` channels of one vector of which the first `count` pixels exist."""
-    arguments = ["source", "count", "filters", "offsets", "inner", "target", "target_channel", *spec.end.arguments]
+    arguments = [
+        "source",
+        "count",
+        "filters",
+        "offsets",
+        "inner",
+        "target",
+        "target_channel",
+        *spec.end.arguments,
+    ]
     k = Kernel(f"block_{channels}_masked", arguments, inside=outer)
     source, count, filters, offsets, inner, target, target_channel, *others = k.arguments
     ends = dict(zip(spec.end.arguments, others))
     mask = k.lanes_below(count, spec.lanes)
     chains = 4 if channels <= 2 else 2 if channels <= 4 else 1
-    sums = [[k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)] for _ in range(chains)]
+    sums = [
+        [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)] for _ in range(chains)
+    ]
 
     def step(position: Value, chain: int) -> None:
         pixels = k.load_masked(source + _offset(k, spec, offsets, position), F32, mask)
@@ -159,11 +220,21 @@ def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
 
 def _offset(k: Kernel, spec: Planes, offsets: Value, position: Value | int) -> Value:
     """Bytes from the first cell of a window to what a product reads."""
-    return k.load(offsets + position * 8, I64) if spec.far else k.load(offsets + position * 4, I32).to(I64)
+    return (
+        k.load(offsets + position * 8, I64)
+        if spec.far
+        else k.load(offsets + position * 4, I32).to(I64)
+    )
 
 
 def _each_channel(
-    k: Kernel, spec: Planes, a: dict[str, Value], source: Value, target: Value, filters: Value, ends: Mapping[str, Value]
+    k: Kernel,
+    spec: Planes,
+    a: dict[str, Value],
+    source: Value,
+    target: Value,
+    filters: Value,
+    ends: Mapping[str, Value],
 ) -> None:
     """One channel of data for each group: few products to a sum, all written out."""
     lanes = spec.lanes
@@ -179,15 +250,34 @@ def _each_channel(
         with k.loop(0, a["rows"]) as row:
             pixels, result = source + row * a["source_row"], plane + row * a["target_row"]
 
-            def vector(column: Value, mask: Value | None = None, pixels: Value = pixels, result: Value = result) -> None:
+            def vector(
+                column: Value,
+                mask: Value | None = None,
+                pixels: Value = pixels,
+                result: Value = result,
+            ) -> None:
                 lines = [pixels + column + offset for offset in down]
                 sums = [k.number(0.0, F32, lanes)] * max(1, min(_CHAINS, spec.taps // _CHAIN))
                 for tap in range(spec.taps):
-                    weight = held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)
+                    weight = (
+                        held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)
+                    )
                     place = lines[tap // across] + right[tap % across]
-                    pixel = k.load(place, F32, lanes) if mask is None else k.load_masked(place, F32, mask)
+                    pixel = (
+                        k.load(place, F32, lanes)
+                        if mask is None
+                        else k.load_masked(place, F32, mask)
+                    )
                     sums[tap % len(sums)] = k.fma(weight, pixel, sums[tap % len(sums)])
-                total = _ended(k, spec, functools.reduce(operator.add, sums), ends, numbers, result + column, mask)
+                total = _ended(
+                    k,
+                    spec,
+                    functools.reduce(operator.add, sums),
+                    ends,
+                    numbers,
+                    result + column,
+                    mask,
+                )
                 if mask is None:
                     k.store(total, result + column)
                 else:
@@ -212,7 +302,11 @@ def _each_channel(
 def _held(k: Kernel, spec: Planes, ends: Mapping[str, Value], channel: int) -> dict[str, Value]:
     """The numbers of a channel that are the same for all of its pixels."""
     places = zip(spec.end.arguments, spec.end.operands)
-    return {name: k.load(ends[name] + (channel * 4 if kind == CHANNEL else 0), F32) for name, kind in places if kind != ELEMENT}
+    return {
+        name: k.load(ends[name] + (channel * 4 if kind == CHANNEL else 0), F32)
+        for name, kind in places
+        if kind != ELEMENT
+    }
 
 
 def _ended(
@@ -230,6 +324,8 @@ def _ended(
         if kind != ELEMENT:
             return held[name]
         address = place + ends[name]
-        return k.load(address, F32, total.lanes) if mask is None else k.load_masked(address, F32, mask)
+        return (
+            k.load(address, F32, total.lanes) if mask is None else k.load_masked(address, F32, mask)
+        )
 
     return ended(k, spec.end, total, operand)

@@ -1,6 +1,7 @@
 """Poolings over blocks of channels: some pixels of a row at a time, by whole blocks.
 
-Rows of taps outside of the data see a row of what changes nothing; pixels whose columns of taps lie outside are computed one by one.
+Rows of taps outside of the data see a row of what changes nothing; pixels whose columns of taps lie
+outside are computed one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from uncork.kernels.runtime.target import Target
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the result: where it lies, the lines that its taps see, and how many of them are on the data."""
+    """A row of the result: where it lies, the lines that its taps see, and how many of them are on
+    the data.
+    """
 
     made: Value
     lines: list[Value]
@@ -73,7 +76,11 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
     for line in row.lines:
         for tap in range(spec.columns):
             for p in range(spec.width):
-                cell = k.load(line + column + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel, F32, spec.lanes)
+                cell = k.load(
+                    line + column + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel,
+                    F32,
+                    spec.lanes,
+                )
                 found[p] = COMBINE[spec.word](k, cell, found[p])
     share = _share(k, spec, row, k.integer(spec.columns))
     for p, total in enumerate(found):
@@ -89,7 +96,11 @@ def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
         with k.if_(column.below(a["width"])):
             count.set(count.get() + 1)
             for line in row.lines:
-                total.set(COMBINE[spec.word](k, k.load(line + column * pixel, F32, spec.lanes), total.get()))
+                total.set(
+                    COMBINE[spec.word](
+                        k, k.load(line + column * pixel, F32, spec.lanes), total.get()
+                    )
+                )
     k.store(_scaled(k, total.get(), _share(k, spec, row, count.get())), row.made + x * pixel)
 
 

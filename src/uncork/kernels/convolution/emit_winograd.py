@@ -1,7 +1,9 @@
-"""Winograd's convolutions over blocks of channels, some tiles at a time that stay in the second-level cache.
+"""Winograd's convolutions over blocks of channels, some tiles at a time that stay in the
+second-level cache.
 
-The data of these tiles are transformed, multiplied with the filters at each position of a tile, and the products transformed to
-pixels. Tiles at the borders see zeros outside, and give the pixels that exist. The kernel gives up where a result is not finite.
+The data of these tiles are transformed, multiplied with the filters at each position of a tile, and
+the products transformed to pixels. Tiles at the borders see zeros outside, and give the pixels that
+exist. The kernel gives up where a result is not finite.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from uncork.kernels.runtime.target import Target
 
 @dataclass(frozen=True)
 class _Strip:
-    """Some tiles that are computed together: the first one, how many, and where their data, products and a tile of pixels lie."""
+    """Some tiles that are computed together: the first one, how many, and where their data,
+    products and a tile of pixels lie.
+    """
 
     first: Value
     count: Value
@@ -67,15 +71,25 @@ def _strip(k: Kernel, spec: Winograd, a: dict[str, Value], first: Value, end: Va
     side = spec.outputs + 2
     patch = a["scratch"]
     data = patch + side * side * max(spec.lanes, spec.inner) * 4
-    # `scratch` tiles, and an odd number of cache lines from position to position: else all of them would meet in a few sets of the cache.
+    # `scratch` tiles, and an odd number of cache lines from position to position: else all of them
+    # would meet in a few sets of the cache.
     data_block, made_block = a["room"] * (spec.inner * 4), a["room"] * (spec.lanes * 4)
     data_position = a["channels"] * data_block + 64
     made_position = a["groups"] * spec.blocks * made_block + 64
     made = data + data_position * (side * side)
-    return _Strip(first, end - first, data, data_block, data_position, made, made_block, made_position, patch)
+    return _Strip(
+        first, end - first, data, data_block, data_position, made, made_block, made_position, patch
+    )
 
 
-def _each_tile(k: Kernel, spec: Winograd, a: dict[str, Value], strip: _Strip, function: Kernel, ends: dict[str, Value] | None) -> None:
+def _each_tile(
+    k: Kernel,
+    spec: Winograd,
+    a: dict[str, Value],
+    strip: _Strip,
+    function: Kernel,
+    ends: dict[str, Value] | None,
+) -> None:
     """The transform of every tile, for all blocks: of the data, or with `ends` of the products."""
     into = ends is None
     m = spec.outputs
@@ -94,9 +108,15 @@ def _each_tile(k: Kernel, spec: Winograd, a: dict[str, Value], strip: _Strip, fu
             source = strip.made + block * strip.made_block + number * (spec.lanes * 4)
             target = a["target"] + image * a["target_image"] + block * a["target_block"]
             target = target + y * a["target_row"] + x * (spec.lanes * 4)
-            where = [k.minimum(a["result_height"] - y, k.integer(m)), k.minimum(a["result_width"] - x, k.integer(m)), a["target_row"]]
+            where = [
+                k.minimum(a["result_height"] - y, k.integer(m)),
+                k.minimum(a["result_width"] - x, k.integer(m)),
+                a["target_row"],
+            ]
             own = advanced(spec.end, ends, block * (spec.lanes * 4))
-            status = k.call(function, [source, target, strip.made_position, strip.patch, *where, *own.values()])
+            status = k.call(
+                function, [source, target, strip.made_position, strip.patch, *where, *own.values()]
+            )
             k.stop_unless(status.equals(0), k.integer(1))
 
 
@@ -121,7 +141,13 @@ def _multiply(
         begin, end = begun.get(), begun.get() + a[f"tiles_{kind}"]
         with k.loop(k.maximum(first, begin), k.minimum(last, end)):
             place = tiles.get()
-            given = [source + place * (spec.inner * 4), filters, strip.data_block, target + place * (spec.lanes * 4), strip.made_block]
+            given = [
+                source + place * (spec.inner * 4),
+                filters,
+                strip.data_block,
+                target + place * (spec.lanes * 4),
+                strip.made_block,
+            ]
             k.call(function, [a["channels"], *given])
             tiles.set(place + width)
         begun.set(end)
@@ -138,7 +164,18 @@ def _products(outer: Kernel, spec: Winograd, width: int) -> Kernel:
         k.store(total, a["target"] + a["target_block"] * block + pixel * spec.lanes * 4)
 
     arguments = ("source", "filters", "source_block", "target", "target_block")
-    return tile(outer, f"products_{width}", spec.lanes, spec.inner, spec.blocks, width, spec.inner * 4, arguments, places, end)
+    return tile(
+        outer,
+        f"products_{width}",
+        spec.lanes,
+        spec.inner,
+        spec.blocks,
+        width,
+        spec.inner * 4,
+        arguments,
+        places,
+        end,
+    )
 
 
 def _into(outer: Kernel, spec: Winograd) -> Kernel:
@@ -155,12 +192,18 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
             seen = (top + y).below(height) & (left + x).below(width)
             with k.if_else(seen) as (inside, outside):
                 with inside:
-                    k.store(k.load(source + (top + y) * row + (left + x) * (lanes * 4), F32, lanes), cell)
+                    k.store(
+                        k.load(source + (top + y) * row + (left + x) * (lanes * 4), F32, lanes),
+                        cell,
+                    )
                 with outside:
                     k.store(k.number(0.0, F32, lanes), cell)
         where.set(patch)
         line.set(k.integer(side * lanes * 4))
-    square = [[k.load(where.get() + line.get() * r + x * lanes * 4, F32, lanes) for x in range(side)] for r in range(side)]
+    square = [
+        [k.load(where.get() + line.get() * r + x * lanes * 4, F32, lanes) for x in range(side)]
+        for r in range(side)
+    ]
     place = k.variable(target)
     for value in _flat(_both_sides(k, transforms(spec.outputs)[2], square)):
         k.store(value, place.get())
@@ -172,7 +215,16 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
 def _out(outer: Kernel, spec: Winograd) -> Kernel:
     """The transform of the products of a tile to its pixels, of a block, and what ends them."""
     side, lanes, m = spec.outputs + 2, spec.lanes, spec.outputs
-    arguments = ["source", "target", "position", "patch", "rows", "columns", "row", *spec.end.arguments]
+    arguments = [
+        "source",
+        "target",
+        "position",
+        "patch",
+        "rows",
+        "columns",
+        "row",
+        *spec.end.arguments,
+    ]
     k = Kernel("out", arguments, inside=outer)
     source, target, position, patch, rows, columns, row, *others = k.arguments
     ends = dict(zip(spec.end.arguments, others))
@@ -183,7 +235,8 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
         for _ in range(side):
             cells[-1].append(k.load(place.get(), F32, lanes))
             place.set(place.get() + position)
-    # An infinity or NaN of the data would spread over the pixels of its tile: the call is the reference's then.
+    # An infinity or NaN of the data would spread over the pixels of its tile: the call is the
+    # reference's then.
     rest = k.number(0.0, F32, lanes)
     for number, value in enumerate(_flat(_both_sides(k, transforms(m)[0], cells))):
         k.store(value, patch + number * lanes * 4)
@@ -200,7 +253,10 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
         def operand(name: str, kind: str) -> Value:
             return k.load(pixel + ends[name], F32, lanes) if kind == ELEMENT else held[name]
 
-        k.store(ended(k, spec.end, k.load(patch + (y * m + x) * (lanes * 4), F32, lanes), operand), pixel)
+        k.store(
+            ended(k, spec.end, k.load(patch + (y * m + x) * (lanes * 4), F32, lanes), operand),
+            pixel,
+        )
     k.finish()
     return k
 

@@ -1,6 +1,8 @@
-"""What a convolution looks like to its kernels: windows that slide along two axes over data with zeros around and between its cells.
+"""What a convolution looks like to its kernels: windows that slide along two axes over data with
+zeros around and between its cells.
 
-A transposed convolution is one of these, too: with zeros between the cells of its data, and its filters turned around.
+A transposed convolution is one of these, too: with zeros between the cells of its data, and its
+filters turned around.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from uncork.types import Array
 
 #: What an open size is taken to be where ways of computing are compared.
 _TYPICAL = 64
-#: Runs of open images, where so few that are small need no more room than there is for one run, and else.
+#: Runs of open images, where so few that are small need no more room than there is for one run, and
+#: else.
 _FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`count` windows, `stride` apart, of `taps` cells that are `dilation` apart, over `size` cells that lie `spread` apart.
+    """`count` windows, `stride` apart, of `taps` cells that are `dilation` apart, over `size` cells
+    that lie `spread` apart.
 
     The first window begins `begin` cells before the data.
     """
@@ -58,7 +62,9 @@ class Axis:
     @property
     def trivial(self) -> bool:
         """One cell, seen once through one tap."""
-        return self.inside and self.taps == 1 and certainly(self.size, 1) and certainly(self.count, 1)
+        return (
+            self.inside and self.taps == 1 and certainly(self.size, 1) and certainly(self.count, 1)
+        )
 
     @property
     def pointwise(self) -> bool:
@@ -71,7 +77,9 @@ class Axis:
         return not (is_known(self.size) and is_known(self.count) and is_known(self.begin))
 
     def cells(self, first: SizeLike, count: SizeLike, step: int = 1) -> Cells:
-        """The cells at the places first, first + step, ..; places are counted from the beginning of the first window."""
+        """The cells at the places first, first + step, ..; places are counted from the beginning of
+        the first window.
+        """
         offset = first - self.begin
         if self.spread == 1:
             place = largest(0, -(offset // step))
@@ -85,7 +93,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """`number` cells of the data, `step` apart from `first` on, and the places where they go, `place_step` apart from `place` on."""
+    """`number` cells of the data, `step` apart from `first` on, and the places where they go,
+    `place_step` apart from `place` on.
+    """
 
     first: SizeLike
     number: SizeLike
@@ -96,7 +106,9 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Of `data [images, groups * channels, rows, columns]` and `filters [groups, outputs, channels, taps of rows, taps of columns]`."""
+    """Of `data [images, groups * channels, rows, columns]` and `filters [groups, outputs, channels,
+    taps of rows, taps of columns]`.
+    """
 
     images: SizeLike
     groups: int
@@ -138,11 +150,14 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Work:
-    """A convolution as kernels know it: filters `[groups, outputs, channels, rows, columns]`, and what ends it."""
+    """A convolution as kernels know it: filters `[groups, outputs, channels, rows, columns]`, and
+    what ends it.
+    """
 
     geometry: Geometry
     filters: Array
-    #: The constant that the filters come from, and the type of the operation, by which the order of its dimensions is told.
+    #: The constant that the filters come from, and the type of the operation, by which the order of
+    #: its dimensions is told.
     source: Array
     type_name: str
     end: Epilogue = PLAIN
@@ -152,7 +167,9 @@ class Work:
 
 @dataclass(frozen=True)
 class Windows:
-    """A convolution along any number of axes, those left out along which nothing slides; `filters [groups, outputs, channels, ..]`."""
+    """A convolution along any number of axes, those left out along which nothing slides; `filters
+    [groups, outputs, channels, ..]`.
+    """
 
     images: SizeLike
     axes: Sequence[Axis]
@@ -167,13 +184,20 @@ class Windows:
 
     def ordered(self, g: Geometry) -> Array:
         """The filters `[groups, outputs, channels, rows, columns]`."""
-        return np.ascontiguousarray(self.filters.reshape(g.groups, g.outputs, g.channels, g.rows.taps, g.columns.taps))
+        return np.ascontiguousarray(
+            self.filters.reshape(g.groups, g.outputs, g.channels, g.rows.taps, g.columns.taps)
+        )
 
 
 def geometry(
-    operation: Operation, data: Sequence[SizeLike], filters: Array, output: Sequence[SizeLike], sized: bool = False
+    operation: Operation,
+    data: Sequence[SizeLike],
+    filters: Array,
+    output: Sequence[SizeLike],
+    sized: bool = False,
 ) -> Union[tuple[Geometry, Array], str]:
-    """The geometry, and the filters `[groups, outputs, channels, rows, columns]`; or why there is none.
+    """The geometry, and the filters `[groups, outputs, channels, rows, columns]`; or why there is
+    none.
 
     `sized`: the sizes of the output were an input of the operation.
     """
@@ -186,7 +210,11 @@ def geometry(
 
 
 def windows(
-    operation: Operation, data: Sequence[SizeLike], filters: Array, output: Sequence[SizeLike], sized: bool = False
+    operation: Operation,
+    data: Sequence[SizeLike],
+    filters: Array,
+    output: Sequence[SizeLike],
+    sized: bool = False,
 ) -> Union[Windows, str]:
     """What slides along which axes; or why no kernel can tell."""
     assert isinstance(operation, (Convolution1, ConvolutionBackpropData1))
@@ -203,20 +231,33 @@ def windows(
         axes = [Axis(size, 1, size)]  # all pixels in a row
     kept = [place for place, axis in enumerate(axes) if not axis.trivial]
     taps = [axes[place].taps for place in kept]
-    return Windows(data[0], [axes[place] for place in kept], grouped.reshape(*grouped.shape[:3], *taps))
+    return Windows(
+        data[0], [axes[place] for place in kept], grouped.reshape(*grouped.shape[:3], *taps)
+    )
 
 
 def typical(g: Geometry) -> Geometry:
     """The geometry of one image, open sizes as numbers: to compare costs, nothing else."""
     axes = [
-        replace(axis, size=_number(axis.size), count=_number(axis.count), begin=_number(axis.begin, least=0)) if axis.is_open else axis
+        replace(
+            axis,
+            size=_number(axis.size),
+            count=_number(axis.count),
+            begin=_number(axis.begin, least=0),
+        )
+        if axis.is_open
+        else axis
         for axis in (g.rows, g.columns)
     ]
-    return replace(g, images=1 if isinstance(g.images, Size) else g.images, rows=axes[0], columns=axes[1])
+    return replace(
+        g, images=1 if isinstance(g.images, Size) else g.images, rows=axes[0], columns=axes[1]
+    )
 
 
 def runs_of_images(g: Geometry, image: SizeLike, scratch: int) -> int:
-    """As how many runs open images are laid out, with so many bytes for one: they are to stay in a cache, and runs cost calls."""
+    """As how many runs open images are laid out, with so many bytes for one: they are to stay in a
+    cache, and runs cost calls.
+    """
     if is_known(g.images):
         return 1
     return _FEW_RUNS if isinstance(image, int) and image * _FEW_IMAGES <= scratch else _RUNS
@@ -239,7 +280,12 @@ def known(size: SizeLike) -> int:
     return size
 
 
-def _axes(operation: Convolution1, sizes: Sequence[SizeLike], taps: Sequence[int], counts: Sequence[SizeLike]) -> list[Axis]:
+def _axes(
+    operation: Convolution1,
+    sizes: Sequence[SizeLike],
+    taps: Sequence[int],
+    counts: Sequence[SizeLike],
+) -> list[Axis]:
     axes: list[Axis] = []
     for axis, (size, k, count) in enumerate(zip(sizes, taps, counts)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
@@ -248,13 +294,20 @@ def _axes(operation: Convolution1, sizes: Sequence[SizeLike], taps: Sequence[int
         fitting = begin == end == 0
         if operation.auto_pad.startswith("same"):
             total = largest(0, (count - 1) * stride + extent(k, dilation) - size)
-            first, fitting = total // 2 if operation.auto_pad == "same_upper" else total - total // 2, False
+            first, fitting = (
+                total // 2 if operation.auto_pad == "same_upper" else total - total // 2,
+                False,
+            )
         axes.append(Axis(size, k, count, stride, dilation, _plain(first), fitting=fitting))
     return axes
 
 
 def _transposed_axes(
-    operation: ConvolutionBackpropData1, sizes: Sequence[SizeLike], taps: Sequence[int], counts: Sequence[SizeLike], sized: bool
+    operation: ConvolutionBackpropData1,
+    sizes: Sequence[SizeLike],
+    taps: Sequence[int],
+    counts: Sequence[SizeLike],
+    sized: bool,
 ) -> list[Axis]:
     axes: list[Axis] = []
     for axis, (size, k, count) in enumerate(zip(sizes, taps, counts)):

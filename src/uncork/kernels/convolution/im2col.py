@@ -1,7 +1,9 @@
-"""How a convolution runs where an image has few pixels: what a window sees is a row, multiplied with all filters at once.
+"""How a convolution runs where an image has few pixels: what a window sees is a row, multiplied
+with all filters at once.
 
-A window's cells lie one after the other in the data itself, or in lines of pixels that are brought to hold all channels of a
-pixel together, or, where windows reach over several rows of pixels or dilated ones, in a copy of each window.
+A window's cells lie one after the other in the data itself, or in lines of pixels that are brought
+to hold all channels of a pixel together, or, where windows reach over several rows of pixels or
+dilated ones, in a copy of each window.
 """
 
 from __future__ import annotations
@@ -12,13 +14,29 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
+from uncork.kernels.convolution.geometry import (
+    Geometry,
+    Work,
+    known,
+    pixels_of,
+    runs_of_images,
+    typical,
+)
 from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
@@ -26,13 +44,15 @@ from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Bytes that are laid out at a time, by one thread and by several, where more than one image is needed at all.
+#: Bytes that are laid out at a time, by one thread and by several, where more than one image is
+#: needed at all.
 _ROOM, _SHARED_ROOM = 1 << 18, 1 << 22
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
 #: So many channels are brought together by blocks, and copied by vectors.
 _TOGETHER = 4
-#: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan too long.
+#: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan
+#: too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
 #: The same for plans of every size, which have a call for each tap of a window.
 _MOST_OPEN_CALLS = 1 << 6
@@ -40,7 +60,9 @@ _MOST_OPEN_CALLS = 1 << 6
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of windows."""
+    """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of
+    windows.
+    """
 
     way: str
     image: SizeLike
@@ -54,11 +76,19 @@ def layout(g: Geometry) -> Layout:
     rows, columns = g.rows, g.columns
     if g.inside and _neighbours(g):
         row = columns.size * 4
-        return Layout("direct", g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4, rows.stride * row, columns.stride * 4)
+        return Layout(
+            "direct",
+            g.groups * g.channels * g.cells * 4,
+            g.channels * g.cells * 4,
+            rows.stride * row,
+            columns.stride * 4,
+        )
     if rows.taps == 1 and columns.dilation == 1:
         pixel = g.channels * 4
         row = columns.reach(columns.count) * pixel
-        return Layout("lines", g.groups * rows.count * row, rows.count * row, row, columns.stride * pixel)
+        return Layout(
+            "lines", g.groups * rows.count * row, rows.count * row, row, columns.stride * pixel
+        )
     row = columns.count * g.inner * 4
     return Layout("windows", g.groups * rows.count * row, rows.count * row, row, g.inner * 4)
 
@@ -78,7 +108,11 @@ def cost(g: Geometry, widest: int) -> float:
     """Rough, in nanoseconds, where nothing is open; infinite where this way is not to be gone."""
     way = layout(g).way
     images, pixels, height = known(g.images), known(g.pixels), known(g.rows.count)
-    calls = g.groups * (images if way != "direct" else 1) * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+    calls = (
+        g.groups
+        * (images if way != "direct" else 1)
+        * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+    )
     if g.inner > _LONGEST or calls > _MOST_CALLS:
         return float("inf")
     stored = g.outputs if pixels > 1 else g.outputs / widest
@@ -86,17 +120,27 @@ def cost(g: Geometry, widest: int) -> float:
     together = g.channels >= _TOGETHER
     copied = {
         "direct": 0.0,
-        "lines": g.channels * height * known(g.columns.reach(g.columns.count)) * (0.4 if together else 1.0),
-        "windows": pixels * g.inner * (0.2 if together else 1.0) + known(g.cells) * g.channels * 0.4,
+        "lines": g.channels
+        * height
+        * known(g.columns.reach(g.columns.count))
+        * (0.4 if together else 1.0),
+        "windows": pixels * g.inner * (0.2 if together else 1.0)
+        + known(g.cells) * g.channels * 0.4,
     }[way]
     return (work + images * g.groups * copied) / 3
 
 
 def serves(g: Geometry) -> bool:
-    """Whether this way can be gone where something is open: copies of windows of any number would be too much memory."""
+    """Whether this way can be gone where something is open: copies of windows of any number would
+    be too much memory.
+    """
     way = layout(g).way
     calls = g.groups * (g.rows.taps * g.columns.taps if way == "windows" else 1)
-    return not g.is_open or way == "direct" or (calls <= _MOST_OPEN_CALLS and (way == "lines" or is_known(g.pixels)))
+    return (
+        not g.is_open
+        or way == "direct"
+        or (calls <= _MOST_OPEN_CALLS and (way == "lines" or is_known(g.pixels)))
+    )
 
 
 class _Maker:
@@ -108,15 +152,27 @@ class _Maker:
         self.layout = layout(g)
         self.spec = products(g.outputs, widest, certainly(g.pixels, 1), work.end)
         self.others = work.others
-        how = ("rows", g.weights, self.layout.way == "direct", replace(self.spec, end=PLAIN), work.type_name)
-        self.packing = packed([work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))])
+        how = (
+            "rows",
+            g.weights,
+            self.layout.way == "direct",
+            replace(self.spec, end=PLAIN),
+            work.type_name,
+        )
+        self.packing = packed(
+            [work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))]
+        )
         self.keep: list[object] = [self.packing]
         self._tables: dict[int, tuple[Array, Array]] = {}
-        #: As many runs as there are where only the call knows the number of images, and the most images of one.
-        self.open_runs = runs_of_images(g, self.layout.image if self.layout.way != "direct" else 0, _ROOM)
+        #: As many runs as there are where only the call knows the number of images, and the most
+        #: images of one.
+        self.open_runs = runs_of_images(
+            g, self.layout.image if self.layout.way != "direct" else 0, _ROOM
+        )
         self.most = -(-g.images // self.open_runs)
 
-    # What follows is in bytes of the step's memory: cells that are laid out, channels brought together, tables, addresses, a row.
+    # What follows is in bytes of the step's memory: cells that are laid out, channels brought
+    # together, tables, addresses, a row.
 
     def _ordered(self, filters: Array) -> Array:
         """`[groups, outputs, inner]`, in the order in which a window's cells lie."""
@@ -129,9 +185,15 @@ class _Maker:
         return 0 if self.layout.way == "direct" else images * self.layout.image
 
     def turned(self, images: SizeLike) -> SizeLike:
-        """Bytes of some images whose channels are brought together before windows are copied; 0 where they are not."""
+        """Bytes of some images whose channels are brought together before windows are copied; 0
+        where they are not.
+        """
         g = self.g
-        together = self.layout.way == "windows" and g.rows.taps * g.columns.taps > 1 and blocks_fit(g.channels, g.cells)
+        together = (
+            self.layout.way == "windows"
+            and g.rows.taps * g.columns.taps > 1
+            and blocks_fit(g.channels, g.cells)
+        )
         return images * g.groups * g.channels * g.cells * 4 if together else 0
 
     def laid_out(self, images: SizeLike) -> SizeLike:
@@ -147,17 +209,25 @@ class _Maker:
         first, table = self.laid_out(images), self.table(images)
         counts = images, g.rows.count, g.columns.count
         yield in_order(Scratch(first), [*zip(counts, (lay.image, lay.row, lay.column))])
-        yield in_order(Scratch(first + table), [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))])
+        yield in_order(
+            Scratch(first + table),
+            [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))],
+        )
 
     def tables(self, images: int) -> tuple[Array, Array]:
         """Bytes to each window and to each pixel of the output, of some images."""
         if images not in self._tables:
             g, lay = self.g, self.layout
             across = known(g.columns.count)
-            n, row, column = (a.reshape(-1) for a in np.indices((images, known(g.rows.count), across)))
+            n, row, column = (
+                a.reshape(-1) for a in np.indices((images, known(g.rows.count), across))
+            )
             windows = n * known(lay.image) + row * known(lay.row) + column * known(lay.column)
             pixels = (n * g.groups * g.outputs * known(g.pixels) + row * across + column) * 4
-            self._tables[images] = np.ascontiguousarray(windows, np.int64), np.ascontiguousarray(pixels, np.int64)
+            self._tables[images] = (
+                np.ascontiguousarray(windows, np.int64),
+                np.ascontiguousarray(pixels, np.int64),
+            )
             self.keep.extend(self._tables[images])
         return self._tables[images]
 
@@ -169,7 +239,9 @@ class _Maker:
         return shares(g.images, max(1, -(-known(self.size(g.images)) // scratch)))
 
     def held(self, images: SizeLike) -> SizeLike:
-        """The images for which there is room in a run of so many: runs of an open number share tables."""
+        """The images for which there is room in a run of so many: runs of an open number share
+        tables.
+        """
         return self.most if self.g.is_open else images
 
     def lay_out(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
@@ -189,8 +261,13 @@ class _Maker:
                 for i in range(g.rows.taps)
                 for j in range(g.columns.taps)
             ]
-        across, pixel = (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
-        if not all(same(rows.number, g.rows.count) and same(columns.number, across) for rows, columns in taps):
+        across, pixel = (
+            (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
+        )
+        if not all(
+            same(rows.number, g.rows.count) and same(columns.number, across)
+            for rows, columns in taps
+        ):
             yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Scratch(0), self.size(images))
         held = self.size(self.held(images))
         start = first * g.groups * g.channels * g.cells * 4
@@ -203,21 +280,48 @@ class _Maker:
             data = Scratch(held)
             channel, row, column = 1, g.columns.size * g.channels, g.channels
             loops = [(images, image, image), (g.groups, group, group)]
-            yield turning(self.widest, In(0, start), data, loops, (g.channels, g.cells * 4), (g.cells, g.channels * 4))
+            yield turning(
+                self.widest,
+                In(0, start),
+                data,
+                loops,
+                (g.channels, g.cells * 4),
+                (g.cells, g.channels * 4),
+            )
         for number, (tap, (rows, columns)) in product(range(g.groups), enumerate(taps)):
             if is_empty((rows.number, columns.number)):
                 continue
             cell = (rows.first * row + columns.first * column) * 4 + number * group
             source = In(0, start + cell) if isinstance(data, In) else Scratch(held + cell)
-            target = Scratch(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
-            outer: list[Loop] = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
+            target = Scratch(
+                number * lay.group
+                + rows.place * lay.row
+                + columns.place * pixel
+                + tap * g.channels * 4
+            )
+            outer: list[Loop] = [
+                (images, image, lay.image),
+                (rows.number, rows.step * row * 4, rows.place_step * lay.row),
+            ]
             if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
-                yield turning(self.widest, source, target, outer, (g.channels, channel * 4), (columns.number, columns.place_step * pixel))
+                yield turning(
+                    self.widest,
+                    source,
+                    target,
+                    outer,
+                    (g.channels, channel * 4),
+                    (columns.number, columns.place_step * pixel),
+                )
             else:
-                inner: list[Loop] = [(columns.number, columns.step * column * 4, columns.place_step * pixel), (g.channels, channel * 4, 4)]
+                inner: list[Loop] = [
+                    (columns.number, columns.step * column * 4, columns.place_step * pixel),
+                    (g.channels, channel * 4, 4),
+                ]
                 yield placing(self.widest, source, target, [*outer, *inner])
 
-    def compute(self, first: SizeLike, images: SizeLike, rows: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+    def compute(
+        self, first: SizeLike, images: SizeLike, rows: tuple[SizeLike, SizeLike], share: int
+    ) -> KernelCall:
         """Some of the windows of some images, by the thread of a number."""
         g, lay = self.g, self.layout
         held = self.held(images)
@@ -225,10 +329,16 @@ class _Maker:
         sources: Operand
         targets: Operand
         if g.is_open:
-            sources, targets = Scratch(laid_out + rows[0] * 8), Scratch(laid_out + self.table(held) + rows[0] * 8)
+            sources, targets = (
+                Scratch(laid_out + rows[0] * 8),
+                Scratch(laid_out + self.table(held) + rows[0] * 8),
+            )
         else:
             windows, pixels = self.tables(known(images))
-            sources, targets = windows.ctypes.data + known(rows[0]) * 8, pixels.ctypes.data + known(rows[0]) * 8
+            sources, targets = (
+                windows.ctypes.data + known(rows[0]) * 8,
+                pixels.ctypes.data + known(rows[0]) * 8,
+            )
         scratch = laid_out + 2 * self.table(held)
         image = first * g.groups * g.outputs * g.pixels * 4
         operands: dict[str, Operand] = {
@@ -261,7 +371,9 @@ class _Maker:
             yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
 
     def scratch(self, scratch: int, threads: int) -> SizeLike:
-        most = self.most if self.g.is_open else max(known(images) for _, images in self.runs(scratch))
+        most = (
+            self.most if self.g.is_open else max(known(images) for _, images in self.runs(scratch))
+        )
         places = 2 * self.table(most) + most * self.g.pixels * 8
         return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
@@ -274,5 +386,16 @@ def by_rows(work: Work, widest: int) -> KernelPlan:
     maker = _Maker(work, widest)
     calls = [call for stage in maker.calls(_ROOM, 1) for call in stage]
     g = work.geometry
-    spent = nanoseconds(g.images * g.pixels, cost(typical(g), widest) / pixels_of(typical(g))) if g.is_open else cost(g, widest)
-    return KernelPlan(maker.spec.name, calls, scratch=maker.scratch(_ROOM, 1), keep=maker.keep, cost=spent, split=maker.split)
+    spent = (
+        nanoseconds(g.images * g.pixels, cost(typical(g), widest) / pixels_of(typical(g)))
+        if g.is_open
+        else cost(g, widest)
+    )
+    return KernelPlan(
+        maker.spec.name,
+        calls,
+        scratch=maker.scratch(_ROOM, 1),
+        keep=maker.keep,
+        cost=spent,
+        split=maker.split,
+    )

@@ -1,4 +1,6 @@
-"""How the pixels of a convolution lie in memory, and the blocks of them that are computed together."""
+"""How the pixels of a convolution lie in memory, and the blocks of them that are computed
+together.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from uncork.types import Array
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where cells lie for the kernel, in bytes: as in the data, or laid out by the remainders of their columns."""
+    """Where cells lie for the kernel, in bytes: as in the data, or laid out by the remainders of
+    their columns.
+    """
 
     image: SizeLike
     channel: SizeLike
@@ -32,15 +36,23 @@ class Layout:
     def offsets(self, g: Geometry) -> Array:
         """Of each product of a sum, from the first cell of a window."""
         tap = np.arange(g.columns.taps) * g.columns.dilation
-        places = [self.remainders.index(r) for r in tap % g.columns.stride] if self.remainders else [0] * len(tap)
-        columns = np.array(places) * known(self.remainder) + tap // (g.columns.stride if self.remainders else 1) * 4
+        places = (
+            [self.remainders.index(r) for r in tap % g.columns.stride]
+            if self.remainders
+            else [0] * len(tap)
+        )
+        columns = (
+            np.array(places) * known(self.remainder)
+            + tap // (g.columns.stride if self.remainders else 1) * 4
+        )
         rows = np.arange(g.rows.taps) * g.rows.dilation * known(self.row)
         channels = np.arange(g.channels) * known(self.channel)
         return (channels[:, np.newaxis, np.newaxis] + rows[:, np.newaxis] + columns).reshape(-1)
 
 
 def blocks_of(columns: int, lanes: int) -> list[tuple[int, int, int]]:
-    """A row of pixels as (first, vectors, first pixel of the last vector): the last vector of all shares pixels with the one before,
+    """A row of pixels as (first, vectors, first pixel of the last vector): the last vector of all
+    shares pixels with the one before,
     where a row is no whole number of vectors."""
     count = -(-columns // lanes)
     sizes = [3] * (count // 3) + [count % 3] * (count % 3 > 0)
@@ -71,9 +83,13 @@ def direct(g: Geometry) -> bool:
 def layout_of(g: Geometry, rows: SizeLike, images: SizeLike, channels: int) -> Layout:
     """For some rows of the output, of so many images and channels of data."""
     if direct(g):
-        return Layout(g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0)
+        return Layout(
+            g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0
+        )
     taps = np.arange(g.columns.taps) * g.columns.dilation
     remainders = tuple(sorted({int(tap) % g.columns.stride for tap in taps}))
     width = int(taps[-1]) // g.columns.stride + g.columns.count
     channel = g.rows.reach(rows) * width * 4
-    return Layout(channels * channel, channel, width * 4, remainders, images * channels * channel, width)
+    return Layout(
+        channels * channel, channel, width * 4, remainders, images * channels * channel, width
+    )

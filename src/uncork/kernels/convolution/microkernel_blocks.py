@@ -1,7 +1,9 @@
-"""The inner loop of convolutions over blocks of channels: pixels times blocks of outputs, held in registers.
+"""The inner loop of convolutions over blocks of channels: pixels times blocks of outputs, held in
+registers.
 
-`sums[pixel][block] += number of a pixel * filters[number][block]`, for each step `inner` numbers of every pixel. What a pixel
-sees of a step lies somewhere; what neighbouring pixels see lies at equal distances.
+`sums[pixel][block] += number of a pixel * filters[number][block]`, for each step `inner` numbers of
+every pixel. What a pixel sees of a step lies somewhere; what neighbouring pixels see lies at equal
+distances.
 """
 
 from __future__ import annotations
@@ -19,20 +21,36 @@ End = Callable[[Kernel, int, int, Value, "dict[str, Value]"], None]
 
 
 def tile(
-    outer: Kernel, name: str, lanes: int, inner: int, blocks: int, width: int, step: int, arguments: Sequence[str], places: Places, end: End
+    outer: Kernel,
+    name: str,
+    lanes: int,
+    inner: int,
+    blocks: int,
+    width: int,
+    step: int,
+    arguments: Sequence[str],
+    places: Places,
+    end: End,
 ) -> Kernel:
-    """A function that makes `count` steps, an argument, for `width` pixels that see what lies `step` bytes apart."""
+    """A function that makes `count` steps, an argument, for `width` pixels that see what lies
+    `step` bytes apart.
+    """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments))
-    sums = {(p, o): k.variable(k.number(0.0, F32, lanes)) for p in range(width) for o in range(blocks)}
+    sums = {
+        (p, o): k.variable(k.number(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
+    }
     with k.loop(0, a["count"]) as number:
         source, filters = places(k, number, a)
-        # In a block of code of its own, under a condition that nothing can fold: so it is scheduled apart, and sums stay in registers.
+        # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
+        # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
             for offset in range(0, inner * blocks * lanes * 4, _LINE):
                 k.prefetch(filters + (offset + _AHEAD))
         for i in range(inner):
-            weights = [k.load(filters + (i * blocks + o) * lanes * 4, F32, lanes) for o in range(blocks)]
+            weights = [
+                k.load(filters + (i * blocks + o) * lanes * 4, F32, lanes) for o in range(blocks)
+            ]
             for p in range(width):
                 cell = k.splat(k.load(source + (p * step + 4 * i), F32), lanes)
                 for o in range(blocks):

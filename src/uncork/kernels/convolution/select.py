@@ -1,4 +1,6 @@
-"""Which kernel convolves: over planes of pixels, or window by window where an image has few of them."""
+"""Which kernel convolves: over planes of pixels, or window by window where an image has few of
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.hints import Hints
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
-from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, groups_fit, winograd_over_blocks
+from uncork.kernels.convolution.blocks_apart import (
+    depthwise_over_blocks,
+    groups_fit,
+    winograd_over_blocks,
+)
 from uncork.kernels.convolution.by_nest import by_nest
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
@@ -47,7 +53,9 @@ def select_convolution(
     assert data is not None and filters is not None
     product = operation.product if isinstance(operation, FusedConvolution) else operation
     sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
-    if isinstance(operation, Convolution1) and (filters.value is None or data.element_type is not ElementType.f32):
+    if isinstance(operation, Convolution1) and (
+        filters.value is None or data.element_type is not ElementType.f32
+    ):
         return by_nest(operation, inputs, outputs[0], target)
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
@@ -86,12 +94,21 @@ def planar(work: Work, widest: int) -> Selection:
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
     one = typical(g)
-    few_pixels = not direct.for_themselves(g) and im2col.serves(g) and im2col.cost(one, widest) < direct.cost(one, widest)
+    few_pixels = (
+        not direct.for_themselves(g)
+        and im2col.serves(g)
+        and im2col.cost(one, widest) < direct.cost(one, widest)
+    )
     return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
 
 
 @selects(BlockedConvolution)
-def select_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_blocked(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, BlockedConvolution)
     filters = inputs[1]
     plain = operation.plain(inputs)
@@ -109,7 +126,11 @@ def select_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(work, target)
-    return winograd_over_blocks(work, operation.side, target) if operation.side else direct_over_blocks(work, target)
+    return (
+        winograd_over_blocks(work, operation.side, target)
+        if operation.side
+        else direct_over_blocks(work, target)
+    )
 
 
 def _seen(g: Geometry) -> int:

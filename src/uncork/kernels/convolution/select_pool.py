@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from uncork.internal_ops.blocks import BlockedPooling
 from uncork.kernels.convolution.spec_pool import Pooled
 from uncork.kernels.extents import extents, nanoseconds
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.loops.windows import Window, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -33,13 +43,22 @@ def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[Size
     if len(sizes) != len(pool.kernel) or len(sizes) > 2 or pool.kernel[0] * pool.kernel[-1] > _MOST:
         return False
     windows = windows_of(pool, sizes, counts, pool.kernel)
-    if isinstance(pool, AvgPool1) and not pool.exclude_pad and any(w.is_padded and not w.stays_inside for w in windows):
+    if (
+        isinstance(pool, AvgPool1)
+        and not pool.exclude_pad
+        and any(w.is_padded and not w.stays_inside for w in windows)
+    ):
         return False
     return all(isinstance(w.begin, int) and isinstance(w.end, int) for w in windows)
 
 
 @selects(BlockedPooling)
-def select_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, BlockedPooling) and inputs[0] is not None
     pool = pooling_of(operation.operation)
     images, blocks, *sizes, lanes = extents(inputs[0])
@@ -80,7 +99,16 @@ def select_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
         return spec, [words[name] for name in spec.arguments]
 
     def stages(threads: int) -> Stages:
-        return Stages([[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * line)
+        return Stages(
+            [[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * line
+        )
 
     work = planes * (rows.count if rows else 1) * columns.count
-    return KernelPlan(spec.name, [compute((0, planes), 0)], line, [], nanoseconds(work, spec.rows * spec.columns / 4), stages)
+    return KernelPlan(
+        spec.name,
+        [compute((0, planes), 0)],
+        line,
+        [],
+        nanoseconds(work, spec.rows * spec.columns / 4),
+        stages,
+    )

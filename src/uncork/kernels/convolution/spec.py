@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
 
-#: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, vectors, bytes from the first to the last.
+#: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row,
+#: vectors, bytes from the first to the last.
 BLOCK_WORDS = 3
 #: In place of a number of vectors: one, of which only the first pixels exist.
 MASKED = -1
@@ -20,7 +21,8 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8 channels, and what comes after them.
+    """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8
+    channels, and what comes after them.
 
     With `taps` each channel is for itself, and sees `tap_rows` rows of them.
     """
@@ -33,7 +35,8 @@ class Planes:
     taps: int = 0
     tap_rows: int = 1
     end: Epilogue = PLAIN
-    #: Only the call knows how many columns there are: no table of blocks is given, and there may be fewer than lanes.
+    #: Only the call knows how many columns there are: no table of blocks is given, and there may be
+    #: fewer than lanes.
     open: bool = False
     #: Offsets have 64 bits: they are made in the call.
     far: bool = False
@@ -42,7 +45,9 @@ class Planes:
     def name(self) -> str:
         blocks = "".join(map(str, self.vectors))
         channels = (
-            f"taps_{self.tap_rows}x{self.taps // self.tap_rows}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
+            f"taps_{self.tap_rows}x{self.taps // self.tap_rows}"
+            if self.taps
+            else "_".join(map(str, [8] * self.eights + list(self.rest)))
         )
         flags = f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
         return f"convolution_{blocks}x{self.lanes}_{channels}{self.end.name}{flags}"

@@ -1,4 +1,6 @@
-"""What kernels that convolve data in blocks of channels are specialised for, and their arguments."""
+"""What kernels that convolve data in blocks of channels are specialised for, and their
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +17,42 @@ KINDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a time.
+    """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a
+    time.
 
-    What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes apart.
+    What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
+    apart.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "filters", "table", "count", "images", "source_image", "target_image", "rows", "source_row"),
-        *("target_row", "target_block", "groups", "group", *(f"tiles_{kind}" for kind in range(KINDS))),
+        *(
+            "source",
+            "target",
+            "filters",
+            "table",
+            "count",
+            "images",
+            "source_image",
+            "target_image",
+            "rows",
+            "source_row",
+        ),
+        *(
+            "target_row",
+            "target_block",
+            "groups",
+            "group",
+            *(f"tiles_{kind}" for kind in range(KINDS)),
+        ),
     )
     lanes: int
     inner: int
     blocks: int
     widths: tuple[int, ...]
     step: int
-    #: All outputs of a tile come before the next tile, so that the source is read once; else the filters are.
+    #: All outputs of a tile come before the next tile, so that the source is read once; else the
+    #: filters are.
     inside: bool
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
@@ -41,7 +63,9 @@ class Dense:
         widths = "_".join(map(str, self.widths))
         way = "_inside" if self.inside else ""
         lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
-        return f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"
+        return (
+            f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"
+        )
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -51,12 +75,36 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
-    """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs` pixels, `widths` tiles at a time."""
+    """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
+    pixels, `widths` tiles at a time.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_winograd:emit_winograd"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "filters", "scratch", "across", "down", "height", "width", "result_height", "result_width", "top", "left"),
-        *("source_image", "source_block", "source_row", "target_image", "target_block", "target_row", "channels", "groups"),
+        *(
+            "source",
+            "target",
+            "filters",
+            "scratch",
+            "across",
+            "down",
+            "height",
+            "width",
+            "result_height",
+            "result_width",
+            "top",
+            "left",
+        ),
+        *(
+            "source_image",
+            "source_block",
+            "source_row",
+            "target_image",
+            "target_block",
+            "target_row",
+            "channels",
+            "groups",
+        ),
         *(f"tiles_{kind}" for kind in range(KINDS)),
         *("first", "end", "strip", "room"),
     )
@@ -80,11 +128,24 @@ class Winograd:
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """Groups of `members` channels, 1 for each channel by itself: `rows` x `columns` taps, `width` pixels of a row at a time."""
+    """Groups of `members` channels, 1 for each channel by itself: `rows` x `columns` taps, `width`
+    pixels of a row at a time.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "filters", "zeros", "channels", "first", "end", "height", "width", "result_height"),
+        *(
+            "source",
+            "target",
+            "filters",
+            "zeros",
+            "channels",
+            "first",
+            "end",
+            "height",
+            "width",
+            "result_height",
+        ),
         *("result_width", "top", "left"),
     )
     lanes: int

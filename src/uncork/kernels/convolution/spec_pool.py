@@ -5,13 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-#: Planes from `first` to `end`, a plane for each block of each image; `outside` has room for a row of the data.
-ARGUMENTS = ("source", "target", "outside", "first", "end", "height", "width", "result_height", "result_width", "top", "left")
+#: Planes from `first` to `end`, a plane for each block of each image; `outside` has room for a row
+#: of the data.
+ARGUMENTS = (
+    "source",
+    "target",
+    "outside",
+    "first",
+    "end",
+    "height",
+    "width",
+    "result_height",
+    "result_width",
+    "top",
+    "left",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """`word` over windows of `rows` x `columns` cells, `width` pixels of a row at a time: "max", or "sum" for means."""
+    """`word` over windows of `rows` x `columns` cells, `width` pixels of a row at a time: "max", or
+    "sum" for means.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_pool:emit_pool"
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS

@@ -1,6 +1,8 @@
-"""Convolutions of three axes over blocks of channels: slices are gathered so that each window sees one plane of more channels.
+"""Convolutions of three axes over blocks of channels: slices are gathered so that each window sees
+one plane of more channels.
 
-Slices whose windows see the same taps along the first axis are computed together: taps in the padding are not multiplied.
+Slices whose windows see the same taps along the first axis are computed together: taps in the
+padding are not multiplied.
 """
 
 from __future__ import annotations
@@ -31,28 +33,47 @@ _ROOM, _MOST_FILTERS = 1 << 24, 1 << 26
 
 @dataclass(frozen=True)
 class _Run:
-    """Slices of the result, and the taps along the first axis that they see, each as (first, number)."""
+    """Slices of the result, and the taps along the first axis that they see, each as (first,
+    number).
+    """
 
     slices: tuple[int, int]
     taps: tuple[int, int]
 
 
 def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int) -> bool:
-    """The convolution can be done over blocks of `inner` channels of its data and `lanes` of its result; 0: there are none."""
-    if not inner or not lanes or ELEMENT in operands or any(axis.is_open or axis.spread > 1 for axis in found.axes):
+    """The convolution can be done over blocks of `inner` channels of its data and `lanes` of its
+    result; 0: there are none.
+    """
+    if (
+        not inner
+        or not lanes
+        or ELEMENT in operands
+        or any(axis.is_open or axis.spread > 1 for axis in found.axes)
+    ):
         return False
     if not is_known(found.images) or known(found.images) > _MOST_IMAGES or len(found.filters) > 1:
         return False
     _, rows, columns = found.axes
     plane = Geometry(1, 1, inner, lanes, rows, columns)
-    turned = blocks_fit(min(inner, lanes), plane.cells) and blocks_fit(min(inner, lanes), plane.pixels)
+    turned = blocks_fit(min(inner, lanes), plane.cells) and blocks_fit(
+        min(inner, lanes), plane.pixels
+    )
     return turned and not is_few(plane) and bool(np.isfinite(found.filters).all())
 
 
 class _Maker:
     """The calls of one convolution."""
 
-    def __init__(self, found: Windows, work: Callable[[Geometry], Work], inner: int, lanes: int, direct_sums: bool, target: Target) -> None:
+    def __init__(
+        self,
+        found: Windows,
+        work: Callable[[Geometry], Work],
+        inner: int,
+        lanes: int,
+        direct_sums: bool,
+        target: Target,
+    ) -> None:
         self.found, self.work, self.inner, self.lanes = found, work, inner, lanes
         self.direct_sums, self.target = direct_sums, target
         self.depth, self.rows, self.columns = found.axes
@@ -85,31 +106,59 @@ class _Maker:
         images = known(self.found.images) * run.slices[1]
         g = Geometry(images, 1, taps * self.channels, self.outputs, self.rows, self.columns)
         filters = np.moveaxis(self.found.filters[0][:, :, first : first + taps], 2, 1)
-        filters = np.ascontiguousarray(filters).reshape(1, self.outputs, g.channels, g.rows.taps, g.columns.taps)
+        filters = np.ascontiguousarray(filters).reshape(
+            1, self.outputs, g.channels, g.rows.taps, g.columns.taps
+        )
         own = self.work(g)
-        blocked = BlockedWork(g, filters, own.source, self.inner, self.lanes, own.end, own.others, (own.type_name, run.taps))
+        blocked = BlockedWork(
+            g,
+            filters,
+            own.source,
+            self.inner,
+            self.lanes,
+            own.end,
+            own.others,
+            (own.type_name, run.taps),
+        )
         side = 0 if self.direct_sums else tile_for(g)
         if side and filter_bytes(g, side) <= _MOST_FILTERS:
             return winograd_over_blocks(blocked, side, self.target)
         return direct_over_blocks(blocked, self.target)
 
     def gather(self, run: _Run) -> Iterator[KernelCall]:
-        """What the windows of a run see, `[images * slices, taps * blocks, rows, columns, inner]`."""
+        """What the windows of a run see, `[images * slices, taps * blocks, rows, columns,
+        inner]`.
+        """
         images, slices, taps = known(self.found.images), run.slices[1], run.taps[1]
         plane, image, block = self.cells * 4, self._gathered(run), self.cells * self.inner * 4
         blocks, size = self.channels // self.inner, known(self.depth.size)
-        begins = [run.slices[0] * self.depth.stride + (run.taps[0] + tap) * self.depth.dilation for tap in range(taps)]
+        begins = [
+            run.slices[0] * self.depth.stride + (run.taps[0] + tap) * self.depth.dilation
+            for tap in range(taps)
+        ]
         seen = [self.depth.cells(begin, slices, self.depth.stride) for begin in begins]
         if any(known(cells.number) < slices for cells in seen):
-            yield placing(self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image)
+            yield placing(
+                self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image
+            )
         for number in range(images):
             for tap, cells in enumerate(seen):
                 if not known(cells.number):
                     continue
                 source = In(0, (number * self.channels * size + cells.first) * plane)
                 target = Scratch((number * slices + cells.place) * image + tap * blocks * block)
-                loops = [(cells.number, cells.step * plane, cells.place_step * image), (blocks, self.inner * size * plane, block)]
-                yield turning(self.target.lanes, source, target, loops, (self.inner, size * plane), (self.cells, self.inner * 4))
+                loops = [
+                    (cells.number, cells.step * plane, cells.place_step * image),
+                    (blocks, self.inner * size * plane, block),
+                ]
+                yield turning(
+                    self.target.lanes,
+                    source,
+                    target,
+                    loops,
+                    (self.inner, size * plane),
+                    (self.cells, self.inner * 4),
+                )
 
     def scatter(self, run: _Run, made: int) -> list[KernelCall]:
         """The slices of a run, which lie from `made` on, to their places."""
@@ -119,7 +168,10 @@ class _Maker:
         for number in range(known(self.found.images)):
             source = Scratch(made + number * slices * self.outputs * plane)
             target = Out(0, (number * self.outputs * count + run.slices[0]) * plane)
-            loops = [(slices, self.outputs * plane, plane), (blocks, block, self.lanes * count * plane)]
+            loops = [
+                (slices, self.outputs * plane, plane),
+                (blocks, block, self.lanes * count * plane),
+            ]
             sides = (self.pixels, self.lanes * 4), (self.lanes, count * plane)
             calls.append(turning(self.target.lanes, source, target, loops, *sides))
         return calls
@@ -139,11 +191,20 @@ class _Maker:
 
 
 def over_volumes_in_blocks(
-    found: Windows, work: Callable[[Geometry], Work], inner: int, lanes: int, direct_sums: bool, target: Target
+    found: Windows,
+    work: Callable[[Geometry], Work],
+    inner: int,
+    lanes: int,
+    direct_sums: bool,
+    target: Target,
 ) -> KernelPlan:
     """The calls of a convolution that `fits_blocks`."""
     maker = _Maker(found, work, inner, lanes, direct_sums, target)
     alone = maker.stages(1)
-    cost = sum(float(native.cost) for _, native in maker.natives if isinstance(native.cost, (int, float)))
+    cost = sum(
+        float(native.cost) for _, native in maker.natives if isinstance(native.cost, (int, float))
+    )
     calls = [call for stage in alone.stages for call in stage]
-    return KernelPlan(maker.natives[0][1].kernel, calls, alone.scratch, maker.keep, cost, maker.stages)
+    return KernelPlan(
+        maker.natives[0][1].kernel, calls, alone.scratch, maker.keep, cost, maker.stages
+    )

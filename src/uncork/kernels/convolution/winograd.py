@@ -1,4 +1,6 @@
-"""Winograd's convolutions F(m, 3): the matrices that transform data, filters and results, from points by Toom and Cook."""
+"""Winograd's convolutions F(m, 3): the matrices that transform data, filters and results, from
+points by Toom and Cook.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ import numpy as np
 
 from uncork.types import Array
 
-#: By the pixels of a tile's side: 0, then pairs of opposite points; infinity is the last. These keep the error of f32 low.
+#: By the pixels of a tile's side: 0, then pairs of opposite points; infinity is the last. These
+#: keep the error of f32 low.
 _POINTS = {
     2: (Fraction(0), Fraction(1), Fraction(-1)),
     4: (Fraction(0), Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2), Fraction(-3, 2)),
@@ -21,12 +24,18 @@ Matrix = tuple[tuple[float, ...], ...]
 
 @cache
 def transforms(m: int) -> tuple[Matrix, Matrix, Matrix]:
-    """(A^T [m, n], G [n, 3], B^T [n, n]) with n = m + 2: the result is A^T ((G w G^T) * (B^T d B)) A."""
+    """(A^T [m, n], G [n, 3], B^T [n, n]) with n = m + 2: the result is A^T ((G w G^T) * (B^T d B))
+    A.
+    """
     points = _POINTS[m]
     norms = [_product([p - q for q in points if q != p]) for p in points]
     results = [[*(p**i for p in points), Fraction(int(i == m - 1))] for i in range(m)]
-    filters = [[p**i / norm for i in range(TAPS)] for p, norm in zip(points, norms)] + [[Fraction(0), Fraction(0), Fraction(1)]]
-    data = [[*_polynomial([q for q in points if q != p]), Fraction(0)] for p in points] + [_polynomial(points)]
+    filters = [[p**i / norm for i in range(TAPS)] for p, norm in zip(points, norms)] + [
+        [Fraction(0), Fraction(0), Fraction(1)]
+    ]
+    data = [[*_polynomial([q for q in points if q != p]), Fraction(0)] for p in points] + [
+        _polynomial(points)
+    ]
     return _floats(results), _floats(filters), _floats(data)
 
 

@@ -1,7 +1,9 @@
-"""Element by element: loops over the rows of the result, one along them in vectors, and in it the whole expression.
+"""Element by element: loops over the rows of the result, one along them in vectors, and in it the
+whole expression.
 
-What does not change along a row is loaded and computed once a row. The last vector of a row lies over the one before it, so that
-no row needs anything but whole vectors: what both hold is computed twice, to the same value.
+What does not change along a row is loaded and computed once a row. The last vector of a row lies
+over the one before it, so that no row needs anything but whole vectors: what both hold is computed
+twice, to the same value.
 """
 
 from __future__ import annotations
@@ -9,13 +11,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
-from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, SCALAR_OPS, converted, converted_exactly
+from uncork.kernels.codegen.emit import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    INDEX_TYPES,
+    U8,
+    U16,
+    U32,
+    Kernel,
+    Type,
+    Value,
+)
+from uncork.kernels.codegen.scalar_ops import (
+    COMPUTED,
+    MOVING,
+    SCALAR_OPS,
+    converted,
+    converted_exactly,
+)
 from uncork.kernels.elementwise.spec import Expression, argument_names
 from uncork.kernels.runtime.target import Target
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
-STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}
+STORED: dict[str, Type] = {
+    "f32": F32,
+    "f64": F64,
+    "f16": U16,
+    "bf16": U16,
+    "boolean": U8,
+    **INDEX_TYPES,
+}
 
 #: Scalar operations that are told the type of their result.
 _CONVERTING = {"convert": converted, "convert_exactly": converted_exactly}
@@ -47,8 +74,13 @@ def emit_expression(spec: Expression, machine: Target) -> str:
         size, result = a[f"size_{spec.loops - 1}"], STORED[spec.members[-1].result]
 
         def vector(position: Value, mask: Value | None = None) -> None:
-            """The numbers of the row from a position on, as many as a vector has or as the mask says."""
-            values = {i: _Held(held.element_type, k.splat(held.value, spec.lanes)) for i, held in fixed.items()}
+            """The numbers of the row from a position on, as many as a vector has or as the mask
+            says.
+            """
+            values = {
+                i: _Held(held.element_type, k.splat(held.value, spec.lanes))
+                for i, held in fixed.items()
+            }
             for i in operands:
                 if spec.varying[i]:
                     address = addresses[i] + position * STORED[spec.operands[i]].bytes
@@ -57,7 +89,10 @@ def emit_expression(spec: Expression, machine: Target) -> str:
                 if number not in values:
                     values[number] = _computed(k, spec, number, values)
             last = values[len(operands) + len(spec.members) - 1].value
-            stored, target = last.to(U8) if last.type == BOOL else last, output + position * result.bytes
+            stored, target = (
+                last.to(U8) if last.type == BOOL else last,
+                output + position * result.bytes,
+            )
             if mask is None:
                 k.store(stored, target)
             else:
@@ -89,9 +124,13 @@ def emit_expression(spec: Expression, machine: Target) -> str:
     return k.text()
 
 
-def _loaded(k: Kernel, element_type: str, address: Value, lanes: int, mask: Value | None = None) -> _Held:
+def _loaded(
+    k: Kernel, element_type: str, address: Value, lanes: int, mask: Value | None = None
+) -> _Held:
     stored = STORED[element_type]
-    value = k.load(address, stored, lanes) if mask is None else k.load_masked(address, stored, mask, 1)
+    value = (
+        k.load(address, stored, lanes) if mask is None else k.load_masked(address, stored, mask, 1)
+    )
     return _Held(element_type, value > 0 if element_type == "boolean" else value)
 
 
@@ -101,7 +140,13 @@ def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]
     given = [values[i] for i in member.arguments]
     # A condition may be one for the whole row, or the values.
     lanes = max(held.value.lanes for held in given)
-    given = [_Held(held.element_type, k.splat(held.value, lanes) if held.value.lanes < lanes else held.value) for held in given]
+    given = [
+        _Held(
+            held.element_type,
+            k.splat(held.value, lanes) if held.value.lanes < lanes else held.value,
+        )
+        for held in given
+    ]
     if member.op in MOVING:
         return _Held(member.result, SCALAR_OPS[member.op](k, [held.value for held in given], ()))
     wide = [widened(k, held.element_type, held.value) for held in given]
@@ -125,8 +170,12 @@ def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
         return value.to(F16).bits_as(U16)
     if element_type == "bf16":
         bits = value.bits_as(U32)
-        rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16  # half of the last place less a bit: ties go to even
+        rounded = (
+            bits + ((bits >> 16) & 1) + 0x7FFF
+        ) >> 16  # half of the last place less a bit: ties go to even
         quiet = (bits >> 16) | 0x40  # rounding the bits of a NaN up could make another number of it
         return k.select(value.equals(value), rounded, quiet).to(U16)
-    assert value.type == COMPUTED[element_type], f"a value of {value.type} where {element_type} is expected"
+    assert value.type == COMPUTED[element_type], (
+        f"a value of {value.type} where {element_type} is expected"
+    )
     return value

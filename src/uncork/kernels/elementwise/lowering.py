@@ -1,4 +1,6 @@
-"""The lowering of element-wise operations: the scalar operation of each (`codegen/scalar_ops.py`), its types and its numbers."""
+"""The lowering of element-wise operations: the scalar operation of each (`codegen/scalar_ops.py`),
+its types and its numbers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _COMPARED = _NUMBERS | _BOOLEAN
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A lowered operation: its scalar operation, inputs, numbers, and the shapes by which the inputs broadcast to the result."""
+    """A lowered operation: its scalar operation, inputs, numbers, and the shapes by which the
+    inputs broadcast to the result.
+    """
 
     op: str
     inputs: tuple[int, ...]
@@ -39,7 +43,8 @@ class Lowered:
 Lowering = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Lowered, str]]
 
 _CIRCULAR = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan")
-#: Operation types that need nothing but their scalar operation: its name, and the types of their first input.
+#: Operation types that need nothing but their scalar operation: its name, and the types of their
+#: first input.
 _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Add": ("add", _NUMBERS),
     "Subtract": ("subtract", _NUMBERS),
@@ -86,7 +91,9 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
 }
 
 
-def lowered(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def lowered(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     """The lowering of an operation on these static specs, or the reason why there is none."""
     lower = _LOWERINGS.get(operation.type_name)
     if lower is not None:
@@ -97,52 +104,91 @@ def lowered(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSp
 
 def has_lowering(operation: Operation | None) -> bool:
     """Whether operations of this kind may have a lowering."""
-    return operation is not None and operation.opset > 0 and (operation.type_name in _PLAIN or operation.type_name in _LOWERINGS)
+    return (
+        operation is not None
+        and operation.opset > 0
+        and (operation.type_name in _PLAIN or operation.type_name in _LOWERINGS)
+    )
 
 
-def _all(operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str], numbers: Sequence[float] = ()) -> Lowered | str:
+def _all(
+    operation: Operation,
+    inputs: Sequence[TensorSpec],
+    op: str,
+    types: frozenset[str],
+    numbers: Sequence[float] = (),
+) -> Lowered | str:
     """Every input is an operand."""
     name = inputs[0].element_type.name
     if name not in types:
         return f"no kernel for {name}"
     if getattr(operation, "auto_broadcast", "numpy") == "pdpd":
         return "no kernel for pdpd broadcasting"
-    return Lowered(op, tuple(range(len(inputs))), tuple(extents(s) for s in inputs), tuple(float(n) for n in numbers))
+    return Lowered(
+        op,
+        tuple(range(len(inputs))),
+        tuple(extents(s) for s in inputs),
+        tuple(float(n) for n in numbers),
+    )
 
 
-def _select(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _select(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     return _all(operation, inputs, "select", _BOOLEAN)
 
 
 def _round(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    return _all(operation, inputs, "round_even" if getattr(operation, "mode", "") == "half_to_even" else "round_away", _NUMBERS)
+    return _all(
+        operation,
+        inputs,
+        "round_even" if getattr(operation, "mode", "") == "half_to_even" else "round_away",
+        _NUMBERS,
+    )
 
 
 def _gelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    return _all(operation, inputs, "gelu_tanh" if getattr(operation, "approximation_mode", "erf") == "tanh" else "gelu", _SINGLE)
+    return _all(
+        operation,
+        inputs,
+        "gelu_tanh" if getattr(operation, "approximation_mode", "erf") == "tanh" else "gelu",
+        _SINGLE,
+    )
 
 
 def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    return _with_parameters(operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE)
+    return _with_parameters(
+        operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE
+    )
 
 
 def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _with_parameters(operation, inputs, "selu", _SINGLE)
 
 
-def _hard_sigmoid(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _hard_sigmoid(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     return _with_parameters(operation, inputs, "hard_sigmoid", _FLOATS)
 
 
-def _fake_quantize(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _fake_quantize(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     levels: int = getattr(operation, "levels", 2)
     return _all(operation, inputs, "fake_quantize", _FLOATS, [levels - 1])
 
 
-def _with_parameters(operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str]) -> Lowered | str:
+def _with_parameters(
+    operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str]
+) -> Lowered | str:
     """All inputs but the first are one element, whatever their rank."""
     found = _all(operation, inputs, op, types)
-    return found if isinstance(found, str) else Lowered(op, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
+    return (
+        found
+        if isinstance(found, str)
+        else Lowered(op, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
+    )
 
 
 def _elu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
@@ -158,30 +204,43 @@ def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
         if element_type.bits == 64:
             return "no kernel for bounds of 64 bits"
         limits = np.iinfo(element_type.dtype)
-        low, high = clamp.bound(low, limits.min, limits.max, True), clamp.bound(high, limits.min, limits.max, False)
+        low, high = (
+            clamp.bound(low, limits.min, limits.max, True),
+            clamp.bound(high, limits.min, limits.max, False),
+        )
     elif element_type.bits <= 32:
         with np.errstate(over="ignore"):
             low, high = float(np.float32(low)), float(np.float32(high))
     return _all(operation, inputs, "clamp", _NUMBERS, [low, high])
 
 
-def _is_infinite(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _is_infinite(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     signs = [getattr(operation, name) for name in ("detect_positive", "detect_negative")]
     return _all(operation, inputs, "is_infinite", _FLOATS, signs)
 
 
 def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     found = _all(operation, inputs, "prelu", _NUMBERS)
-    if isinstance(found, str) or not cast("PReLU", operation).by_channel(inputs[0].shape, inputs[1].shape):
+    if isinstance(found, str) or not cast("PReLU", operation).by_channel(
+        inputs[0].shape, inputs[1].shape
+    ):
         return found
-    return Lowered("prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0])))
+    return Lowered(
+        "prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0]))
+    )
 
 
-def _by_channel(parameter: tuple[SizeLike, ...], data: tuple[SizeLike, ...]) -> tuple[SizeLike, ...]:
+def _by_channel(
+    parameter: tuple[SizeLike, ...], data: tuple[SizeLike, ...]
+) -> tuple[SizeLike, ...]:
     return (*parameter, *(1,) * (len(data) - 2))
 
 
-def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _batch_norm(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     order = (0, 1, 2, 3, 4) if operation.opset >= 5 else (2, 0, 1, 3, 4)
     name = inputs[0].element_type.name
     if name not in _FLOATS:
@@ -189,10 +248,17 @@ def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: Tens
     epsilon: float = getattr(operation, "epsilon", 0.0)
     shapes = [extents(inputs[i]) for i in order]
     numbers = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
-    return Lowered("batch_norm", order, (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])), numbers)
+    return Lowered(
+        "batch_norm",
+        order,
+        (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])),
+        numbers,
+    )
 
 
-def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _broadcast(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     if not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]):
         return "the target shape is known at the call only"
     if getattr(operation, "mode", "") not in ("numpy", "bidirectional"):
@@ -201,12 +267,24 @@ def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: Tenso
 
 
 #: Exponents that need no logarithm.
-_EXPONENTS = {1.0: "same", 2.0: "square", 3.0: "cube", 0.5: "root", -0.5: "inverse_root", -1.0: "inverse"}
+_EXPONENTS = {
+    1.0: "same",
+    2.0: "square",
+    3.0: "cube",
+    0.5: "root",
+    -0.5: "inverse_root",
+    -1.0: "inverse",
+}
 
 
 def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     exponents: Array | None = inputs[1].value
-    if exponents is None or exponents.size == 0 or inputs[1].element_type.name in _HALVES or (exponents != exponents.flat[0]).any():
+    if (
+        exponents is None
+        or exponents.size == 0
+        or inputs[1].element_type.name in _HALVES
+        or (exponents != exponents.flat[0]).any()
+    ):
         return "no kernel for exponents other than one constant"
     op = _EXPONENTS.get(float(exponents.flat[0]))
     name = inputs[0].element_type.name
@@ -216,7 +294,9 @@ def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
     return found if isinstance(found, str) else Lowered(op, (0,), found.shapes[:1])
 
 
-def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+def _convert(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
     source, target = inputs[0].element_type, output.element_type
     if not _converts(source, target):
         return f"no kernel from {source} to {target}"
@@ -235,7 +315,9 @@ def _converts(source: ElementType, target: ElementType) -> bool:
         return True
     if source.name not in _COMPARED or target.name not in _COMPARED:
         return False
-    if target.name in _HALVES:  # of f32 only: what must be rounded to f32 first would be rounded twice
+    if (
+        target.name in _HALVES
+    ):  # of f32 only: what must be rounded to f32 first would be rounded twice
         return source.name in _SINGLE or (source.bits <= 16 and source.name not in ("f64",))
     return not (source.is_float and target is ElementType.u64)
 

@@ -1,4 +1,6 @@
-"""Which kernel computes element by element: one operation, or an expression of several that the compiler has fused."""
+"""Which kernel computes element by element: one operation, or an expression of several that the
+compiler has fused.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +20,55 @@ from uncork.types import ElementType, TensorSpec
 
 #: A result is walked through by at most so many loops.
 _MOST_LOOPS = 6
-#: Rough cost in nanoseconds of a vector of a scalar operation; all others are one step of arithmetic.
-_COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_tanh", "softplus", "mish", "swish", "elu", "selu"), 8.0)
-_COSTS |= dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 16.0)
+#: Rough cost in nanoseconds of a vector of a scalar operation; all others are one step of
+#: arithmetic.
+_COSTS = dict.fromkeys(
+    (
+        "sigmoid",
+        "tanh",
+        "exp",
+        "log",
+        "erf",
+        "gelu",
+        "gelu_tanh",
+        "softplus",
+        "mish",
+        "swish",
+        "elu",
+        "selu",
+    ),
+    8.0,
+)
+_COSTS |= dict.fromkeys(
+    ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 16.0
+)
 _COSTS["fake_quantize"] = 6.0
 
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """Sizes of the loops, outermost first, and for the result and each operand the bytes from one turn to the next."""
+    """Sizes of the loops, outermost first, and for the result and each operand the bytes from one
+    turn to the next.
+    """
 
     sizes: tuple[SizeLike, ...]
     strides: tuple[tuple[SizeLike, ...], ...]
 
 
-def loops_of(shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]) -> tuple[Loops, list[bool]]:
-    """Loops through a result of this shape, as few as can be and at least two, with operands of these shapes aligned at the right.
+def loops_of(
+    shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]
+) -> tuple[Loops, list[bool]]:
+    """Loops through a result of this shape, as few as can be and at least two, with operands of
+    these shapes aligned at the right.
 
-    `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands change along the last loop.
+    `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands
+    change along the last loop.
     """
     rank = len(shape)
     aligned = [(1,) * (rank - len(s)) + tuple(s) for s in operands]
-    groups: list[tuple[tuple[bool, ...], list[int]]] = []  # dimensions along which the same operands change: one loop
+    groups: list[
+        tuple[tuple[bool, ...], list[int]]
+    ] = []  # dimensions along which the same operands change: one loop
     for axis, size in enumerate(shape):
         if not certainly(size, 1):
             changing = tuple(not certainly(s[axis], 1) for s in aligned)
@@ -53,11 +82,19 @@ def loops_of(shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], 
     groups = [(tuple(True for _ in aligned), [])] * (2 - len(groups)) + groups
     counts = tuple(product(shape[axis] for axis in axes) for _, axes in groups)
 
-    def strides(dims: Sequence[SizeLike], changes: Sequence[bool], size: int) -> tuple[SizeLike, ...]:
-        return tuple(product(dims[axes[-1] + 1 :]) * size if axes and c else 0 for (_, axes), c in zip(groups, changes))
+    def strides(
+        dims: Sequence[SizeLike], changes: Sequence[bool], size: int
+    ) -> tuple[SizeLike, ...]:
+        return tuple(
+            product(dims[axes[-1] + 1 :]) * size if axes and c else 0
+            for (_, axes), c in zip(groups, changes)
+        )
 
     all_strides = [strides(shape, [True] * len(groups), sizes[0])]
-    all_strides += [strides(s, [g[0][i] for g in groups], size) for i, (s, size) in enumerate(zip(aligned, sizes[1:]))]
+    all_strides += [
+        strides(s, [g[0][i] for g in groups], size)
+        for i, (s, size) in enumerate(zip(aligned, sizes[1:]))
+    ]
     varying = [groups[-1][0][i] for i in range(len(operands))]
     return Loops(counts, tuple(all_strides)), varying
 
@@ -69,14 +106,17 @@ def _element_bytes(name: str) -> int:
 def _stored(element_type: ElementType) -> str:
     """The type by which values are held: types that are only moved by that of their carrier."""
     name = element_type.name
-    if name in ("f32", "f64", "f16", "bf16", "boolean") or (element_type.is_integer and element_type.bits in (8, 16, 32, 64)):
+    if name in ("f32", "f64", "f16", "bf16", "boolean") or (
+        element_type.is_integer and element_type.bits in (8, 16, 32, 64)
+    ):
         return name
     return str({"int8": "i8", "uint8": "u8"}[element_type.dtype.name])
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A member of an expression before it is one: an operation, where its inputs come from, and its specs.
+    """A member of an expression before it is one: an operation, where its inputs come from, and its
+    specs.
 
     Inputs are (True, number of an outside input) or (False, number of a part before it).
     """
@@ -88,9 +128,13 @@ class Part:
 
 
 def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops, list[int]] | str:
-    """The kernel for parts of which the last is the result, its loops, and the outside input that each operand is; or why not."""
+    """The kernel for parts of which the last is the result, its loops, and the outside input that
+    each operand is; or why not.
+    """
     shape = extents(parts[-1].output)
-    operands: list[tuple[int, tuple[SizeLike, ...], str]] = []  # outside input, shape by which it stretches, type
+    operands: list[
+        tuple[int, tuple[SizeLike, ...], str]
+    ] = []  # outside input, shape by which it stretches, type
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
         found = _lowered(part)
@@ -108,21 +152,40 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
                 arguments.append((False, number))
         lowerings.append((found, arguments))
     members = tuple(
-        Member(f.op, tuple(n if outside else len(operands) + n for outside, n in arguments), _stored(part.output.element_type), f.numbers)
+        Member(
+            f.op,
+            tuple(n if outside else len(operands) + n for outside, n in arguments),
+            _stored(part.output.element_type),
+            f.numbers,
+        )
         for part, (f, arguments) in zip(parts, lowerings)
     )
     types = tuple(operand[2] for operand in operands)
-    if not target.has("f16c") and target.has("sse2") and "f16" in (*types, *(m.result for m in members)):
+    if (
+        not target.has("f16c")
+        and target.has("sse2")
+        and "f16" in (*types, *(m.result for m in members))
+    ):
         return "no kernel for f16 on this machine"
     sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
     loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
     if len(loops.sizes) > _MOST_LOOPS:
         return "no kernel for this broadcasting"
-    widest = max(4 if name in ("f16", "bf16") else _element_bytes(name) for name in (*types, *(m.result for m in members)))
+    widest = max(
+        4 if name in ("f16", "bf16") else _element_bytes(name)
+        for name in (*types, *(m.result for m in members))
+    )
     width, row = max(1, target.lanes * 4 // widest), loops.sizes[-1]
     while isinstance(row, int) and width > max(1, row):
         width //= 2
-    spec = Expression(types, tuple(varying), members, len(loops.sizes), width, width > 1 and not isinstance(row, int))
+    spec = Expression(
+        types,
+        tuple(varying),
+        members,
+        len(loops.sizes),
+        width,
+        width > 1 and not isinstance(row, int),
+    )
     return spec, loops, [operand[0] for operand in operands]
 
 
@@ -141,19 +204,33 @@ def _native(parts: Sequence[Part], target: Target) -> Selection:
     for depth in range(spec.loops - 1):
         operands += [strides[depth] for strides in loops.strides]
     steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes))
+    return KernelPlan(
+        spec.name, [(spec, operands)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes)
+    )
 
 
 @selects(*OPERATIONS)
-def select_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_elementwise(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     specs = tuple(spec for spec in inputs if spec is not None)
     if len(specs) < len(inputs):
         return "no kernel for inputs that are left out"
-    return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])], target)
+    return _native(
+        [Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])], target
+    )
 
 
 @selects(Fused)
-def select_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_fused(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, Fused)
     specs = [spec for spec in inputs if spec is not None]
     return _native(parts_of(operation, specs), target)
@@ -163,7 +240,9 @@ def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[Part]:
     """The members of a fused operation with their specs."""
     parts: list[Part] = []
     for member in operation.members:
-        places = tuple((n < len(specs), n if n < len(specs) else n - len(specs)) for n in member.arguments)
+        places = tuple(
+            (n < len(specs), n if n < len(specs) else n - len(specs)) for n in member.arguments
+        )
         given = tuple(specs[n] if outside else parts[n].output for outside, n in places)
         parts.append(Part(member.operation, places, given, member.operation.describe(given)[0]))
     return parts

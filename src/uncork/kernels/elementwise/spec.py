@@ -9,7 +9,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A scalar operation, its arguments (operands by number, then members before it), and the type of its result."""
+    """A scalar operation, its arguments (operands by number, then members before it), and the type
+    of its result.
+    """
 
     op: str
     arguments: tuple[int, ...]
@@ -19,7 +21,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What an element-wise kernel is specialised for: types of the operands, which of them change along the innermost loop."""
+    """What an element-wise kernel is specialised for: types of the operands, which of them change
+    along the innermost loop.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.elementwise.emit:emit_expression"
     operands: tuple[str, ...]
@@ -37,8 +41,14 @@ class Expression:
 
 
 def argument_names(spec: Expression) -> list[str]:
-    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the innermost."""
-    names = ["output", *(f"operand_{i}" for i in range(len(spec.operands))), *(f"size_{d}" for d in range(spec.loops))]
+    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the
+    innermost.
+    """
+    names = [
+        "output",
+        *(f"operand_{i}" for i in range(len(spec.operands))),
+        *(f"size_{d}" for d in range(spec.loops)),
+    ]
     for depth in range(spec.loops - 1):
         names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in range(len(spec.operands)))]
     return names

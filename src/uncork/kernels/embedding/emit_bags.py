@@ -1,15 +1,30 @@
 """Sums of embedding rows: bags given by offsets or by a fixed size, and segments.
 
-One bag at a time: the accumulators of a block of columns stay in registers while its rows stream by, with the rows to come
-prefetched between the additions. Every index, offset and id is checked where it is read (measured: 0 to 3 %).
+One bag at a time: the accumulators of a block of columns stay in registers while its rows stream
+by, with the rows to come prefetched between the additions. Every index, offset and id is checked
+where it is read (measured: 0 to 3 %).
 
-Each kernel returns 0, or a positive number when some value must be refused; the reference then finds and words the reason.
-Terms are added by increasing position, in up to four chains that are joined at the end of the bag.
+Each kernel returns 0, or a positive number when some value must be refused; the reference then
+finds and words the reason. Terms are added by increasing position, in up to four chains that are
+joined at the end of the bag.
 """
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F16, F32, F64, I8, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
+from uncork.kernels.codegen.emit import (
+    F16,
+    F32,
+    F64,
+    I8,
+    I64,
+    INDEX_TYPES,
+    U16,
+    U32,
+    U64,
+    Kernel,
+    Value,
+    pieces,
+)
 from uncork.kernels.embedding.emit_ids import BagIds
 from uncork.kernels.embedding.spec_bags import Bag, Segments
 from uncork.kernels.runtime.target import Target
@@ -17,7 +32,8 @@ from uncork.kernels.runtime.target import Target
 #: Table types by the element type's name. bf16 travels as its bits.
 TABLE_TYPES = {"f32": F32, "f16": F16, "bf16": U16, "f64": F64, **INDEX_TYPES}
 
-#: Vector accumulators that stay in registers beside the operands: a block of columns has no more vectors than this.
+#: Vector accumulators that stay in registers beside the operands: a block of columns has no more
+#: vectors than this.
 _BLOCK_VECTORS = 16
 #: Rows ahead that are prefetched; fewer of long rows, which fill the line buffers by themselves.
 _AHEAD, _AHEAD_LONG, _LONG_ROW = 32, 16, 256
@@ -42,7 +58,19 @@ class _BagKernel:
         self.lanes = max(1, spec.lanes * 4 // self.accumulator.bytes)
         self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
         k = self.k = Kernel(spec.name, spec.arguments, machine)
-        self.table, rows, indices, count, offsets, bags, default, self.weights, self.output, self.first, self.last = k.arguments
+        (
+            self.table,
+            rows,
+            indices,
+            count,
+            offsets,
+            bags,
+            default,
+            self.weights,
+            self.output,
+            self.first,
+            self.last,
+        ) = k.arguments
         self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self._bags()
         k.finish()
@@ -59,7 +87,11 @@ class _BagKernel:
             start, end = self.ids.bounds(bag)
             with k.if_((start < end).equals(0), likely=False):
                 target = self.output + bag * self.row_bytes
-                self.ids.fill(default, lambda: self._copy(None, target), lambda row: self._copy(self.table + row * self.row_bytes, target))
+                self.ids.fill(
+                    default,
+                    lambda: self._copy(None, target),
+                    lambda row: self._copy(self.table + row * self.row_bytes, target),
+                )
             with k.if_(start < end, likely=True):
                 target = self.output + bag * self.row_bytes
                 if whole:
@@ -67,7 +99,13 @@ class _BagKernel:
                         offset = number * (block * self.type.bytes)
                         self._columns(start, end, offset, pieces(block, self.lanes), target)
                 if rest:
-                    self._columns(start, end, k.integer(whole * block * self.type.bytes), pieces(rest, self.lanes), target)
+                    self._columns(
+                        start,
+                        end,
+                        k.integer(whole * block * self.type.bytes),
+                        pieces(rest, self.lanes),
+                        target,
+                    )
                 if not spec.columns:  # rows without elements: their ids must exist all the same
                     with k.loop(start, end) as position:
                         self.ids.checked(position)
@@ -81,20 +119,30 @@ class _BagKernel:
         for rest in range(words * 8, self.row_bytes):
             k.store(k.number(0, I8) if source is None else k.load(source + rest, I8), target + rest)
 
-    def _columns(self, start: Value, end: Value, offset: Value, parts: list[tuple[int, int]], target: Value) -> None:
-        """One block of columns of one bag: `parts` are its vectors, `offset` where it begins in the row, in bytes."""
+    def _columns(
+        self, start: Value, end: Value, offset: Value, parts: list[tuple[int, int]], target: Value
+    ) -> None:
+        """One block of columns of one bag: `parts` are its vectors, `offset` where it begins in the
+        row, in bytes.
+        """
         k, spec = self.k, self.spec
-        # Additions wait for the one before: few columns need several chains to keep the adders busy.
+        # Additions wait for the one before: few columns need several chains to keep the adders
+        # busy.
         chains = max(1, _CHAINS // len(parts))
         zero = -0.0 if self.accumulator.kind == "float" else 0  # x + -0.0 is x, also for x = -0.0
-        sums = [[k.variable(k.number(zero, self.accumulator, n)) for _, n in parts] for _ in range(chains)]
+        sums = [
+            [k.variable(k.number(zero, self.accumulator, n)) for _, n in parts]
+            for _ in range(chains)
+        ]
 
         def add(position: Value, chain: int, prefetch: bool) -> None:
             index = self.ids.checked(position)
             weight = self._weight(position) if spec.weighted else None
             row = self.table + index * self.row_bytes + offset
             if prefetch:
-                self._prefetch(self.table + self.ids.at(position + self.ahead) * self.row_bytes + offset, parts)
+                self._prefetch(
+                    self.table + self.ids.at(position + self.ahead) * self.row_bytes + offset, parts
+                )
             for (first, n), total in zip(parts, sums[chain]):
                 begins = first * self.type.bytes
                 x = self._wide(k.load(row + begins, self.type, n))
@@ -105,8 +153,9 @@ class _BagKernel:
                 else:
                     total.set(total.get() + x * weight)
 
-        # The last rows of all were prefetched by those before them. To look ahead no further than there are indices by a loop of its
-        # own costs nothing; by a minimum in every turn it costs up to 40 % where memory is slow (measured).
+        # The last rows of all were prefetched by those before them. To look ahead no further than
+        # there are indices by a loop of its own costs nothing; by a minimum in every turn it costs
+        # up to 40 % where memory is slow (measured).
         done, ahead = k.variable(start), k.minimum(end, self.ids.count - self.ahead)
         if chains > 1:
             with k.loop(start, ahead - (chains - 1), chains) as position:
@@ -127,7 +176,9 @@ class _BagKernel:
             self._store(total, target + offset + first * self.type.bytes)
 
     def _prefetch(self, row: Value, parts: list[tuple[int, int]]) -> None:
-        """The lines of a block of columns. Tables begin anywhere, so there may be one more at the end (without it up to 2.7 times slower)."""
+        """The lines of a block of columns. Tables begin anywhere, so there may be one more at the
+        end (without it up to 2.7 times slower).
+        """
         size = (parts[-1][0] + parts[-1][1]) * self.type.bytes
         for byte in (*range(0, size, 64), *([] if self.spec.at_lines else [size - 1])):
             self.k.prefetch(row + byte)
@@ -159,10 +210,11 @@ class _BagKernel:
 
 
 def emit_segments(spec: Segments, machine: Target) -> str:
-    """The LLVM text: writes where each segment begins, in the ids' own type. Returns 1 at an id that is outside or not sorted.
+    """The LLVM text: writes where each segment begins, in the ids' own type. Returns 1 at an id
+    that is outside or not sorted.
 
-    Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector at a time; only where they differ
-    a segment ends, and those that begin there are written.
+    Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector
+    at a time; only where they differ a segment ends, and those that begin there are written.
     """
     k = Kernel(spec.name, spec.arguments, machine)
     ids, count, segments, offsets = k.arguments
@@ -187,7 +239,10 @@ def emit_segments(spec: Segments, machine: Target) -> str:
                 here = k.load(ids + position * type_.bytes, type_, _NEIGHBOURS)
                 following = k.load(ids + (position + 1) * type_.bytes, type_, _NEIGHBOURS)
                 # Nothing is written for ids above the last, which is known to be within bounds.
-                k.stop_unless(k.all_of(here <= following) & (id_at(position + _NEIGHBOURS) <= last), k.integer(1))
+                k.stop_unless(
+                    k.all_of(here <= following) & (id_at(position + _NEIGHBOURS) <= last),
+                    k.integer(1),
+                )
                 ends = k.variable(k.bits_of(here < following))
                 with k.while_(lambda ends=ends: ends.get() > 0):  # type: ignore[misc]
                     end = position + k.trailing_zeros(ends.get())

@@ -1,4 +1,6 @@
-"""What kernels of bags share, whatever their tables hold: which ids a bag has and what an empty one is, all of it checked."""
+"""What kernels of bags share, whatever their tables hold: which ids a bag has and what an empty one
+is, all of it checked.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, Va
 
 
 class BagSpec(Protocol):
-    """What a bag kernel is specialised for, as far as its ids are concerned: see `spec_bags.Bag`."""
+    """What a bag kernel is specialised for, as far as its ids are concerned: see
+    `spec_bags.Bag`.
+    """
 
     @property
     def index(self) -> str: ...
@@ -20,13 +24,30 @@ class BagSpec(Protocol):
 
 
 class BagIds:
-    """The ids of bags: `rows`, `count`, `bags` and where the arrays are, as the kernel is given them."""
+    """The ids of bags: `rows`, `count`, `bags` and where the arrays are, as the kernel is given
+    them.
+    """
 
     def __init__(
-        self, k: Kernel, spec: BagSpec, rows: Value, indices: Value, count: Value, offsets: Value, bags: Value, default: Value
+        self,
+        k: Kernel,
+        spec: BagSpec,
+        rows: Value,
+        indices: Value,
+        count: Value,
+        offsets: Value,
+        bags: Value,
+        default: Value,
     ) -> None:
         self.k, self.spec = k, spec
-        self.rows, self.indices, self.count, self.offsets, self.bags, self.default = rows, indices, count, offsets, bags, default
+        self.rows, self.indices, self.count, self.offsets, self.bags, self.default = (
+            rows,
+            indices,
+            count,
+            offsets,
+            bags,
+            default,
+        )
 
     def at(self, position: Value) -> Value:
         """The id at a position, not checked."""

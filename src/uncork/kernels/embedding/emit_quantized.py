@@ -1,10 +1,13 @@
-"""Rows of compressed tables: brought into registers as f32 and there summed (bags) or stored (Gather).
+"""Rows of compressed tables: brought into registers as f32 and there summed (bags) or stored
+(Gather).
 
-Every element is computed in the order of the layers that it stands for: the code as f32, minus the zero point, times the scale,
-each step rounded. A bag's terms are added one by one by increasing position, products rounded before they are added: the result
-is that of the references, bit for bit. Additions that wait for each other cost less here than the conversions between them.
+Every element is computed in the order of the layers that it stands for: the code as f32, minus the
+zero point, times the scale, each step rounded. A bag's terms are added one by one by increasing
+position, products rounded before they are added: the result is that of the references, bit for bit.
+Additions that wait for each other cost less here than the conversions between them.
 
-Each kernel returns 0, or a positive number when some value must be refused; the reference then finds and words the reason.
+Each kernel returns 0, or a positive number when some value must be refused; the reference then
+finds and words the reason.
 """
 
 from __future__ import annotations
@@ -12,16 +15,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, pieces
+from uncork.kernels.codegen.emit import (
+    F16,
+    F32,
+    I8,
+    I32,
+    I64,
+    INDEX_TYPES,
+    U8,
+    U16,
+    U32,
+    Kernel,
+    Type,
+    Value,
+    pieces,
+)
 from uncork.kernels.embedding.emit_ids import BagIds
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
 from uncork.kernels.runtime.target import Target
 
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
-#: Vector accumulators that stay in registers beside the operands: a block of columns has no more vectors than this.
+#: Vector accumulators that stay in registers beside the operands: a block of columns has no more
+#: vectors than this.
 _BLOCK_VECTORS = 16
-#: Rows ahead that are prefetched: so many that about this many cache lines are under way, parameters included. Rows of one line
-#: take a third of the time that they take with 16 rows ahead; long ones fill what the processor has for loads under way sooner.
+#: Rows ahead that are prefetched: so many that about this many cache lines are under way,
+#: parameters included. Rows of one line take a third of the time that they take with 16 rows ahead;
+#: long ones fill what the processor has for loads under way sooner.
 _LINES_AHEAD, _LEAST_AHEAD, _MOST_AHEAD = 256, 16, 96
 #: At most so many columns of a row to be copied: the machine's own prefetcher follows a long one.
 _PREFETCHED = 1024
@@ -33,7 +52,9 @@ def emit_bag(spec: QuantisedBag, machine: Target) -> str:
 
 
 def emit_gather(spec: QuantisedGather, machine: Target) -> str:
-    """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a strict kernel."""
+    """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a
+    strict kernel.
+    """
     k = Kernel(spec.name, spec.arguments, machine)
     table, parameters, rows, indices, count, output = k.arguments
     type_ = INDEX_TYPES[spec.index]
@@ -44,7 +65,11 @@ def emit_gather(spec: QuantisedGather, machine: Target) -> str:
         return raw + ((raw >> 63) & rows) if spec.wraps and type_.kind == "signed" else raw
 
     with k.loop(0, count) as position:
-        reader.prefetch(place(k.minimum(position + reader.ahead, count - 1)), k.integer(0), min(spec.rows.columns, _PREFETCHED))
+        reader.prefetch(
+            place(k.minimum(position + reader.ahead, count - 1)),
+            k.integer(0),
+            min(spec.rows.columns, _PREFETCHED),
+        )
         index = place(position)
         target = output + position * (spec.rows.columns * 4)
         with k.if_else(index.below(rows), likely=True) as (inside, outside):
@@ -60,7 +85,9 @@ def emit_gather(spec: QuantisedGather, machine: Target) -> str:
 
 @dataclass(frozen=True)
 class _Row:
-    """A row with what its values are computed from: zero point and scale, where there are such, or all 16 values that it may have."""
+    """A row with what its values are computed from: zero point and scale, where there are such, or
+    all 16 values that it may have.
+    """
 
     index: Value
     zero_point: Value | None
@@ -74,7 +101,8 @@ class _Reader:
     def __init__(self, k: Kernel, rows: Rows, table: Value, parameters: Value) -> None:
         self.k, self.rows, self.table, self.parameters = k, rows, table, parameters
         self.nibbles = rows.stored in ("u4", "i4")
-        #: Rows of an odd number of 4-bit values begin in the middle of a byte: they are read one by one.
+        #: Rows of an odd number of 4-bit values begin in the middle of a byte: they are read one by
+        #: one.
         self.odd = self.nibbles and rows.columns % 2 == 1
         self.type: Type = U8 if self.nibbles else _TYPES[rows.stored]
         self.row_bits = rows.columns * (4 if self.nibbles else self.type.bits)
@@ -83,14 +111,23 @@ class _Reader:
         block = _BLOCK_VECTORS * (1 if self.odd else rows.lanes)
         #: Blocks of columns: how many whole ones of the same parts, and the parts of the rest.
         self.whole, rest = divmod(rows.columns, block)
-        self.block, self.block_parts, self.rest_parts = block, pieces(block, lanes), pieces(rest, lanes)
-        self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // (-(-self.row_bits // 512) + rows.per_row)))
+        self.block, self.block_parts, self.rest_parts = (
+            block,
+            pieces(block, lanes),
+            pieces(rest, lanes),
+        )
+        self.ahead = max(
+            _LEAST_AHEAD,
+            min(_MOST_AHEAD, _LINES_AHEAD // (-(-self.row_bits // 512) + rows.per_row)),
+        )
 
     def prefetch(self, index: Value, column: Value, columns: int) -> None:
         """Ask for some columns of a row and for its parameters. Any index is safe."""
         k = self.k
         bits = columns * self.row_bits // self.rows.columns
-        first = self.table + ((index * self.row_bits + column * (self.row_bits // self.rows.columns)) >> 3)
+        first = self.table + (
+            (index * self.row_bits + column * (self.row_bits // self.rows.columns)) >> 3
+        )
         for byte in range(0, bits // 8, 64):
             k.prefetch(first + byte)
         if not self.rows.aligned:
@@ -108,11 +145,15 @@ class _Reader:
             return _Row(index, zero_point, scale, None)
         codes = [code - 16 if code > 7 and self.rows.stored == "i4" else code for code in range(16)]
         vector = ir.VectorType(F32.llvm, 16)
-        numbers = Value(k, ir.Constant(vector, [ir.Constant(F32.llvm, float(code)) for code in codes]), F32, 16)
+        numbers = Value(
+            k, ir.Constant(vector, [ir.Constant(F32.llvm, float(code)) for code in codes]), F32, 16
+        )
         return _Row(index, zero_point, scale, self._computed(numbers, zero_point, scale))
 
     def values(self, row: _Row, column: Value, lanes: int) -> Value:
-        """Consecutive elements of a row from `column` on, as f32, in an order of lanes that `ordered` makes theirs."""
+        """Consecutive elements of a row from `column` on, as f32, in an order of lanes that
+        `ordered` makes theirs.
+        """
         if row.values is not None and lanes == 32:
             return self._looked_up(row.values, row.index, column)
         codes = self._codes(row.index, column, lanes)
@@ -121,7 +162,11 @@ class _Reader:
 
     def ordered(self, x: Value) -> Value:
         """Sums of `values` with their lanes in the order of the columns."""
-        return _interleaved(x.part(0, 16), x.part(16, 16)) if self.rows.permutes and x.lanes == 32 else x
+        return (
+            _interleaved(x.part(0, 16), x.part(16, 16))
+            if self.rows.permutes and x.lanes == 32
+            else x
+        )
 
     def _computed(self, x: Value, zero_point: Value | None, scale: Value | None) -> Value:
         if zero_point is not None:
@@ -146,7 +191,11 @@ class _Reader:
     def _codes(self, index: Value, column: Value, lanes: int) -> Value:
         k = self.k
         if not self.nibbles:
-            return k.load(self.table + (index * self.rows.columns + column) * self.type.bytes, self.type, lanes)
+            return k.load(
+                self.table + (index * self.rows.columns + column) * self.type.bytes,
+                self.type,
+                lanes,
+            )
         place = index * self.rows.columns + column
         if self.odd:
             byte = k.load(self.table + (place >> 1), U8)
@@ -162,7 +211,10 @@ class _Reader:
 
         def store(start: Value, parts: list[tuple[int, int]]) -> None:
             for first, lanes in parts:
-                self.k.store(self.ordered(self.values(row, start + first, lanes)), target + (start + first) * 4)
+                self.k.store(
+                    self.ordered(self.values(row, start + first, lanes)),
+                    target + (start + first) * 4,
+                )
 
         if self.whole:
             with self.k.loop(0, self.whole) as number:
@@ -199,7 +251,12 @@ def _interleaved(low: Value, high: Value) -> Value:
         return Value(k, both, low.type, 2)
     picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
     return Value(
-        k, k.builder.shuffle_vector(low.llvm, high.llvm, ir.Constant(ir.VectorType(ir.IntType(32), 2 * lanes), picks)), low.type, 2 * lanes
+        k,
+        k.builder.shuffle_vector(
+            low.llvm, high.llvm, ir.Constant(ir.VectorType(ir.IntType(32), 2 * lanes), picks)
+        ),
+        low.type,
+        2 * lanes,
     )
 
 
@@ -207,7 +264,20 @@ class _BagKernel:
     def __init__(self, spec: QuantisedBag, machine: Target) -> None:
         self.spec = spec
         k = self.k = Kernel(spec.name, spec.arguments, machine)
-        table, parameters, rows, indices, count, offsets, bags, default, self.weights, self.output, self.first, self.last = k.arguments
+        (
+            table,
+            parameters,
+            rows,
+            indices,
+            count,
+            offsets,
+            bags,
+            default,
+            self.weights,
+            self.output,
+            self.first,
+            self.last,
+        ) = k.arguments
         self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self.reader = _Reader(k, spec.rows, table, parameters)
         self._bags()
@@ -223,13 +293,25 @@ class _BagKernel:
                 with full:
                     if reader.whole:
                         with k.loop(0, reader.whole) as number:
-                            self._columns(start, end, number * reader.block, reader.block_parts, target)
+                            self._columns(
+                                start, end, number * reader.block, reader.block_parts, target
+                            )
                     if reader.rest_parts:
-                        self._columns(start, end, k.integer(reader.whole * reader.block), reader.rest_parts, target)
+                        self._columns(
+                            start,
+                            end,
+                            k.integer(reader.whole * reader.block),
+                            reader.rest_parts,
+                            target,
+                        )
                 with empty:
-                    self.ids.fill(default, lambda: reader.zeros(target), lambda row: reader.copy(row, target))
+                    self.ids.fill(
+                        default, lambda: reader.zeros(target), lambda row: reader.copy(row, target)
+                    )
 
-    def _columns(self, start: Value, end: Value, column: Value, parts: list[tuple[int, int]], target: Value) -> None:
+    def _columns(
+        self, start: Value, end: Value, column: Value, parts: list[tuple[int, int]], target: Value
+    ) -> None:
         """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
@@ -238,14 +320,17 @@ class _BagKernel:
         def add(position: Value, prefetch: bool) -> None:
             index = self.ids.checked(position)
             if prefetch:
-                reader.prefetch(self.ids.at(position + reader.ahead), column, sum(lanes for _, lanes in parts))
+                reader.prefetch(
+                    self.ids.at(position + reader.ahead), column, sum(lanes for _, lanes in parts)
+                )
             weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
             row = reader.row(index)
             for (first, lanes), total in zip(parts, sums):
                 x = reader.values(row, column + first, lanes)
                 total.set(total.get() + (x if weight is None else x * weight))
 
-        # As plain bags do: rows are asked for ahead as long as there are indices, and the last ones of all were asked for before.
+        # As plain bags do: rows are asked for ahead as long as there are indices, and the last ones
+        # of all were asked for before.
         done, ahead = k.variable(start), k.minimum(end, self.ids.count - reader.ahead)
         with k.loop(start, ahead) as position:
             add(position, True)

@@ -1,6 +1,7 @@
 """Walks through the entries of a sparse matrix row by row and sums what they look up.
 
-Entries that are not in the order of their rows, or lie outside of the matrix, and ids outside of the table make it give up.
+Entries that are not in the order of their rows, or lie outside of the matrix, and ids outside of
+the table make it give up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def emit_lookup(spec: Lookup, machine: Target) -> str:
     return k.text()
 
 
-def _some_columns(k: Kernel, spec: Lookup, a: dict[str, Value], parts: list[tuple[int, int]]) -> None:
+def _some_columns(
+    k: Kernel, spec: Lookup, a: dict[str, Value], parts: list[tuple[int, int]]
+) -> None:
     """All entries, for some of the columns."""
     value, index = INDEX_TYPES[spec.values], INDEX_TYPES[spec.indices]
     width = k.load(a["dense_shape"] + index.bytes, index).to(I64)
@@ -61,7 +64,10 @@ def _some_columns(k: Kernel, spec: Lookup, a: dict[str, Value], parts: list[tupl
             with some:
                 for total, (first, lanes) in zip(sums, parts):
                     result = total.get()
-                    k.store(result / k.splat(number.get().to(F32), lanes) if spec.mean else result, target + first * 4)
+                    k.store(
+                        result / k.splat(number.get().to(F32), lanes) if spec.mean else result,
+                        target + first * 4,
+                    )
             with none:
                 for first, lanes in parts:
                     k.store(k.number(0.0, F32, lanes), target + first * 4)

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, Segments
 from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -18,17 +28,24 @@ from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
 from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
 
-#: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
+#: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed
+#: from.
 _ROW_COST = 5.0
 
 
 def _table(table: TensorSpec) -> tuple[SizeLike, int] | str:
     """(rows, columns), or why there is no kernel for this table."""
-    if table.element_type.bits < 8 or (table.element_type.bits == 8 and table.element_type.is_float):
+    if table.element_type.bits < 8 or (
+        table.element_type.bits == 8 and table.element_type.is_float
+    ):
         return f"no kernel for tables of {table.element_type}"
     rows, *rest = extents(table)
     columns = product(rest)
-    return (rows, columns) if isinstance(columns, int) else "the length of a table's rows is known at the call only"
+    return (
+        (rows, columns)
+        if isinstance(columns, int)
+        else "the length of a table's rows is known at the call only"
+    )
 
 
 def _at_lines(table: TensorSpec) -> bool:
@@ -50,14 +67,21 @@ def cost_of_rows(indices: SizeLike, row_bytes: float) -> float | Size:
 
 
 def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCall]:
-    """The call of a bag kernel as calls for some of the bags each: its last operands are the first bag and the end."""
+    """The call of a bag kernel as calls for some of the bags each: its last operands are the first
+    bag and the end.
+    """
     function, words = call
     *before, _, _ = words
     return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
 @selects(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
-def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_bag(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     table, indices, offsets, default, weights = padded(inputs, 5)
     assert table is not None and indices is not None and offsets is not None
     size = _table(table)
@@ -67,7 +91,17 @@ def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     bag = operation.bag if isinstance(operation, NarrowedBag) else operation
     mean = isinstance(bag, EmbeddingBagOffsets15) and bag.takes_mean()
     index = indices.element_type.name if bag is operation else "narrowed"
-    spec = Bag(table.element_type.name, index, size[1], target.lanes, weights is not None, mean, "offsets", bag.strict, _at_lines(table))
+    spec = Bag(
+        table.element_type.name,
+        index,
+        size[1],
+        target.lanes,
+        weights is not None,
+        mean,
+        "offsets",
+        bag.strict,
+        _at_lines(table),
+    )
     (count,) = extents(indices)
     words: list[Operand] = [In(0), size[0], In(1), count, In(2), bags]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, bags]
@@ -76,11 +110,21 @@ def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
 
-    return KernelPlan(spec.name, [call], cost=cost_of_rows(count, size[1] * table.element_type.dtype.itemsize), split=split)
+    return KernelPlan(
+        spec.name,
+        [call],
+        cost=cost_of_rows(count, size[1] * table.element_type.dtype.itemsize),
+        split=split,
+    )
 
 
 @selects(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
-def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_packed(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     table, indices, weights = padded(inputs, 3)
     assert table is not None and indices is not None
     size = _table(table)
@@ -89,19 +133,48 @@ def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     bags, each = extents(indices)
     mean = isinstance(operation, EmbeddingBagPacked15) and operation.takes_mean()
     spec = Bag(
-        table.element_type.name, indices.element_type.name, size[1], target.lanes, weights is not None, mean, "fixed", at_lines=_at_lines(table)
+        table.element_type.name,
+        indices.element_type.name,
+        size[1],
+        target.lanes,
+        weights is not None,
+        mean,
+        "fixed",
+        at_lines=_at_lines(table),
     )
-    words: list[Operand] = [In(0), size[0], In(1), bags * each, each, bags, 0, 0 if weights is None else In(2), Out(0), 0, bags]
+    words: list[Operand] = [
+        In(0),
+        size[0],
+        In(1),
+        bags * each,
+        each,
+        bags,
+        0,
+        0 if weights is None else In(2),
+        Out(0),
+        0,
+        bags,
+    ]
     call = (spec, words)
 
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
 
-    return KernelPlan(spec.name, [call], cost=cost_of_rows(bags * each, size[1] * table.element_type.dtype.itemsize), split=split)
+    return KernelPlan(
+        spec.name,
+        [call],
+        cost=cost_of_rows(bags * each, size[1] * table.element_type.dtype.itemsize),
+        split=split,
+    )
 
 
 @selects(EmbeddingSegmentsSum3)
-def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_segments(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     table, indices, ids, count, default, weights = padded(inputs, 6)
     assert table is not None and indices is not None and ids is not None and count is not None
     size = _table(table)
@@ -113,9 +186,17 @@ def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     segments: SizeLike = found[0]
     if not size[1]:
         return "rows without elements"
-    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
+    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the
+    # reference.
     finder = Segments(ids.element_type.name)
-    spec = Bag(table.element_type.name, indices.element_type.name, size[1], target.lanes, weights is not None, at_lines=_at_lines(table))
+    spec = Bag(
+        table.element_type.name,
+        indices.element_type.name,
+        size[1],
+        target.lanes,
+        weights is not None,
+        at_lines=_at_lines(table),
+    )
     (entries,), (owners,) = extents(indices), extents(ids)
     words: list[Operand] = [In(0), size[0], In(1), entries, Scratch(), segments]
     words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0), 0, segments]

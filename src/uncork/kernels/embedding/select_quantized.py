@@ -1,4 +1,6 @@
-"""Which kernels look rows up in compressed tables: bags, segments and Gather, with the rows computed in registers."""
+"""Which kernels look rows up in compressed tables: bags, segments and Gather, with the rows
+computed in registers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from uncork.kernels.embedding.select_bags import cost_of_rows, padded, shared_ba
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
 from uncork.kernels.extents import extents, has_extents, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+)
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -34,7 +45,9 @@ def rows_of(table: CompressedTable, target: Target) -> Rows:
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
     per_row = table.parameters is not None and len(table.parameters) > 1
-    row_bits = table.columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
+    row_bits = table.columns * (
+        table.element_type.bits if table.packed else table.codes.itemsize * 8
+    )
     aligned = begins_a_line(table.codes) and row_bits % 512 == 0
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
@@ -57,7 +70,9 @@ def _cost(indices: SizeLike, table: CompressedTable) -> float | Size:
     return cost_of_rows(indices, table.columns * table.element_type.bits / 8)
 
 
-def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, target: Target) -> QuantisedBag:
+def _bag(
+    operation: CompressedLookup, indices: TensorSpec, weighted: bool, target: Target
+) -> QuantisedBag:
     lookup = operation.lookup
     mean = isinstance(lookup, ReducedEmbedding) and lookup.takes_mean()
     index = "narrowed" if operation.narrowed else indices.element_type.name
@@ -65,9 +80,16 @@ def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, targe
 
 
 def _native(
-    spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float | Size, bags: SizeLike, find: KernelCall | None = None
+    spec: QuantisedBag,
+    words: list[Operand],
+    keep: list[Array],
+    cost: float | Size,
+    bags: SizeLike,
+    find: KernelCall | None = None,
 ) -> KernelPlan:
-    """The call of a bag kernel, behind that which finds its offsets if there is one; threads share the bags."""
+    """The call of a bag kernel, behind that which finds its offsets if there is one; threads share
+    the bags.
+    """
     call = (spec, words)
     before = [] if find is None else [find]
     scratch: SizeLike = 8 * bags if before else 0
@@ -75,11 +97,18 @@ def _native(
     def split(threads: int) -> Stages:
         return Stages([*([one] for one in before), shared_bags(call, bags, threads)], scratch)
 
-    return KernelPlan(spec.name, [*before, call], scratch=scratch, keep=keep, cost=cost, split=split)
+    return KernelPlan(
+        spec.name, [*before, call], scratch=scratch, keep=keep, cost=cost, split=split
+    )
 
 
 @selects(CompressedBag)
-def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_bag(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, CompressedBag)
     indices, offsets, default, weights = padded(inputs, 4)
     assert indices is not None and offsets is not None
@@ -96,7 +125,12 @@ def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
 
 
 @selects(CompressedPacked)
-def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_packed(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, CompressedPacked)
     indices, weights = padded(inputs, 2)
     assert indices is not None
@@ -112,7 +146,12 @@ def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
 
 @selects(CompressedSegments)
-def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_segments(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, CompressedSegments)
     indices, ids, count, default, weights = padded(inputs, 5)
     assert indices is not None and ids is not None and count is not None
@@ -122,7 +161,8 @@ def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     if not found or found[0] is None:
         return "the number of segments is known at the call only"
     segments: SizeLike = found[0]
-    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
+    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the
+    # reference.
     finder = Segments(ids.element_type.name)
     spec = _bag(operation, indices, weights is not None, target)
     words, keep = _start(operation.table)
@@ -135,15 +175,27 @@ def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
 
 
 @selects(CompressedGather)
-def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
-    assert isinstance(operation, CompressedGather) and isinstance(operation.lookup, (Gather1, Gather7))
+def select_gather(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, CompressedGather) and isinstance(
+        operation.lookup, (Gather1, Gather7)
+    )
     indices = inputs[0]
     assert indices is not None
     if reason := _refused(operation.table):
         return reason
     if not has_extents(indices):
         return "the number of indices is known at the call only"
-    spec = QuantisedGather(rows_of(operation.table, target), indices.element_type.name, operation.lookup.counts_from_end, operation.strict)
+    spec = QuantisedGather(
+        rows_of(operation.table, target),
+        indices.element_type.name,
+        operation.lookup.counts_from_end,
+        operation.strict,
+    )
     count = product(extents(indices))
     words, keep = _start(operation.table)
     words += [In(0), count, Out(0)]

@@ -25,20 +25,36 @@ class Bag:
     #: "offsets": where each bag starts; "fixed": all bags have the same number of indices.
     bags: str = "offsets"
     strict: bool = False
-    #: Rows begin and end at cache lines. It is not in the name: it changes nothing but what is prefetched.
+    #: Rows begin and end at cache lines. It is not in the name: it changes nothing but what is
+    #: prefetched.
     at_lines: bool = False
 
     @property
     def name(self) -> str:
-        return f"bag_{self.bags}_{self.table}_{self.index}_{self.columns}" + flags(self, "weighted", "mean", "strict")
+        return f"bag_{self.bags}_{self.table}_{self.index}_{self.columns}" + flags(
+            self, "weighted", "mean", "strict"
+        )
 
     @property
     def arguments(self) -> list[str]:
         """Addresses and counts; bags `first` to `last` - 1 are computed.
 
-        `default` is the address of a number, or 0; `offsets` is the size of every bag when they are fixed.
+        `default` is the address of a number, or 0; `offsets` is the size of every bag when they are
+        fixed.
         """
-        return ["table", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last"]
+        return [
+            "table",
+            "rows",
+            "indices",
+            "count",
+            "offsets",
+            "bags",
+            "default",
+            "weights",
+            "output",
+            "first",
+            "last",
+        ]
 
 
 @dataclass(frozen=True, slots=True)

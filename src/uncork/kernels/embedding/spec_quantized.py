@@ -10,11 +10,13 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How a row becomes f32: what is stored, which steps the chain has, and how wide the vectors are.
+    """How a row becomes f32: what is stored, which steps the chain has, and how wide the vectors
+    are.
 
-    `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has a pair of parameters of its own.
-    `aligned`: every row begins at a cache line. `permutes`: the machine looks 16 numbers up in a register (AVX-512), so 4-bit codes
-    are looked up among the 16 values of their row.
+    `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has
+    a pair of parameters of its own. `aligned`: every row begins at a cache line. `permutes`: the
+    machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
+    values of their row.
     """
 
     stored: str
@@ -29,7 +31,9 @@ class Rows:
 
     @property
     def name(self) -> str:
-        return f"{self.stored}_{self.columns}" + flags(self, "zero_point", "scale", "per_row", "half", "aligned")
+        return f"{self.stored}_{self.columns}" + flags(
+            self, "zero_point", "scale", "per_row", "half", "aligned"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,27 @@ class QuantisedBag:
 
     @property
     def name(self) -> str:
-        return f"bag_{self.bags}_{self.rows.name}_{self.index}" + flags(self, "weighted", "mean", "strict")
+        return f"bag_{self.bags}_{self.rows.name}_{self.index}" + flags(
+            self, "weighted", "mean", "strict"
+        )
 
     @property
     def arguments(self) -> list[str]:
         """As `spec_bags.Bag` has them, and the address of the zero points and scales, in pairs."""
-        return ["table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last"]
+        return [
+            "table",
+            "parameters",
+            "rows",
+            "indices",
+            "count",
+            "offsets",
+            "bags",
+            "default",
+            "weights",
+            "output",
+            "first",
+            "last",
+        ]
 
 
 @dataclass(frozen=True, slots=True)

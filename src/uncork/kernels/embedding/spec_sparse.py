@@ -10,7 +10,9 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a kernel is specialised for: columns of the table, types of the ids and of their places."""
+    """What a kernel is specialised for: columns of the table, types of the ids and of their
+    places.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_sparse:emit_lookup"
     columns: int
@@ -22,7 +24,9 @@ class Lookup:
 
     @property
     def name(self) -> str:
-        return f"sparse_lookup_{self.columns}x{self.lanes}_{self.values}_{self.indices}" + flags(self, "filtered", "mean")
+        return f"sparse_lookup_{self.columns}x{self.lanes}_{self.values}_{self.indices}" + flags(
+            self, "filtered", "mean"
+        )
 
 
 ARGUMENTS = ("table", "values", "indices", "dense_shape", "output", "count", "rows", "entries")

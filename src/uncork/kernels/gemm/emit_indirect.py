@@ -1,4 +1,6 @@
-"""Rows found by a table, multiplied with panels by the microkernel; bias and activation before a sum is first stored."""
+"""Rows found by a table, multiplied with panels by the microkernel; bias and activation before a
+sum is first stored.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ def emit_products(spec: Products, machine: Target) -> str:
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
     full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, _end(spec, spec.width))
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, _end(spec, spec.tail)) if spec.tail else None
+    tail = (
+        Microkernel(k, "tail", spec.lanes, spec.vectors, extra, _end(spec, spec.tail))
+        if spec.tail
+        else None
+    )
     places = relative(spec.end, a, a["target"])
     whole = a["columns"] // spec.width
     panel_bytes = a["inner"] * (spec.width * 4)
@@ -34,7 +40,9 @@ def emit_products(spec: Products, machine: Target) -> str:
         with k.loop(0, a["rows"]) as row:
             k.store(source + k.load(a["sources"] + row * 8, I64), a["room"] + row * 8)
 
-        def run(kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target) -> None:
+        def run(
+            kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target
+        ) -> None:
             given = {
                 "target": target + panel * a["column"] * spec.width,
                 "column": a["column"],
@@ -71,7 +79,14 @@ def _end(spec: Products, columns: int) -> End:
                 rows[name] = place if spec.neighbours else whole + spec.width * 4 * (1 + len(rows))
                 if not spec.neighbours:
                     _moved(k, place, row.extra["column"], rows[name], k.integer(4), columns)
-        for column, part in finished(k, row, spec.lanes, columns, spec.end, lambda name, column, n: k.load(rows[name] + column * 4, F32, n)):
+        for column, part in finished(
+            k,
+            row,
+            spec.lanes,
+            columns,
+            spec.end,
+            lambda name, column, n: k.load(rows[name] + column * 4, F32, n),
+        ):
             k.store(part, whole + column * 4)
         if not spec.neighbours:
             _moved(k, whole, k.integer(4), target, row.extra["column"], columns)
@@ -80,7 +95,9 @@ def _end(spec: Products, columns: int) -> End:
 
 
 def _moved(k: Kernel, source: Value, step: Value, target: Value, to: Value, columns: int) -> None:
-    """Numbers that are `step` bytes apart to places `to` bytes apart: by a loop, for written out it would be most of the kernel."""
+    """Numbers that are `step` bytes apart to places `to` bytes apart: by a loop, for written out it
+    would be most of the kernel.
+    """
     unrolled = columns // _UNROLLED * _UNROLLED
     read, place = k.variable(source), k.variable(target)
 

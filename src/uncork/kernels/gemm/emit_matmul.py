@@ -1,4 +1,6 @@
-"""Products of f32 matrices by the microkernel, with the bias added and the activation applied before a sum is first stored."""
+"""Products of f32 matrices by the microkernel, with the bias added and the activation applied
+before a sum is first stored.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Ending(Protocol):
     def end(self) -> Epilogue: ...
 
 
-#: What the end of a row is told besides its sums: `left` columns of the row exist from this panel on.
+#: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
+#: on.
 _EXTRA = ("target", "target_row", "left")
 
 
@@ -46,7 +49,9 @@ def emit_linear(spec: Linear, machine: Target) -> str:
         matrix = a["b"] if spec.packed else a["panels"]
         output = a["output"] + batch * a["rows"] * row_bytes
 
-        def run(kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output) -> None:
+        def run(
+            kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output
+        ) -> None:
             kernel.run(
                 k,
                 a["table"],
@@ -94,11 +99,17 @@ def masked_end(spec: Ending) -> End:
             mask = k.lanes_below(row.extra["left"] - v * spec.lanes, spec.lanes)
             place = target + v * spec.lanes * 4
 
-            def operand(name: str, kind: str, mask: Value = mask, place: Value = place, v: int = v) -> Value:
+            def operand(
+                name: str, kind: str, mask: Value = mask, place: Value = place, v: int = v
+            ) -> Value:
                 if kind == ELEMENT:
                     return k.load_masked(place + row.extra[name], F32, mask)
                 address = row.extra[name]
-                return k.load_masked(address + v * spec.lanes * 4, F32, mask) if kind == CHANNEL else k.load(address, F32)
+                return (
+                    k.load_masked(address + v * spec.lanes * 4, F32, mask)
+                    if kind == CHANNEL
+                    else k.load(address, F32)
+                )
 
             k.store_masked(ended(k, spec.end, total, operand), place, mask)
 

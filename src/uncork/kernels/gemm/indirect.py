@@ -1,4 +1,5 @@
-"""Products of packed matrices with rows that lie anywhere: where each row begins, and where its result goes, stands in tables.
+"""Products of packed matrices with rows that lie anywhere: where each row begins, and where its
+result goes, stands in tables.
 
 Convolutions of few pixels and einsums are such products; no operation has the kernel for itself.
 """
@@ -18,7 +19,9 @@ def panels(spec: Products, matrices: Array) -> Array:
     count = -(-columns // spec.width)
     packed = np.zeros((batches, count * spec.width, inner), np.float32)
     packed[:, :columns] = matrices
-    return np.ascontiguousarray(packed.reshape(batches, count, spec.width, inner).transpose(0, 1, 3, 2))
+    return np.ascontiguousarray(
+        packed.reshape(batches, count, spec.width, inner).transpose(0, 1, 3, 2)
+    )
 
 
 def multiplied(spec: Products, operands: dict[str, Operand]) -> KernelCall:

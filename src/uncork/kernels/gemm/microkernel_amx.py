@@ -1,9 +1,12 @@
-"""The microkernel of products in bf16 by AMX: up to 16 rows times a panel of columns, held in tile registers.
+"""The microkernel of products in bf16 by AMX: up to 16 rows times a panel of columns, held in tile
+registers.
 
-It is used as `microkernel.Microkernel` is, and reads the same panels, with two differences: the rows of a block lie at equal distances
-(`source_row` bytes), and `inner`, which counts pairs, is a multiple of 16: what lies past the end of a row is read, and must be a number.
+It is used as `microkernel.Microkernel` is, and reads the same panels, with two differences: the
+rows of a block lie at equal distances (`source_row` bytes), and `inner`, which counts pairs, is a
+multiple of 16: what lies past the end of a row is read, and must be a number.
 
-A tile is 16 rows of 64 bytes: of a source 32 numbers of 16 rows, of a panel 16 pairs of 16 columns, of sums 16 columns of 16 rows.
+A tile is 16 rows of 64 bytes: of a source 32 numbers of 16 rows, of a panel 16 pairs of 16 columns,
+of sums 16 columns of 16 rows.
 https://www.intel.com/content/www/us/en/developer/articles/code-sample/advanced-matrix-extensions-intrinsics-functions.html
 """
 
@@ -27,7 +30,9 @@ _REGISTERS = 8
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which tile registers hold what, for all microkernels of one kernel: sums of up to so many vectors, sources, panels."""
+    """Which tile registers hold what, for all microkernels of one kernel: sums of up to so many
+    vectors, sources, panels.
+    """
 
     vectors: int
     parts: int
@@ -47,7 +52,9 @@ class Layout:
         k.store(k.number(1, U8), address)  # the palette
         for tile in range(_REGISTERS):
             k.store(k.number(ROW_BYTES, U16), address + (16 + 2 * tile))
-            k.store(k.number(ROWS, U8) if tile in self.panels else rows.to(U8), address + (48 + tile))
+            k.store(
+                k.number(ROWS, U8) if tile in self.panels else rows.to(U8), address + (48 + tile)
+            )
 
 
 def configure(k: Kernel, address: Value) -> None:
@@ -63,11 +70,14 @@ def release(k: Kernel) -> None:
 class TileMicrokernel:
     """A function for up to 16 rows; see the module.
 
-    Its further arguments are `source_row` and `sums` (SUMS_BYTES of memory). With two parts each factor is the sum of two bf16: panels
-    have them one after the other, sources have the second ones `low` bytes further on; the product of the second ones is left out.
+    Its further arguments are `source_row` and `sums` (SUMS_BYTES of memory). With two parts each
+    factor is the sum of two bf16: panels have them one after the other, sources have the second
+    ones `low` bytes further on; the product of the second ones is left out.
     """
 
-    def __init__(self, outer: Kernel, name: str, layout: Layout, vectors: int, extra: Sequence[str], end: End) -> None:
+    def __init__(
+        self, outer: Kernel, name: str, layout: Layout, vectors: int, extra: Sequence[str], end: End
+    ) -> None:
         self.layout, self.vectors = layout, vectors
         self.extra = (*extra, "source_row", "sums")
         self.function = self._function(outer, f"{name}_tiles", end)
@@ -81,7 +91,13 @@ class TileMicrokernel:
         with k.loop(0, inner, PAIRS) as position:
             self._step(k, source + position * 4, panel + position * self._panel_row, extra)
         for v in range(self.vectors):
-            _call(k, "tilestored64", _tile(v), _address(k, extra["sums"] + v * ROW_BYTES), k.integer(self.vectors * ROW_BYTES).llvm)
+            _call(
+                k,
+                "tilestored64",
+                _tile(v),
+                _address(k, extra["sums"] + v * ROW_BYTES),
+                k.integer(self.vectors * ROW_BYTES).llvm,
+            )
         with k.loop(0, rows) as row:
             sums = extra["sums"] + row * (self.vectors * ROW_BYTES)
             totals = [k.load(sums + v * ROW_BYTES, F32, ROWS) for v in range(self.vectors)]
@@ -95,7 +111,9 @@ class TileMicrokernel:
         return self.vectors * self.layout.parts * ROW_BYTES
 
     def _step(self, k: Kernel, source: Value, panel: Value, extra: dict[str, Value]) -> None:
-        """All vectors, 32 numbers of each row. Successive products go to different sums: each waits for the one before it."""
+        """All vectors, 32 numbers of each row. Successive products go to different sums: each waits
+        for the one before it.
+        """
         layout, row = self.layout, extra["source_row"]
         for part, tile in enumerate(layout.sources):
             at = source if part == 0 else source + extra["low"]
@@ -107,18 +125,36 @@ class TileMicrokernel:
             for first in range(0, self.vectors, len(layout.panels)):
                 group = list(zip(range(first, self.vectors), layout.panels))
                 for v, tile in group:
-                    _call(k, "tileloadd64", _tile(tile), _address(k, panel + (v * layout.parts + part) * ROW_BYTES), step)
+                    _call(
+                        k,
+                        "tileloadd64",
+                        _tile(tile),
+                        _address(k, panel + (v * layout.parts + part) * ROW_BYTES),
+                        step,
+                    )
                 for factor in sources:
                     for v, tile in group:
                         _call(k, "tdpbf16ps", _tile(v), _tile(factor), _tile(tile))
 
-    def run(self, k: Kernel, table: Value, panel: Value, inner: Value, rows: Value, extra: Callable[[Value], dict[str, Value]]) -> None:
-        """All rows of a table of addresses, in blocks; `extra(first row)` gives the further arguments of a block."""
+    def run(
+        self,
+        k: Kernel,
+        table: Value,
+        panel: Value,
+        inner: Value,
+        rows: Value,
+        extra: Callable[[Value], dict[str, Value]],
+    ) -> None:
+        """All rows of a table of addresses, in blocks; `extra(first row)` gives the further
+        arguments of a block.
+        """
         with k.loop(0, rows, ROWS) as row:
             given = extra(row)
             source = k.load(table + row * 8, I64)
             count = k.minimum(rows - row, k.integer(ROWS))
-            k.call(self.function, [source, panel, inner, count, *(given[name] for name in self.extra)])
+            k.call(
+                self.function, [source, panel, inner, count, *(given[name] for name in self.extra)]
+            )
 
 
 def _tile(number: int) -> ir.Ref:

@@ -1,4 +1,6 @@
-"""Tables of places, i64 numbers that a call makes in a step's working memory: where only the call knows the sizes they come from."""
+"""Tables of places, i64 numbers that a call makes in a step's working memory: where only the call
+knows the sizes they come from.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Loop = tuple[SizeLike, SizeLike, SizeLike]
 
 
 def placed(table: Operand, first: SizeLike, loops: Sequence[Loop]) -> KernelCall:
-    """The call that writes `first` plus the steps of every turn, by at most four loops, outermost first."""
+    """The call that writes `first` plus the steps of every turn, by at most four loops, outermost
+    first.
+    """
     given: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(loops)), *loops]
     assert len(given) == LOOPS
     words: list[Operand] = [table, first, *(word for loop in given for word in loop)]
@@ -22,6 +26,10 @@ def placed(table: Operand, first: SizeLike, loops: Sequence[Loop]) -> KernelCall
 
 
 def in_order(table: Operand, loops: Sequence[tuple[SizeLike, SizeLike]]) -> KernelCall:
-    """The call that writes the places of all turns one after the other. A loop is its turns, and from one to the next the place."""
+    """The call that writes the places of all turns one after the other. A loop is its turns, and
+    from one to the next the place.
+    """
     counts = [count for count, _ in loops]
-    return placed(table, 0, [(count, product(counts[i + 1 :]) * 8, by) for i, (count, by) in enumerate(loops)])
+    return placed(
+        table, 0, [(count, product(counts[i + 1 :]) * 8, by) for i, (count, by) in enumerate(loops)]
+    )

@@ -1,4 +1,6 @@
-"""Which kernel runs an einsum: that of products, where one operand is a constant and the other's sums run over neighbours."""
+"""Which kernel runs an einsum: that of products, where one operand is a constant and the other's
+sums run over neighbours.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,30 @@ from typing import Union
 
 import numpy as np
 
-from uncork.kernels.extents import certainly, extents, is_empty, is_known, nanoseconds, product, same
+from uncork.kernels.extents import (
+    certainly,
+    extents,
+    is_empty,
+    is_known,
+    nanoseconds,
+    product,
+    same,
+)
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
 from uncork.kernels.gemm.spec_places import LOOPS
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -30,16 +50,29 @@ Label = Union[str, int]
 
 
 @selects(Einsum)
-def select_einsum(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_einsum(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, Einsum)
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
     if len(inputs) != 2 or not constants:
         return "no kernel for other than two operands, one of them a constant"
-    choices = [_chosen(operation, inputs, outputs[0], constant, target.lanes) for constant in constants]
+    choices = [
+        _chosen(operation, inputs, outputs[0], constant, target.lanes) for constant in constants
+    ]
     return next((choice for choice in choices if isinstance(choice, KernelPlan)), choices[0])
 
 
-def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: TensorSpec, constant: int, lanes: int) -> Selection:
+def _chosen(
+    operation: Einsum,
+    inputs: Sequence[TensorSpec | None],
+    output: TensorSpec,
+    constant: int,
+    lanes: int,
+) -> Selection:
     data, matrix = inputs[1 - constant], inputs[constant]
     assert data is not None and matrix is not None and matrix.value is not None
     if data.element_type is not ElementType.f32:
@@ -49,10 +82,14 @@ def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: Tens
         return "no kernel for empty tensors"
     subscripts, result = operation.parsed()
     parsed = [subscripts[1 - constant], subscripts[constant], result]
-    own, fixed, made = ([*operation.spread(labels, len(shape))] for labels, shape in zip(parsed, shapes))
+    own, fixed, made = (
+        [*operation.spread(labels, len(shape))] for labels, shape in zip(parsed, shapes)
+    )
     sizes: dict[Label, SizeLike] = {**dict(zip(own, shapes[0])), **dict(zip(fixed, shapes[1]))}
     fits = [
-        label in sizes and _equal(sizes[label], size) for labels, shape in zip((own, fixed, made), shapes) for label, size in zip(labels, shape)
+        label in sizes and _equal(sizes[label], size)
+        for labels, shape in zip((own, fixed, made), shapes)
+        for label, size in zip(labels, shape)
     ]
     parts = _Parts(
         batch=[label for label in made if label in own and label in fixed],
@@ -61,9 +98,17 @@ def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: Tens
         summed=[label for label in own if label not in made],
     )
     known = {*parts.batch, *parts.columns, *parts.summed}
-    if not all(fits) or len(set(own)) < len(own) or sorted(map(str, fixed)) != sorted(map(str, known)) or not {*parts.summed} <= {*fixed}:
+    if (
+        not all(fits)
+        or len(set(own)) < len(own)
+        or sorted(map(str, fixed)) != sorted(map(str, known))
+        or not {*parts.summed} <= {*fixed}
+    ):
         return "no kernel for diagonals, dimensions that stretch and sums of one operand"
-    if own[len(own) - len(parts.summed) :] != parts.summed or _known_count(parts.summed, sizes) > _LONGEST:
+    if (
+        own[len(own) - len(parts.summed) :] != parts.summed
+        or _known_count(parts.summed, sizes) > _LONGEST
+    ):
         return "no kernel for sums over other than the last dimensions of the data"
     places = [made.index(label) for label in parts.columns]
     if places != [place + places[0] for place in range(len(places))]:
@@ -73,12 +118,23 @@ def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: Tens
     if _known_count(parts.batch[:-1], sizes) > _MOST_CALLS:
         return "no kernel for that many batches of several dimensions"
     order = [fixed.index(label) for label in (*parts.batch, *parts.columns, *parts.summed)]
-    return _native(matrix.value, order, 1 - constant, sizes, parts, _steps(own, shapes[0]), _steps(made, shapes[2]), lanes)
+    return _native(
+        matrix.value,
+        order,
+        1 - constant,
+        sizes,
+        parts,
+        _steps(own, shapes[0]),
+        _steps(made, shapes[2]),
+        lanes,
+    )
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """The labels by their places: in both operands and the output, in data and output, in constant and output, in no output."""
+    """The labels by their places: in both operands and the output, in data and output, in constant
+    and output, in no output.
+    """
 
     batch: Sequence[Label]
     rows: Sequence[Label]
@@ -108,17 +164,25 @@ def _steps(labels: Sequence[Label], shape: Sequence[SizeLike]) -> dict[Label, Si
     return {label: 4 * product(shape[axis + 1 :]) for axis, label in enumerate(labels)}
 
 
-def _places(labels: Sequence[Label], sizes: Mapping[Label, SizeLike], steps: Mapping[Label, SizeLike]) -> list[SizeLike]:
+def _places(
+    labels: Sequence[Label], sizes: Mapping[Label, SizeLike], steps: Mapping[Label, SizeLike]
+) -> list[SizeLike]:
     """Bytes to every combination of some labels whose sizes are known, the last of them fastest."""
     places: list[SizeLike] = [0]
     for label in labels:
-        places = [place + i * steps[label] for place in places for i in range(_known_count([label], sizes))]
+        places = [
+            place + i * steps[label]
+            for place in places
+            for i in range(_known_count([label], sizes))
+        ]
     return places
 
 
 @dataclass(frozen=True)
 class _Tables:
-    """Where the tables of rows lie: made now, or by calls in the step's memory, of which they take so many bytes."""
+    """Where the tables of rows lie: made now, or by calls in the step's memory, of which they take
+    so many bytes.
+    """
 
     source: Callable[[SizeLike], Operand]
     target: Callable[[SizeLike], Operand]
@@ -128,18 +192,35 @@ class _Tables:
 
 
 def _tables(
-    rows: Sequence[Label], sizes: Mapping[Label, SizeLike], data_steps: Mapping[Label, SizeLike], output_steps: Mapping[Label, SizeLike]
+    rows: Sequence[Label],
+    sizes: Mapping[Label, SizeLike],
+    data_steps: Mapping[Label, SizeLike],
+    output_steps: Mapping[Label, SizeLike],
 ) -> _Tables:
     count = _count(rows, sizes)
     if is_known(count):
-        sources, targets = (np.array(_places(rows, sizes, steps), np.int64) for steps in (data_steps, output_steps))
+        sources, targets = (
+            np.array(_places(rows, sizes, steps), np.int64) for steps in (data_steps, output_steps)
+        )
         addresses = int(sources.ctypes.data), int(targets.ctypes.data)
-        return _Tables(lambda first: addresses[0] + first * 8, lambda first: addresses[1] + first * 8, [], 0, [sources, targets])
+        return _Tables(
+            lambda first: addresses[0] + first * 8,
+            lambda first: addresses[1] + first * 8,
+            [],
+            0,
+            [sources, targets],
+        )
     calls = [
         in_order(Scratch(table * count * 8), [(sizes[label], steps[label]) for label in rows])
         for table, steps in enumerate((data_steps, output_steps))
     ]
-    return _Tables(lambda first: Scratch(first * 8), lambda first: Scratch((count + first) * 8), calls, 2 * count * 8, [])
+    return _Tables(
+        lambda first: Scratch(first * 8),
+        lambda first: Scratch((count + first) * 8),
+        calls,
+        2 * count * 8,
+        [],
+    )
 
 
 def _native(
@@ -152,19 +233,27 @@ def _native(
     output_steps: Mapping[Label, SizeLike],
     lanes: int,
 ) -> KernelPlan:
-    batches, width, inner = (_known_count(some, sizes) for some in (parts.batch, parts.columns, parts.summed))
+    batches, width, inner = (
+        _known_count(some, sizes) for some in (parts.batch, parts.columns, parts.summed)
+    )
     count = _count(parts.rows, sizes)
     outer, last = parts.batch[:-1], parts.batch[-1:]
     together = _known_count(last, sizes)
     column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
     spec = products(width, lanes, certainly(column, 4))
-    packing = packed([matrix], (spec, tuple(order), batches), lambda: [panels(spec, matrix.transpose(order).reshape(batches, width, inner))])
+    packing = packed(
+        [matrix],
+        (spec, tuple(order), batches),
+        lambda: [panels(spec, matrix.transpose(order).reshape(batches, width, inner))],
+    )
     matrix_bytes = packing.arrays[0].nbytes // batches
     tables = _tables(parts.rows, sizes, data_steps, output_steps)
     starts = list(zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps))))
 
     def call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
-        """Some rows, of the batches of one combination of the outer labels, by the thread of a number."""
+        """Some rows, of the batches of one combination of the outer labels, by the thread of a
+        number.
+        """
         source, target = starts[number]
         operands: dict[str, Operand] = {
             "source": In(data, source),
@@ -186,7 +275,10 @@ def _native(
 
     def stages(threads: int) -> Stages:
         rows = shares(count, threads, _BLOCK) if threads > 1 else [(0, count)]
-        calls = [[call(number, *some, share) for share, some in enumerate(rows)] for number in range(len(starts))]
+        calls = [
+            [call(number, *some, share) for share, some in enumerate(rows)]
+            for number in range(len(starts))
+        ]
         made = [tables.calls] if tables.calls else []
         return Stages([*made, *calls], tables.scratch + count * 8 + threads * spec.scratch_bytes)
 

@@ -15,7 +15,12 @@ from uncork.types import ElementType, TensorSpec
 
 
 @selects(StateProduct)
-def select_state_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_state_product(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     """The kernel of any product takes the second matrix by its strides.
 
     A matrix that is repeated is one for more rows of the first.
@@ -25,7 +30,11 @@ def select_state_product(operation: Operation, inputs: Sequence[TensorSpec | Non
     assert a is not None and storage is not None and length is not None
     if a.element_type is not ElementType.f32:
         return f"no kernel for {a.element_type}"
-    left, stored, matrix = extents(a), extents(storage), extents(operation.matrices(storage, length))
+    left, stored, matrix = (
+        extents(a),
+        extents(storage),
+        extents(operation.matrices(storage, length)),
+    )
     rank, repeats, matmul = len(stored), operation.repeats, operation.product
     if rank < 3 or len(left) != rank or operation.value.axis < rank - 2 or matmul.transpose_a:
         return "no kernel for matrices that lie so"

@@ -1,4 +1,6 @@
-"""What a kernel of packed matrices times rows found by a table is specialised for, and its arguments."""
+"""What a kernel of packed matrices times rows found by a table is specialised for, and its
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are left for the last one."""
+    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
+    left for the last one.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_indirect:emit_products"
     vectors: int
@@ -36,13 +40,15 @@ class Products:
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for a row of a panel, before its numbers go apart, and for one of each operand that lies like the result."""
+        """Room for a row of a panel, before its numbers go apart, and for one of each operand that
+        lies like the result.
+        """
         return 0 if self.neighbours else self.width * 4 * (1 + self.end.operands.count(ELEMENT))
 
 
-#: `batches` products, each with a matrix and operands of channels of its own. The tables hold bytes from `source` and `target`,
-#: i64, one for each row. `column` is the bytes between numbers of a result; `scratch` takes the addresses of all rows, `scratch`
-#: what `scratch_bytes` says.
+#: `batches` products, each with a matrix and operands of channels of its own. The tables hold bytes
+#: from `source` and `target`, i64, one for each row. `column` is the bytes between numbers of a
+#: result; `scratch` takes the addresses of all rows, `scratch` what `scratch_bytes` says.
 ARGUMENTS = (
     "source", "target", "matrix", "sources", "targets", "rows", "inner", "columns", "column",
     "batches", "source_batch", "target_batch", "room", "scratch",

@@ -13,7 +13,9 @@ MASKED = -1
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are left for the last one."""
+    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
+    left for the last one.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_linear"
     vectors: int
@@ -39,7 +41,8 @@ class Linear:
         return self.vectors * self.lanes
 
 
-#: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses, `panels` for a packed matrix.
+#: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses,
+#: `panels` for a packed matrix.
 ARGUMENTS = (
     "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "output", "batches", "rows", "inner", "columns", "table", "panels",
 )  # fmt: skip

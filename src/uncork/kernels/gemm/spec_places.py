@@ -7,7 +7,8 @@ from typing import ClassVar
 
 #: Loops of the kernel.
 LOOPS = 4
-#: The address of the table, the first place; of each loop its turns, and from one to the next the bytes in the table and the place.
+#: The address of the table, the first place; of each loop its turns, and from one to the next the
+#: bytes in the table and the place.
 ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "step", "by")))
 
 

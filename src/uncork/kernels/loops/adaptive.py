@@ -13,8 +13,12 @@ from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target) -> Selection:
-    """All spatial axes but the last into a row in working memory, window by window; then the row."""
+def adaptive_pool(
+    word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target
+) -> Selection:
+    """All spatial axes but the last into a row in working memory, window by window; then the
+    row.
+    """
     data = inputs[0]
     assert data is not None
     name = data.element_type.name

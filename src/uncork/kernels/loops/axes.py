@@ -1,4 +1,6 @@
-"""Tensors as groups of neighbouring axes, of which some are reduced and the others kept: what reductions along any axes loop over."""
+"""Tensors as groups of neighbouring axes, of which some are reduced and the others kept: what
+reductions along any axes loop over.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Groups:
 
     @staticmethod
     def of(shape: Sequence[SizeLike], axes: Collection[int]) -> Groups:
-        """The groups of a shape; there is one that is kept and one that is reduced, of one turn where nothing else is."""
+        """The groups of a shape; there is one that is kept and one that is reduced, of one turn
+        where nothing else is.
+        """
         found: list[tuple[SizeLike, bool]] = []
         for axis, size in enumerate(shape):
             if certainly(size, 1):
@@ -47,10 +51,16 @@ class Groups:
                 found.insert(0, (1, reduced))
         if len(found) > _MOST:
             raise KernelDeclined("no kernel for so many axes in turn")
-        return Groups(tuple(Group("abcdef"[n], size, reduced) for n, (size, reduced) in enumerate(found)))
+        return Groups(
+            tuple(Group("abcdef"[n], size, reduced) for n, (size, reduced) in enumerate(found))
+        )
 
     def _loops(self, reduced: bool) -> str:
-        names = [g.name + ("*" if g is self.groups[-1] else "") for g in self.groups if g.reduced is reduced]
+        names = [
+            g.name + ("*" if g is self.groups[-1] else "")
+            for g in self.groups
+            if g.reduced is reduced
+        ]
         return " ".join(names)
 
     @property
@@ -92,7 +102,8 @@ class Groups:
         results: bool = False,
         together: int = 2,
     ) -> Call:
-        """The nest, over an input X and an output Y of one element type; `results`: Y has what is kept only.
+        """The nest, over an input X and an output Y of one element type; `results`: Y has what is
+        kept only.
 
         `together`: vectors of columns that are reduced at the same time.
         """

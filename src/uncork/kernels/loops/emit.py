@@ -1,8 +1,9 @@
 """Kernels of loop nests: the text of `language.py` as LLVM's.
 
-The loop over the vector's axis has its body up to three times: several full vectors together, one full vector, and the rest. Which one
-runs next is a condition over all that the body may read: the axis goes on for so long, and every padded index is inside. So full
-vectors have no masks, and borders, tails and windows that lie outside need no code of their own. The rest is one vector with
+The loop over the vector's axis has its body up to three times: several full vectors together, one
+full vector, and the rest. Which one runs next is a condition over all that the body may read: the
+axis goes on for so long, and every padded index is inside. So full vectors have no masks, and
+borders, tails and windows that lie outside need no code of their own. The rest is one vector with
 masks where the processor has them for all types of the nest, else one element at a time.
 """
 
@@ -71,14 +72,22 @@ class _Emitter:
         s, k = self.state, self.k
         own = [item for item in block.body if isinstance(item, Assign) and item.reduction]
         across = next((axis.name for axis in block.axes if axis.vector), "")
-        read = {n.id for item in block.body if isinstance(item, Assign) for n in ast.walk(item.value) if isinstance(n, ast.Name)}
+        read = {
+            n.id
+            for item in block.body
+            if isinstance(item, Assign)
+            for n in ast.walk(item.value)
+            if isinstance(n, ast.Name)
+        }
         before = dict(s.running), set(s.scanned), set(s.across)
         names = [name_of(item.target) for item in own if isinstance(item.target, ast.Name)]
         if across:
             s.scanned = s.scanned | (set(names) & read)
             s.across = s.across | set(names)
         scans = bool(across) and bool(set(names) & s.scanned)
-        chains = 1 if scans else self.state.spec.unroll if across else s.vectors if s.lanes > 1 else 1
+        chains = (
+            1 if scans else self.state.spec.unroll if across else s.vectors if s.lanes > 1 else 1
+        )
         for item, name in zip(own, names):
             kind = self.values.kind(item.value) or s.default
             s.kinds[name] = kind
@@ -90,7 +99,9 @@ class _Emitter:
             ended = [variable.get() for variable in s.running[name]]
             combine = COMBINE[item.reduction]
             while across and len(ended) > 1:
-                ended = [combine(k, a, b) for a, b in zip(ended[::2], ended[1::2])] + ended[len(ended) & ~1 :]
+                ended = [combine(k, a, b) for a, b in zip(ended[::2], ended[1::2])] + ended[
+                    len(ended) & ~1 :
+                ]
             s.values[name] = [joined(k, ended[0], combine)] if across else ended
         s.running, s.scanned, s.across = before
 
@@ -220,7 +231,11 @@ class _Emitter:
         if isinstance(item.target, ast.Subscript):
             self.views.write(item.target, self.values.typed(item.value))
             written = name_of(item.target.value)
-            s.cache = {key: value for key, value in s.cache.items() if not key.removeprefix("pad(").startswith(f"{written}[")}
+            s.cache = {
+                key: value
+                for key, value in s.cache.items()
+                if not key.removeprefix("pad(").startswith(f"{written}[")
+            }
         elif item.reduction:
             self._accumulate(
                 item.target.id,
@@ -240,7 +255,9 @@ class _Emitter:
             terms = terms * s.vectors
         neutral = k.number(identity(word, terms[0].type), terms[0].type, lanes)
         if name in s.scanned:
-            self._scan(name, word, terms[0] if s.active is None else k.select(s.active, terms[0], neutral))
+            self._scan(
+                name, word, terms[0] if s.active is None else k.select(s.active, terms[0], neutral)
+            )
             return
         if name in s.across and s.active is not None:
             terms = [k.select(s.active, term, neutral) for term in terms]
@@ -260,7 +277,9 @@ class _Emitter:
             place.set(combine(k, place.get(), term))
 
     def _scan(self, name: str, word: str, term: Value) -> None:
-        """Sums of 1, 2, 4, .. lanes before each lane, then what came before the vector; the last lane goes on."""
+        """Sums of 1, 2, 4, .. lanes before each lane, then what came before the vector; the last
+        lane goes on.
+        """
         s, k, combine = self.state, self.k, COMBINE[word]
         (carry,) = s.running[name]
         neutral = k.number(identity(word, term.type), term.type, term.lanes)

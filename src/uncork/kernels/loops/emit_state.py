@@ -1,4 +1,6 @@
-"""What the emitter of loop nests knows at a place of the text: positions of axes, values, and how the vector's axis runs here."""
+"""What the emitter of loop nests knows at a place of the text: positions of axes, values, and how
+the vector's axis runs here.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,22 @@ from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.loops.language import Program, linear, name_of
 from uncork.kernels.loops.spec import Nest
 
-#: The values of an expression: one number, or a vector for each of those that go together; a Python number has no type yet.
+#: The values of an expression: one number, or a vector for each of those that go together; a Python
+#: number has no type yet.
 Operand = Union[int, float, list[Value]]
 
 
 class State:
     """The kernel under construction and what is in scope.
 
-    `mode` is "none" outside the vector's axis, "full" where all lanes and all that they read are there, "masked" where `active`
-    says which lanes there are, and "single" where one element at a time takes the place of a vector.
+    `mode` is "none" outside the vector's axis, "full" where all lanes and all that they read are
+    there, "masked" where `active` says which lanes there are, and "single" where one element at a
+    time takes the place of a vector.
     """
 
-    def __init__(self, k: Kernel, spec: Nest, program: Program, arguments: dict[str, Value]) -> None:
+    def __init__(
+        self, k: Kernel, spec: Nest, program: Program, arguments: dict[str, Value]
+    ) -> None:
         self.k, self.spec, self.program, self.arguments = k, spec, program, arguments
         self.types = dict(spec.types)
         self.default: Type = COMPUTED[spec.main_type]
@@ -31,7 +37,8 @@ class State:
         self.fixed: dict[str, int] = {}
         self.values: dict[str, list[Value]] = {}
         self.running: dict[str, list[Variable]] = {}
-        #: Reductions along the vector's axis, and those of them that are read inside their own loop.
+        #: Reductions along the vector's axis, and those of them that are read inside their own
+        #: loop.
         self.across: set[str] = set()
         self.scanned: set[str] = set()
         self.kinds: dict[str, Type] = {}
@@ -53,7 +60,9 @@ class State:
         if self.lanes == 1:
             return False
         names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
-        return any(n == self.vector or any(v.lanes > 1 for v in self.values.get(n, ())) for n in names)
+        return any(
+            n == self.vector or any(v.lanes > 1 for v in self.values.get(n, ())) for n in names
+        )
 
     def iota(self, type_: Type = I32) -> Value:
         """0, 1, 2, .. in the lanes."""
@@ -100,15 +109,22 @@ class State:
             return [self.position(node).to(I32)]
         if isinstance(node, ast.Name):
             lanes = self.lanes
-            return [self.k.splat((self.at[node.id] + u * lanes).to(I32), lanes) + self.iota() for u in range(self.vectors)]
+            return [
+                self.k.splat((self.at[node.id] + u * lanes).to(I32), lanes) + self.iota()
+                for u in range(self.vectors)
+            ]
         if isinstance(node, ast.UnaryOp):
             return [-value for value in self.lane_numbers(node.operand)]
         assert isinstance(node, ast.BinOp), f"no integer: {ast.unparse(node)}"
-        return self.each(_arithmetic(node.op), self.lane_numbers(node.left), self.lane_numbers(node.right))
+        return self.each(
+            _arithmetic(node.op), self.lane_numbers(node.left), self.lane_numbers(node.right)
+        )
 
     # ---- operands
 
-    def each(self, make: Callable[..., Value], *operands: Operand, type_: Type | None = None) -> list[Value]:
+    def each(
+        self, make: Callable[..., Value], *operands: Operand, type_: Type | None = None
+    ) -> list[Value]:
         """The function of each vector; numbers become vectors where others are."""
         k = self.k
         typed = [values for values in operands if isinstance(values, list)]
@@ -124,7 +140,9 @@ class State:
     def shuffled(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
         """Lanes of two vectors, those of the second numbered after those of the first."""
         mask = ir.Constant(ir.VectorType(ir.IntType(32), len(picks)), list(picks))
-        return Value(self.k, self.k.builder.shuffle_vector(a.llvm, b.llvm, mask), a.type, len(picks))
+        return Value(
+            self.k, self.k.builder.shuffle_vector(a.llvm, b.llvm, mask), a.type, len(picks)
+        )
 
     # ---- which factor the vector's axis has in an index
 
@@ -136,7 +154,9 @@ class State:
     def factor(self, node: ast.expr) -> int:
         """How far an index goes from lane to lane, where it is a sum of axes; else 0."""
         found = linear(node)
-        return found.factors.get(self.vector, 0) if found is not None and self.is_checked(node) else 0
+        return (
+            found.factors.get(self.vector, 0) if found is not None and self.is_checked(node) else 0
+        )
 
 
 def _arithmetic(operator: Any) -> Callable[[Value, Value], Value]:

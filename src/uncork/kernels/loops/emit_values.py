@@ -72,7 +72,11 @@ class Values:
             if word in ("size", "number", "inside"):
                 return s.default
             return next(
-                (t for a in (node.args[1:] if word == "where" else node.args) if (t := self.kind(a)) is not None),
+                (
+                    t
+                    for a in (node.args[1:] if word == "where" else node.args)
+                    if (t := self.kind(a)) is not None
+                ),
                 None,
             )
         parts = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
@@ -99,7 +103,9 @@ class Values:
         if isinstance(node, ast.BinOp):
             return s.each(_ARITHMETIC[type(node.op)], self.value(node.left), self.value(node.right))
         if isinstance(node, ast.Compare):
-            return s.each(_COMPARED[type(node.ops[0])], self.value(node.left), self.value(node.comparators[0]))
+            return s.each(
+                _COMPARED[type(node.ops[0])], self.value(node.left), self.value(node.comparators[0])
+            )
         assert isinstance(node, ast.Call), f"no expression: {ast.unparse(node)}"
         return self._called(name_of(node.func), node.args)
 

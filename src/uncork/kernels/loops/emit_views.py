@@ -1,4 +1,6 @@
-"""Elements of views: read and written as vectors, by steps, backwards, spread, or gathered from computed positions."""
+"""Elements of views: read and written as vectors, by steps, backwards, spread, or gathered from
+computed positions.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,19 @@ _FAR = 1 << 30
 
 def spread_of(node: ast.expr, vector: str) -> int:
     """The divisor of an index `x // 2`; 0 when it is another."""
-    divides = isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv) and isinstance(node.left, ast.Name) and node.left.id == vector
+    divides = (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.FloorDiv)
+        and isinstance(node.left, ast.Name)
+        and node.left.id == vector
+    )
     return int(ast.literal_eval(node.right)) if divides and isinstance(node, ast.BinOp) else 0
 
 
 def steps_of(state: State, view: str, found: Linear) -> tuple[int, Value, int, int]:
-    """Of an index along the vector: its step, where it begins without known parts, and these as a multiple of the step and a rest."""
+    """Of an index along the vector: its step, where it begins without known parts, and these as a
+    multiple of the step and a rest.
+    """
     step = found.factors[state.vector]
     first = state.at[state.vector] * step
     offset = found.constant
@@ -76,7 +85,11 @@ class Views:
         if along == {len(places) - 1}:
             found = linear(last)
             if found is not None and s.factor(last) and s.factor(last) <= MOST_STEP:
-                return self._reversed(view, places, found) if s.factor(last) < 0 else self._stepped(view, places, found, padding)
+                return (
+                    self._reversed(view, places, found)
+                    if s.factor(last) < 0
+                    else self._stepped(view, places, found, padding)
+                )
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
             if isinstance(last, ast.Call) and name_of(last.func) == "near" and self._permutes(view):
@@ -86,10 +99,17 @@ class Views:
     def _permutes(self, view: str) -> bool:
         """The processor picks the lanes of a vector from two others."""
         machine = self.k.target
-        return self.state.types[view] == "f32" and self.state.lanes == 16 and machine is not None and machine.has("avx512f")
+        return (
+            self.state.types[view] == "f32"
+            and self.state.lanes == 16
+            and machine is not None
+            and machine.has("avx512f")
+        )
 
     def _near(self, view: str, places: list[ast.expr], table: ast.expr) -> list[Value]:
-        """From positions that lie within two vectors, from the first one on; both are read whole."""
+        """From positions that lie within two vectors, from the first one on; both are read
+        whole.
+        """
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
         assert isinstance(table, ast.Subscript)
@@ -110,7 +130,9 @@ class Views:
         value = widened(k, name, k.load(k.select(valid, address, s.arguments[view]), STORED[name]))
         return k.select(valid, value, s.typed(padding, value.type)[0])
 
-    def _vector(self, view: str, address: Value, lanes: int, mask: Value | None, padding: Operand | None) -> Value:
+    def _vector(
+        self, view: str, address: Value, lanes: int, mask: Value | None, padding: Operand | None
+    ) -> Value:
         """A vector of neighbours; where the mask is not set, `padding` or anything."""
         k, s, name = self.k, self.state, self.state.types[view]
         stored, computed = STORED[name], COMPUTED[name]
@@ -119,9 +141,15 @@ class Views:
         if padding is not None and not isinstance(padding, list) and stored == computed:
             return k.load_masked(address, stored, mask, padding)
         value = widened(k, name, k.load_masked(address, stored, mask))
-        return value if padding is None else k.select(mask, value, k.splat(s.typed(padding, computed)[0], lanes))
+        return (
+            value
+            if padding is None
+            else k.select(mask, value, k.splat(s.typed(padding, computed)[0], lanes))
+        )
 
-    def _stepped(self, view: str, places: list[ast.expr], found: Linear, padding: Operand | None) -> list[Value]:
+    def _stepped(
+        self, view: str, places: list[ast.expr], found: Linear, padding: Operand | None
+    ) -> list[Value]:
         k, s, size = self.k, self.state, self._bytes(view)
         assert padding is None or all(map(s.is_checked, places)), "a border that nothing looks at"
         base = self.address(view, places, {len(places) - 1})
@@ -138,12 +166,18 @@ class Views:
                 ahead = offset + (u * step + part) * s.lanes
                 mask = s.active if limit is None else self._between(first, ahead, limit)
                 address = base + (first + ahead) * size
-                parts.append(self._vector(view, address, s.lanes, mask if s.mode == "masked" else None, padding))
+                parts.append(
+                    self._vector(
+                        view, address, s.lanes, mask if s.mode == "masked" else None, padding
+                    )
+                )
             results.append(self._picked(parts, step, phase))
         return results
 
     def _between(self, first: Value, ahead: int, limit: Value) -> Value:
-        """The lanes whose positions, from first + ahead on, are at least 0 and below a limit. What taps share is computed once."""
+        """The lanes whose positions, from first + ahead on, are at least 0 and below a limit. What
+        taps share is computed once.
+        """
         k, s = self.k, self.state
 
         def near(value: Value) -> Value:
@@ -160,7 +194,11 @@ class Views:
         for part in parts[1:]:
             grown = s.shuffled(part, part, [n % lanes for n in range(joined.lanes)])
             joined = s.shuffled(joined, grown, list(range(joined.lanes + lanes)))
-        return joined if step == 1 else s.shuffled(joined, joined, [phase + step * n for n in range(lanes)])
+        return (
+            joined
+            if step == 1
+            else s.shuffled(joined, joined, [phase + step * n for n in range(lanes)])
+        )
 
     def _backwards(self, value: Value) -> Value:
         return self.state.shuffled(value, value, list(range(value.lanes))[::-1])
@@ -170,7 +208,11 @@ class Views:
         results: list[Value] = []
         mask = None if s.active is None else self._backwards(s.active)
         for address in self._reversed_places(view, places, found):
-            results.append(self._backwards(self._vector(view, address, s.lanes, mask if s.mode == "masked" else None, None)))
+            results.append(
+                self._backwards(
+                    self._vector(view, address, s.lanes, mask if s.mode == "masked" else None, None)
+                )
+            )
         return results
 
     def _reversed_places(self, view: str, places: list[ast.expr], found: Linear) -> list[Value]:
@@ -179,7 +221,9 @@ class Views:
         assert found.factors[s.vector] == -1
         base = self.address(view, places, {len(places) - 1})
         highest = s.position(places[-1])
-        return [base + (highest - ((u + 1) * s.lanes - 1)) * self._bytes(view) for u in range(s.vectors)]
+        return [
+            base + (highest - ((u + 1) * s.lanes - 1)) * self._bytes(view) for u in range(s.vectors)
+        ]
 
     def _spread(self, view: str, places: list[ast.expr], divisor: int) -> list[Value]:
         """Each element as often as the divisor says; the vector begins at a multiple of it."""
@@ -201,8 +245,12 @@ class Views:
             results.append(s.shuffled(value, value, [n // divisor for n in range(s.lanes)]))
         return results
 
-    def _gathered(self, view: str, places: list[ast.expr], along: set[int], padding: Operand | None) -> list[Value]:
-        """From positions that are computed or lie in tables; those that are not padded are trusted."""
+    def _gathered(
+        self, view: str, places: list[ast.expr], along: set[int], padding: Operand | None
+    ) -> list[Value]:
+        """From positions that are computed or lie in tables; those that are not padded are
+        trusted.
+        """
         k, s, name = self.k, self.state, self.state.types[view]
         base, lanes = self.address(view, places, along), s.lanes
         numbers = {d: self._numbers(places[d]) for d in along}
@@ -218,9 +266,13 @@ class Views:
             for d in sorted(along):
                 number = numbers[d][u]
                 if padding is not None:
-                    mask = mask & number.below(k.splat(s.arguments[f"{view}_size_{d}"].to(I32), lanes))
+                    mask = mask & number.below(
+                        k.splat(s.arguments[f"{view}_size_{d}"].to(I32), lanes)
+                    )
                 offset = offset + number.to(I64) * k.splat(s.arguments[f"{view}_stride_{d}"], lanes)
-            value = widened(k, name, self._gather(k.splat(base, lanes) + offset, STORED[name], mask))
+            value = widened(
+                k, name, self._gather(k.splat(base, lanes) + offset, STORED[name], mask)
+            )
             if padding is not None:
                 value = k.select(mask, value, k.splat(s.typed(padding, value.type)[0], lanes))
             results.append(value)
@@ -234,7 +286,10 @@ class Views:
         if isinstance(place, ast.Call) and name_of(place.func) == "near":
             return self._numbers(place.args[0])
         if isinstance(place, ast.Call):
-            return [v if v.lanes > 1 else self.k.splat(v, s.lanes) for v in s.values[name_of(place.args[0])]]
+            return [
+                v if v.lanes > 1 else self.k.splat(v, s.lanes)
+                for v in s.values[name_of(place.args[0])]
+            ]
         return s.lane_numbers(place)
 
     def _gather(self, addresses: Value, type_: Type, mask: Value) -> Value:
@@ -246,13 +301,17 @@ class Views:
         other = k.number(0, type_, lanes).llvm
         return Value(
             k,
-            k.builder.call(function, [pointers, ir.Constant(ir.IntType(32), type_.bytes), mask.llvm, other]),
+            k.builder.call(
+                function, [pointers, ir.Constant(ir.IntType(32), type_.bytes), mask.llvm, other]
+            ),
             type_,
             lanes,
         )
 
     def inside(self, node: ast.Subscript) -> list[Value]:
-        """1 where an element is inside its view, else 0; only places along which the vector goes step by step."""
+        """1 where an element is inside its view, else 0; only places along which the vector goes
+        step by step.
+        """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         one, zero = k.number(1, s.default, s.lanes), k.number(0, s.default, s.lanes)
         along = {d for d, place in enumerate(places) if s.varies(place)}
@@ -268,7 +327,9 @@ class Views:
     # ---- writing
 
     def write(self, node: ast.Subscript, values: list[Value]) -> None:
-        """Store values where an index says; the vector goes along the last one, by steps of 1 or -1."""
+        """Store values where an index says; the vector goes along the last one, by steps of 1 or
+        -1.
+        """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name = s.types[view]
         values = [value.to(COMPUTED[name]) for value in values]  # rounded to the view's type

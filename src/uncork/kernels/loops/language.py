@@ -1,18 +1,21 @@
-"""The language of loop nests: a few lines that say which loops run over which views, and what they compute.
+"""The language of loop nests: a few lines that say which loops run over which views, and what they
+compute.
 
     n y:                                                    loops, the outermost first
-      u*:                                                   * : by vectors; what is indented stands inside
+      u*:                                                   * : by vectors; what is indented stands
+      inside
         j=3: m = max(pad(X[n, 2*y + j - 1, u], lowest))     =3 : so many turns, written out
         T[u] = m
       x*:
         i=3: m = max(pad(T[2*x + i - 1], lowest))
         Y[n, y, x] = m
 
-Small letters are axes or values, capitals are views. An axis without a number is as long as an argument of the kernel says;
-`j=a..b` runs from one integer expression to another. A line is loops with a colon, statements separated by `;`, or both.
+Small letters are axes or values, capitals are views. An axis without a number is as long as an
+argument of the kernel says; `j=a..b` runs from one integer expression to another. A line is loops
+with a colon, statements separated by `;`, or both.
 
-    name = sum|max|min|prod(expression)   over the loops of its line; read inside them it is the running value
-    name = expression                     View[index, ..] = expression
+    name = sum|max|min|prod(expression)   over the loops of its line; read inside them it is the
+    running value name = expression                     View[index, ..] = expression
 
 An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
 `x // 2`, an element of a view of integers (`near(..)` where a vector's positions lie within two
@@ -40,7 +43,9 @@ REDUCTIONS = ("sum", "max", "min", "prod")
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop. `size`: the turns, where they are written out; `bounds`: from where to where; neither: an argument says how many."""
+    """A loop. `size`: the turns, where they are written out; `bounds`: from where to where;
+    neither: an argument says how many.
+    """
 
     name: str
     size: int | None
@@ -50,7 +55,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Assign:
-    """A statement: `target` is a name or an element of a view; `reduction` is the word of a reduction of `value`, or empty."""
+    """A statement: `target` is a name or an element of a view; `reduction` is the word of a
+    reduction of `value`, or empty.
+    """
 
     target: ast.Name | ast.Subscript
     reduction: str
@@ -84,7 +91,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Program:
-    """A parsed text: what runs, and what the kernel takes: sizes of axes, other integers, and views with their ranks."""
+    """A parsed text: what runs, and what the kernel takes: sizes of axes, other integers, and views
+    with their ranks.
+    """
 
     body: Block
     sizes: tuple[str, ...]
@@ -94,7 +103,9 @@ class Program:
 
     @property
     def arguments(self) -> list[str]:
-        """The kernel's arguments: sizes and integers, then of each view its address, its sizes and its strides in bytes."""
+        """The kernel's arguments: sizes and integers, then of each view its address, its sizes and
+        its strides in bytes.
+        """
         names = [*self.sizes, *self.integers]
         for view, rank in self.views.items():
             names += [
@@ -107,7 +118,9 @@ class Program:
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> Program:
     """The program that a text is."""
-    lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()]
+    lines = [
+        (len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()
+    ]
     body, rest = _items(lines, 0)
     assert not rest, f"indented less than before: {rest[0][1]}"
     whole = Block((), tuple(body))
@@ -116,7 +129,9 @@ def parse(text: str) -> Program:
     return Program(whole, tuple(sizes), tuple(_integers(whole, axes)), _views(whole), axes)
 
 
-def _items(lines: list[tuple[int, str]], depth: int) -> tuple[list[Assign | Block], list[tuple[int, str]]]:
+def _items(
+    lines: list[tuple[int, str]], depth: int
+) -> tuple[list[Assign | Block], list[tuple[int, str]]]:
     """What stands at this depth, and the lines behind it."""
     items: list[Assign | Block] = []
     while lines and lines[0][0] >= depth:
@@ -157,7 +172,11 @@ def _statements(line: str) -> list[Assign]:
         assert isinstance(statement, ast.Assign), f"no statement: {line}"
         (target,), value = statement.targets, statement.value
         assert isinstance(target, (ast.Name, ast.Subscript)), f"no target: {line}"
-        word = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+        word = (
+            value.func.id
+            if isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+            else ""
+        )
         if word in REDUCTIONS and isinstance(target, ast.Name):
             assert isinstance(value, ast.Call)
             found.append(Assign(target, word, value.args[0]))
@@ -187,14 +206,18 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
 
 
 def _views(block: Block) -> dict[str, int]:
-    return {name_of(n.value): len(indices(n)) for n in _nodes(block) if isinstance(n, ast.Subscript)}
+    return {
+        name_of(n.value): len(indices(n)) for n in _nodes(block) if isinstance(n, ast.Subscript)
+    }
 
 
 def _integers(block: Block, axes: dict[str, Axis]) -> list[str]:
     """Names that nothing in the text gives a value."""
     given = {*axes, *_views(block), *SCALAR_OPS, "lowest", "highest"}
     given |= {s.target.id for s in block.statements if isinstance(s.target, ast.Name)}
-    return list(dict.fromkeys(n.id for n in _nodes(block) if isinstance(n, ast.Name) and n.id not in given))
+    return list(
+        dict.fromkeys(n.id for n in _nodes(block) if isinstance(n, ast.Name) and n.id not in given)
+    )
 
 
 #: The functions of the language.
@@ -256,4 +279,10 @@ def linear(node: ast.expr) -> Linear | None:
 
 
 def _scaled(given: Linear | None, by: int) -> Linear | None:
-    return None if given is None else Linear({name: factor * by for name, factor in given.factors.items()}, given.constant * by)
+    return (
+        None
+        if given is None
+        else Linear(
+            {name: factor * by for name, factor in given.factors.items()}, given.constant * by
+        )
+    )

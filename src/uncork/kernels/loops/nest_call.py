@@ -1,4 +1,6 @@
-"""Loop nests as plans: the operands of a kernel from views of tensors, and how threads share the loops."""
+"""Loop nests as plans: the operands of a kernel from views of tensors, and how threads share the
+loops.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from uncork.kernels.extents import certainly, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Stages,
+    shares,
+)
 from uncork.kernels.loops.language import indices, name_of, parse
 from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.target import Target
@@ -80,9 +91,11 @@ def unsupported(types: Sequence[str], target: Target) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A nest with its operands. `shared`: axes that threads may share, the best one first; `scratch` is working memory of each.
+    """A nest with its operands. `shared`: axes that threads may share, the best one first;
+    `scratch` is working memory of each.
 
-    A text that uses a shared axis as a number calls its first one, of a thread's part, `first_` and its name.
+    A text that uses a shared axis as a number calls its first one, of a thread's part, `first_` and
+    its name.
     """
 
     label: str
@@ -107,7 +120,14 @@ class Call:
         call = self.kernel_call()
         split = self._split if self.shared else None
         scratch, cost = self.tables + self.scratch, nanoseconds(self.cost, 1.0)
-        return KernelPlan(call[0].name, [*self.before, call], scratch=scratch, keep=self.keep, cost=cost, split=split)
+        return KernelPlan(
+            call[0].name,
+            [*self.before, call],
+            scratch=scratch,
+            keep=self.keep,
+            cost=cost,
+            split=split,
+        )
 
     def kernel_call(self) -> KernelCall:
         program = parse(self.text)
@@ -123,7 +143,9 @@ class Call:
         words: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
             view = self.views[name]
-            assert len(view.sizes) == rank, f"{name} of {self.label} has {len(view.sizes)} dimensions, its text says {rank}"
+            assert len(view.sizes) == rank, (
+                f"{name} of {self.label} has {len(view.sizes)} dimensions, its text says {rank}"
+            )
             words.append(view.base)
             for pair in zip(view.sizes, view.steps):
                 words += pair
@@ -131,13 +153,22 @@ class Call:
 
     def _split(self, threads: int) -> Stages:
         """Threads share the first of the axes that has more than one turn."""
-        axis = next((name for name in self.shared if not certainly(self.sizes[name], 1)), self.shared[-1])
+        axis = next(
+            (name for name in self.shared if not certainly(self.sizes[name], 1)), self.shared[-1]
+        )
         program = parse(self.text)
-        block = vector_lanes([view.element_type for view in self.views.values()], self.target) if program.axes[axis].vector else 1
+        block = (
+            vector_lanes([view.element_type for view in self.views.values()], self.target)
+            if program.axes[axis].vector
+            else 1
+        )
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
         for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
-            views = {name: _moved(view, places_of(self.text, name, axis), begin, scratch * number) for name, view in self.views.items()}
+            views = {
+                name: _moved(view, places_of(self.text, name, axis), begin, scratch * number)
+                for name, view in self.views.items()
+            }
             sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
             calls.append(replace(self, sizes=sizes, views=views).kernel_call())
         first = [list(self.before)] if self.before else []
@@ -160,6 +191,8 @@ def places_of(text: str, view: str, axis: str) -> list[int]:
             if isinstance(node, ast.Subscript) and name_of(node.value) == view:
                 for d, place in enumerate(indices(node)):
                     if any(isinstance(n, ast.Name) and n.id == axis for n in ast.walk(place)):
-                        assert isinstance(place, ast.Name), f"threads cannot share {axis}: {ast.unparse(node)}"
+                        assert isinstance(place, ast.Name), (
+                            f"threads cannot share {axis}: {ast.unparse(node)}"
+                        )
                         found.add(d)
     return sorted(found)

@@ -1,4 +1,6 @@
-"""The nest that resizes: all axes but the last are joined into a row in working memory, cell by cell; then the row is."""
+"""The nest that resizes: all axes but the last are joined into a row in working memory, cell by
+cell; then the row is.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ _SLACK = 32
 class Resizing:
     """A nest under construction: the loops of the result, and the lines inside them."""
 
-    def __init__(self, along: Sequence[Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike], name: str) -> None:
+    def __init__(
+        self,
+        along: Sequence[Taps],
+        shape: Sequence[SizeLike],
+        result: Sequence[SizeLike],
+        name: str,
+    ) -> None:
         """`along`: what happens to the axes that change; `name` is the type of the elements."""
         self.name, self.computed = name, computed_type(name)
         self.loops: list[str] = []
@@ -40,7 +48,9 @@ class Resizing:
         self.last: Taps | None = None
         self._loops({taps.axis: taps for taps in along}, shape, result)
 
-    def _loops(self, changed: dict[int, Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike]) -> None:
+    def _loops(
+        self, changed: dict[int, Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike]
+    ) -> None:
         """A loop for each axis that changes, and for neighbours that do not."""
         merges = False
         for axis, (size, count) in enumerate(zip(shape, result)):
@@ -77,7 +87,10 @@ class Resizing:
             factor = [f"p{loop}{tap}"] if found.weighted else []
             self.before.append(f"r{loop}{tap} = {cells}[{tap}, {loop}]")
             self.before += [f"{name} = {weights}[{tap}, {loop}]" for name in factor]
-            terms += [({**places, loop: f"at(r{loop}{tap})"}, factors + factor) for places, factors in self.terms]
+            terms += [
+                ({**places, loop: f"at(r{loop}{tap})"}, factors + factor)
+                for places, factors in self.terms
+            ]
         self.terms = terms
 
     def _row(self, column: str) -> str:
@@ -107,7 +120,9 @@ class Resizing:
     def call(self, target: Target) -> Call:
         """The nest."""
         outer, lines = self.loops[:-1], [*self.before, *self._lines()]
-        text = "\n".join([" ".join(outer) + ":", *("  " + line for line in lines)] if outer else lines)
+        text = "\n".join(
+            [" ".join(outer) + ":", *("  " + line for line in lines)] if outer else lines
+        )
         taps = self.last.count if self.last else 1
         call = Call(
             "resize",

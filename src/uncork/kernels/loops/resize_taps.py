@@ -1,4 +1,6 @@
-"""The cells and weights of an axis that is resized, as tables: made beforehand where sizes are known, else by a kernel in each call."""
+"""The cells and weights of an axis that is resized, as tables: made beforehand where sizes are
+known, else by a kernel in each call.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _NEAR = 16
 
 
 class KnownTaps:
-    """Of each place of the result its cells and, but for nearest, their weights: the reference's own numbers."""
+    """Of each place of the result its cells and, but for nearest, their weights: the reference's
+    own numbers.
+    """
 
     calls: Sequence[KernelCall] = ()
     scratch: SizeLike = 0
@@ -61,7 +65,9 @@ class KnownTaps:
 
     @property
     def is_near(self) -> bool:
-        """The cells of a vector of places lie within two vectors, from that of the first place on."""
+        """The cells of a vector of places lie within two vectors, from that of the first place
+        on.
+        """
         cells = np.concatenate([self._cells, np.repeat(self._cells[:, -1:], _NEAR, axis=1)], axis=1)
         windows = np.lib.stride_tricks.sliding_window_view(cells, _NEAR, 1)[:, ::_NEAR]
         firsts = windows[..., :1]
@@ -69,7 +75,9 @@ class KnownTaps:
 
 
 def _nearest(axis: Axis, how: Settings) -> Array:
-    return nearest_cells(axis, axis.coordinates(how.coordinate_transformation_mode), how.nearest_mode)
+    return nearest_cells(
+        axis, axis.coordinates(how.coordinate_transformation_mode), how.nearest_mode
+    )
 
 
 def _repeats(cells: Array) -> int:
@@ -93,9 +101,18 @@ class OpenTaps:
 
     keep: Sequence[Array] = ()
 
-    def __init__(self, axis: OpenAxis, how: Settings, name: str, scratch: SizeLike, target: Target) -> None:
-        """`name` is the type of the weights; the tables begin at `scratch` in the working memory."""
-        self.axis, self.weighted, self._given, self._how = axis.axis, how.mode != "nearest", axis, how
+    def __init__(
+        self, axis: OpenAxis, how: Settings, name: str, scratch: SizeLike, target: Target
+    ) -> None:
+        """`name` is the type of the weights; the tables begin at `scratch` in the working
+        memory.
+        """
+        self.axis, self.weighted, self._given, self._how = (
+            axis.axis,
+            how.mode != "nearest",
+            axis,
+            how,
+        )
         if how.mode not in _LINES or how.antialias:
             raise KernelDeclined(f"no kernel for {how.mode} to sizes that only the call knows")
         self.count = {"nearest": 1, "linear": 3, "linear_onnx": 2, "cubic": 4}[how.mode]
@@ -104,10 +121,17 @@ class OpenTaps:
         each = row_bytes(self.count * axis.result, "i32")
         self.weights = View(Scratch(scratch + each), name, shape, own=False)
         self.scratch = each + (row_bytes(self.count * axis.result, name) if self.weighted else 0)
-        lines = [*_coordinate(axis, how.coordinate_transformation_mode), *_LINES[how.mode](axis, how)]
+        lines = [
+            *_coordinate(axis, how.coordinate_transformation_mode),
+            *_LINES[how.mode](axis, how),
+        ]
         text = "\n".join(["x:", *(f"  {line}" for line in lines)])
         # Coordinates are computed in f64, but for scales of fewer bits in f32.
-        wide = axis.scale is None or axis.scale.dtype == np.float64 or how.coordinate_transformation_mode == "align_corners"
+        wide = (
+            axis.scale is None
+            or axis.scale.dtype == np.float64
+            or how.coordinate_transformation_mode == "align_corners"
+        )
         sizes = {"x": axis.result, "s": axis.size, "r": axis.result}
         views = {"S": self.cells, "Q": self.weights}
         call = Call("resize_table", text, sizes, views, target, numbers="f64" if wide else "f32")
@@ -143,7 +167,11 @@ def _coordinate(axis: OpenAxis, transformation: str) -> list[str]:
         centre = 0.0 if transformation == "asymmetric" else 0.5
         back = 0.0 if transformation == "tf_half_pixel_for_nn" else centre
         c = f"(number(x) + {centre})"
-        c = f"{c} * number(s) / number(r) - {back}" if axis.scale is None else f"{c} / {literal(float(axis.scale))} - {back}"
+        c = (
+            f"{c} * number(s) / number(r) - {back}"
+            if axis.scale is None
+            else f"{c} / {literal(float(axis.scale))} - {back}"
+        )
         if transformation == "pytorch_half_pixel":
             c = f"where(number(r) == 1.0, 0.0, {c})"
     return [f"c = where(number(s) == number(r), number(x), {c})"]
@@ -169,7 +197,13 @@ def _nearest_lines(axis: OpenAxis, how: Settings) -> list[str]:
 
 def _linear_onnx_lines(axis: OpenAxis, how: Settings) -> list[str]:
     lines = ["c = smaller(larger(c, 0.0), number(s - 1))", "l = floor(c)", "p = c - l"]
-    return [*lines, f"S[0, x] = {_inside('l')}", f"S[1, x] = {_inside('(l + 1.0)')}", "Q[0, x] = 1.0 - p", "Q[1, x] = p"]
+    return [
+        *lines,
+        f"S[0, x] = {_inside('l')}",
+        f"S[1, x] = {_inside('(l + 1.0)')}",
+        "Q[0, x] = 1.0 - p",
+        "Q[1, x] = p",
+    ]
 
 
 def _linear_lines(axis: OpenAxis, how: Settings) -> list[str]:
@@ -193,4 +227,9 @@ def _cubic_lines(axis: OpenAxis, how: Settings) -> list[str]:
     return lines
 
 
-_LINES = {"nearest": _nearest_lines, "linear": _linear_lines, "linear_onnx": _linear_onnx_lines, "cubic": _cubic_lines}
+_LINES = {
+    "nearest": _nearest_lines,
+    "linear": _linear_lines,
+    "linear_onnx": _linear_onnx_lines,
+    "cubic": _cubic_lines,
+}

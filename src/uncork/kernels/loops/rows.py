@@ -14,7 +14,9 @@ from uncork.symbolic import SizeLike
 _TERMS = {"l1": "abs({x})", "l2": "{x} * {x}"}
 
 
-def softmax(kind: str, shape: Sequence[SizeLike], axis: int, name: str, target: Target) -> Selection:
+def softmax(
+    kind: str, shape: Sequence[SizeLike], axis: int, name: str, target: Target
+) -> Selection:
     """Softmax or log_softmax along an axis, of f32, f16 and bf16."""
     if is_empty(shape):
         return KernelPlan("softmax_nothing", [])
@@ -53,7 +55,9 @@ def standardised(
     divide: bool,
     inside: bool,
 ) -> Selection:
-    """The mean over the axes taken away and, if asked for, the rest divided by the standard deviation."""
+    """The mean over the axes taken away and, if asked for, the rest divided by the standard
+    deviation.
+    """
     if is_empty(shape):
         return KernelPlan("standardise_nothing", [])
     if why := unsupported([name], target):
@@ -64,12 +68,18 @@ def standardised(
     if divide:
         small = literal(epsilon)
         lines += [f"  {g.reduced}: q = sum(({x} - m) * ({x} - m))"]
-        lines += [f"  d = 1.0 / sqrt(q / {g.count} + {small})" if inside else f"  d = 1.0 / (sqrt(q / {g.count}) + {small})"]
+        lines += [
+            f"  d = 1.0 / sqrt(q / {g.count} + {small})"
+            if inside
+            else f"  d = 1.0 / (sqrt(q / {g.count}) + {small})"
+        ]
     lines += [f"  {g.reduced}: Y[{g.element}] = {'(' + x + ' - m) * d' if divide else x + ' - m'}"]
     return g.call("standardise_nest", "\n".join(lines), name, target, 0.2, together=4).native()
 
 
-def reduction(word: str, shape: Sequence[SizeLike], axes: Collection[int], name: str, target: Target) -> Selection:
+def reduction(
+    word: str, shape: Sequence[SizeLike], axes: Collection[int], name: str, target: Target
+) -> Selection:
     """A sum, mean, norm, largest or smallest element along axes that are not next to each other."""
     g = Groups.of(shape, axes)
     fold = word if word in ("max", "min", "prod") else "sum"

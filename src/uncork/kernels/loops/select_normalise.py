@@ -42,7 +42,9 @@ def select_normalising(
     return _RULES[operation.type_name](operation, given, shape, name, target)
 
 
-def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Selection:
+def _group(
+    operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
+) -> Selection:
     """Twice over each group: its mean, then the mean of the squared distances from it."""
     norm = cast("GroupNormalization", operation)
     groups, inner = norm.num_groups, product(shape[2:])
@@ -67,10 +69,14 @@ def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], nam
         "Y": View(Out(0), name, whole),
     }
     sizes = {"n": shape[0], "g": groups, "r": channels * inner, "c": channels, "x": inner}
-    return Call("group_normalise", text, sizes, views, target, 4, product(shape) // 6, shared=("g", "n")).native()
+    return Call(
+        "group_normalise", text, sizes, views, target, 4, product(shape) // 6, shared=("g", "n")
+    ).native()
 
 
-def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Selection:
+def _norm(
+    operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
+) -> Selection:
     """Divided by the root of a sum of squares."""
     if isinstance(operation, GRN):
         axes: tuple[int, ...] = (1,)
@@ -82,7 +88,10 @@ def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name
         total = f"s + {small}" if operation.eps_mode == "add" else f"larger(s, {small})"
     g = Groups.of(shape, axes)
     x = f"X[{g.element}]"
-    text = f"{g.kept}:\n  {g.reduced}: s = sum({x} * {x})\n  d = 1.0 / sqrt({total})\n  {g.reduced}: Y[{g.element}] = {x} * d"
+    text = (
+        f"{g.kept}:\n  {g.reduced}: s = sum({x} * {x})\n  d = 1.0 / sqrt({total})\n  "
+        f"{g.reduced}: Y[{g.element}] = {x} * d"
+    )
     return g.call("normalise", text, name, target, 0.15, together=4).native()
 
 
@@ -92,8 +101,12 @@ def _axes(operation: Operation, axes: TensorSpec, rank: int) -> tuple[int, ...]:
     return normalised_axes(operation, axes.value, rank)
 
 
-def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Selection:
-    """LRN: squares summed over a window along some axes; all axes before and between the others are loops."""
+def _window(
+    operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
+) -> Selection:
+    """LRN: squares summed over a window along some axes; all axes before and between the others are
+    loops.
+    """
     lrn = cast("LRN", operation)
     along = _axes(lrn, inputs[1], len(shape))
     reach = lrn.size // 2
@@ -109,11 +122,17 @@ def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], na
     count = (2 * reach + 1) ** len(taps)
     written_out = count <= _WRITTEN_OUT
     loops = " ".join(f"{tap}={2 * reach + 1}" if written_out else tap for tap in taps)
-    cell = "pad(X[" + ", ".join(f"{n} + {n}{n} - {reach}" if windowed else n for n, _, windowed in groups) + "], 0.0)"
+    cell = (
+        "pad(X["
+        + ", ".join(f"{n} + {n}{n} - {reach}" if windowed else n for n, _, windowed in groups)
+        + "], 0.0)"
+    )
     element = ", ".join(n for n, _, _ in groups)
     base = f"{literal(lrn.bias)} + {literal(lrn.alpha / lrn.size ** len(along))} * s"
     lines = [" ".join(n for n, _, _ in groups) + "*:"]
-    lines += [f"  {loops}: s = sum({cell} * {cell})" if taps else f"  s = X[{element}] * X[{element}]"]
+    lines += [
+        f"  {loops}: s = sum({cell} * {cell})" if taps else f"  s = X[{element}] * X[{element}]"
+    ]
     lines += [f"  t = {base}", f"  Y[{element}] = X[{element}] / {_power('t', lrn.beta, name)}"]
     sizes = {n: size for n, size, _ in groups} | dict.fromkeys(taps, 2 * reach + 1)
     whole = tuple(size for _, size, _ in groups)

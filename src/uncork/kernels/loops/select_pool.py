@@ -1,6 +1,7 @@
 """Which loop nest pools: largest cells and means of windows, along one axis after the other.
 
-All axes but the last are pooled into a row in working memory, whose neighbours are neighbours in the data; then the row is.
+All axes but the last are pooled into a row in working memory, whose neighbours are neighbours in
+the data; then the row is.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def _select(
         plane = product(shape[2:])
         if isinstance(plane, int) and plane >= _NOWHERE:
             return "no kernel for indices beyond 32 bits"
-        return _with_indices(cast("MaxPool8", operation), windows, shape, name, outputs[1].element_type.name, target)
+        return _with_indices(
+            cast("MaxPool8", operation), windows, shape, name, outputs[1].element_type.name, target
+        )
     if covers_all(windows):
         return _of_all(word, planes, product(shape[2:]), name, target)
     return _sliding(word, operation, windows, planes, name, target)
@@ -106,7 +109,11 @@ def _select(
 
 def _of_all(word: str, planes: SizeLike, count: SizeLike, name: str, target: Target) -> Selection:
     """One window, of all cells."""
-    text = "n:\n  r*: m = max(X[n, r])\n  Y[n] = m" if word == "max" else "n:\n  r*: s = sum(X[n, r])\n  Y[n] = s / size(r)"
+    text = (
+        "n:\n  r*: m = max(X[n, r])\n  Y[n] = m"
+        if word == "max"
+        else "n:\n  r*: s = sum(X[n, r])\n  Y[n] = s / size(r)"
+    )
     views = {"X": View(In(0), name, (planes, count)), "Y": View(Out(0), name, (planes,))}
     return Call(
         f"{word}_pool_all",
@@ -218,7 +225,9 @@ def _with_indices(
     index: str,
     target: Target,
 ) -> Selection:
-    """Values first, then the first place of each: a second look at the window, whose cells are still near."""
+    """Values first, then the first place of each: a second look at the window, whose cells are
+    still near.
+    """
     cells = ", ".join(w.cell() for w in windows)
     taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])
     cell = f"pad(X[n, {cells}], lowest)"

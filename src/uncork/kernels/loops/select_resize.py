@@ -14,7 +14,13 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.resize import Axis
-from uncork.ops.interpolate import Interpolate1, Interpolate4, InterpolateByInputs, Interpolating, at_least_f32
+from uncork.ops.interpolate import (
+    Interpolate1,
+    Interpolate4,
+    InterpolateByInputs,
+    Interpolating,
+    at_least_f32,
+)
 from uncork.storage import decode
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
@@ -24,7 +30,12 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 @selects("Interpolate")
-def select_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_resizing(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data = inputs[0]
     assert data is not None and isinstance(operation, Interpolating)
     name = data.element_type.name
@@ -42,14 +53,22 @@ def select_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], o
         return f"no kernel for {name}"
     numbers, scales = _axes(operation, inputs, len(shape))
     axes = [OpenAxis(a, shape[a], result[a], scale) for a, scale in zip(numbers, scales)]
-    known = [Axis(a.axis, a.size, a.result, a.scale) for a in axes if isinstance(a.size, int) and isinstance(a.result, int)]
+    known = [
+        Axis(a.axis, a.size, a.result, a.scale)
+        for a in axes
+        if isinstance(a.size, int) and isinstance(a.result, int)
+    ]
     smoothed = how.antialias and any(axis.factor < 1 for axis in known)
     along: list[Taps] = []
     scratch: SizeLike = 0
     for axis in axes:
         if same(axis.size, axis.result):
             continue
-        if isinstance(axis.size, int) and isinstance(axis.result, int) and (len(known) == len(axes) or not how.antialias):
+        if (
+            isinstance(axis.size, int)
+            and isinstance(axis.result, int)
+            and (len(known) == len(axes) or not how.antialias)
+        ):
             fixed = Axis(axis.axis, axis.size, axis.result, axis.scale)
             along.append(KnownTaps(fixed, how, smoothed, computed_type(name)))
         else:
@@ -58,7 +77,9 @@ def select_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], o
     return Resizing(along, shape, result, name).call(target).native()
 
 
-def _axes(operation: Interpolating, inputs: Sequence[TensorSpec | None], rank: int) -> tuple[list[int], Sequence[Array | None]]:
+def _axes(
+    operation: Interpolating, inputs: Sequence[TensorSpec | None], rank: int
+) -> tuple[list[int], Sequence[Array | None]]:
     """The axes that are resized, and the scale of each where scales say by how much."""
     if isinstance(operation, Interpolate1):
         return list(operation.axes), [None] * len(operation.axes)
@@ -70,7 +91,11 @@ def _axes(operation: Interpolating, inputs: Sequence[TensorSpec | None], rank: i
     axes = others[0] if others else None
     if axes is not None and axes.value is None:
         raise KernelDeclined("axes are known at the call only")
-    numbers = list(range(rank)) if axes is None or axes.value is None else cast("list[int]", axes.value.tolist())
+    numbers = (
+        list(range(rank))
+        if axes is None or axes.value is None
+        else cast("list[int]", axes.value.tolist())
+    )
     if operation.shape_calculation_mode == "sizes":
         return numbers, [None] * len(numbers)
     if wanted is None or wanted.value is None:

@@ -48,7 +48,9 @@ def select_sampling(
         "G": View(In(1), places, (result[0], result[2], 2 * result[3])),
     }
     taps = 4 if sample.mode == "bilinear" else 1
-    return Call("sample", text, sizes, views, target, 1, product(result) * taps, shared=("n", "y")).native()
+    return Call(
+        "sample", text, sizes, views, target, 1, product(result) * taps, shared=("n", "y")
+    ).native()
 
 
 def _lines(sample: GridSample9) -> list[str]:
@@ -77,7 +79,11 @@ def _lines(sample: GridSample9) -> list[str]:
 
 def _coordinate(sample: GridSample9, name: str, which: int, size: str) -> str:
     raised = f"(G[n, y, 2*x + {which}] + 1.0)"
-    centre = f"{raised} * number({size} - 1)" if sample.align_corners else f"({raised} * number({size}) - 1.0)"
+    centre = (
+        f"{raised} * number({size} - 1)"
+        if sample.align_corners
+        else f"({raised} * number({size}) - 1.0)"
+    )
     return f"{name} = smaller(larger({centre} / 2.0, {-_FAR}), {_FAR})"
 
 

@@ -56,11 +56,15 @@ def _along_columns(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: T
         "Y": View(Out(0, first), name, tuple(sizes), strides),
     }
     counts = {"n": outer, "c": count, "x": inner}
-    return Call("running_sum", text, counts, views, target, 2, product(sizes) // 8, shared=("n", "x"))
+    return Call(
+        "running_sum", text, counts, views, target, 2, product(sizes) // 8, shared=("n", "x")
+    )
 
 
 def _along_rows(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: Target) -> Call:
-    """Sums of lanes within each vector. An exclusive sum is the other one a place further on, and 0 at the first place."""
+    """Sums of lanes within each vector. An exclusive sum is the other one a place further on, and 0
+    at the first place.
+    """
     outer, count, _ = sizes
     size = element_bytes(name)
     shape, row = (outer, count), count * size

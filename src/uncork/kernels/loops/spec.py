@@ -1,4 +1,6 @@
-"""What a loop nest is specialised for: its text, the types of its views, and how many vectors go together."""
+"""What a loop nest is specialised for: its text, the types of its views, and how many vectors go
+together.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A text of `language.py`, with the element types of its views; `print(nest.text)` shows what the kernel does."""
+    """A text of `language.py`, with the element types of its views; `print(nest.text)` shows what
+    the kernel does.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.loops.emit:emit_nest"
     label: str
@@ -29,4 +33,6 @@ class Nest:
 
     @property
     def name(self) -> str:
-        return f"{self.label}_{self.main_type}_{hashlib.sha256(repr(self).encode()).hexdigest()[:10]}"
+        return (
+            f"{self.label}_{self.main_type}_{hashlib.sha256(repr(self).encode()).hexdigest()[:10]}"
+        )

@@ -9,7 +9,8 @@ from uncork.kernels.extents import certainly, largest, same
 from uncork.ops._common.spatial import Sliding, extent
 from uncork.symbolic import SizeLike
 
-#: The names of spatial axes: of the output, of the taps, and the padding at the begin of each; the last ones for fewer axes.
+#: The names of spatial axes: of the output, of the taps, and the padding at the begin of each; the
+#: last ones for fewer axes.
 AXES, TAPS, PADS = ("z", "y", "x"), ("l", "j", "i"), ("pl", "pj", "pi")
 #: So many taps are written out; more are loops.
 _WRITTEN_OUT = 16
@@ -69,7 +70,9 @@ class Window:
         return not (certainly(self.begin, 0) and certainly(self.end, 0) and self.stays_inside)
 
 
-def windows_of(operation: Sliding, sizes: Sequence[SizeLike], counts: Sequence[SizeLike], kernel: Sequence[int]) -> list[Window]:
+def windows_of(
+    operation: Sliding, sizes: Sequence[SizeLike], counts: Sequence[SizeLike], kernel: Sequence[int]
+) -> list[Window]:
     """The windows along each spatial axis."""
     found: list[Window] = []
     for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
@@ -89,7 +92,12 @@ def windows_of(operation: Sliding, sizes: Sequence[SizeLike], counts: Sequence[S
 def covers_all(windows: Sequence[Window]) -> bool:
     """There is one window, of all the data."""
     return all(
-        certainly(w.count, 1) and w.dilation == 1 and same(w.size, w.kernel) and certainly(w.begin, 0) and certainly(w.end, 0) for w in windows
+        certainly(w.count, 1)
+        and w.dilation == 1
+        and same(w.size, w.kernel)
+        and certainly(w.begin, 0)
+        and certainly(w.end, 0)
+        for w in windows
     )
 
 

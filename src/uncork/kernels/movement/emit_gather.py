@@ -1,8 +1,10 @@
-"""Gather along an axis: `output[b, o, j] = data[b, o, index[b, j]]`, each item a run of `item` bytes.
+"""Gather along an axis: `output[b, o, j] = data[b, o, index[b, j]]`, each item a run of `item`
+bytes.
 
-Two ways. "rows": the item is looked up and copied, its size a constant of the kernel, with the items to come prefetched.
-"columns": many outer rows share their indices and items are small, so the indices are brought to positions once and reused.
-An index outside the axis gives zeros; a strict kernel returns 1 instead and the reference words the refusal.
+Two ways. "rows": the item is looked up and copied, its size a constant of the kernel, with the
+items to come prefetched. "columns": many outer rows share their indices and items are small, so the
+indices are brought to positions once and reused. An index outside the axis gives zeros; a strict
+kernel returns 1 instead and the reference words the refusal.
 """
 
 from __future__ import annotations
@@ -10,7 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from uncork.kernels.codegen.emit import F32, I8, I32, I64, INDEX_TYPES, U32, Kernel, Type, Value, Variable, pieces
+from uncork.kernels.codegen.emit import (
+    F32,
+    I8,
+    I32,
+    I64,
+    INDEX_TYPES,
+    U32,
+    Kernel,
+    Type,
+    Value,
+    Variable,
+    pieces,
+)
 from uncork.kernels.movement.spec_gather import OPEN, Gather
 from uncork.kernels.runtime.target import Target
 
@@ -18,11 +32,13 @@ from uncork.kernels.runtime.target import Target
 _BLOCK = 1024
 #: Items ahead that are prefetched, for items of up to so many bytes.
 _AHEAD = {256: 32, 1024: 16, 2**62: 4}
-#: Items of up to so many bytes are looked up without prefetching: the machine has enough of them under way.
+#: Items of up to so many bytes are looked up without prefetching: the machine has enough of them
+#: under way.
 _NEAR = 16
 #: Items of up to so many bytes share a check of their indices, so many together.
 _SHARED_CHECK, _TOGETHER = 64, 32
-#: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins anew on every page.
+#: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins
+#: anew on every page.
 _INDICES_AHEAD = 4096
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one.
 _PREFETCHED = 2048
@@ -84,10 +100,14 @@ def _emit_open_items(spec: Gather, machine: Target) -> str:
 
 
 def copy_open(k: Kernel, source: Value | None, target: Value, size: Value) -> None:
-    """`size` bytes from `source` (None: zeros) to `target`, which do not overlap: the last vector lies over the one before it."""
+    """`size` bytes from `source` (None: zeros) to `target`, which do not overlap: the last vector
+    lies over the one before it.
+    """
 
     def move(offset: Value, type_: Type, lanes: int = 1) -> None:
-        value = k.number(0, type_, lanes) if source is None else k.load(source + offset, type_, lanes)
+        value = (
+            k.number(0, type_, lanes) if source is None else k.load(source + offset, type_, lanes)
+        )
         k.store(value, target + offset)
 
     def vectors(lanes: int) -> None:
@@ -129,7 +149,9 @@ class _Gather:
     wrong: Variable = field(init=False)
 
     def by_indices(self, source: Value, target: Value, indices: Value) -> None:
-        """One outer row, straight from the indices; the last ones were prefetched by those before them."""
+        """One outer row, straight from the indices; the last ones were prefetched by those before
+        them.
+        """
         k, item = self.k, self.spec.item
         lookup = _Lookup(source, target, indices)
         ahead = next(ahead for size, ahead in _AHEAD.items() if item <= size)
@@ -153,7 +175,9 @@ class _Gather:
         return self.place(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
 
     def _prefetch(self, lookup: _Lookup, j: Value) -> None:
-        """The lines of an item that will be copied soon. Data begin anywhere, so there may be one more at the end."""
+        """The lines of an item that will be copied soon. Data begin anywhere, so there may be one
+        more at the end.
+        """
         size = min(self.spec.item, _PREFETCHED)
         item = lookup.source + self._place(lookup, j) * self.spec.item
         for byte in (*range(0, size, 64), size - 1):
@@ -173,12 +197,18 @@ class _Gather:
             inside = places[0].below(self.size)
         else:  # negative ones are left to the other branch
             address = lookup.indices + j * type_.bytes
-            inside = k.all_of(k.load(address, type_, count).to(I64).below(k.splat(self.size, count)))
+            inside = k.all_of(
+                k.load(address, type_, count).to(I64).below(k.splat(self.size, count))
+            )
             places = [k.load(address + u * type_.bytes, type_).to(I64) for u in range(count)]
         with k.if_else(inside, likely=True) as (there, not_all):
             with there:
                 for u, index in enumerate(places):
-                    to_copy = lookup.source + index * spec.item, lookup.target + (j + u) * spec.item, spec.item
+                    to_copy = (
+                        lookup.source + index * spec.item,
+                        lookup.target + (j + u) * spec.item,
+                        spec.item,
+                    )
                     if spec.streaming:
                         stream(k, *to_copy)
                     else:
@@ -189,12 +219,19 @@ class _Gather:
                     k.stop_unless(index.below(self.size), k.integer(1))
                 with k.if_else(index.below(self.size)) as (one, none):
                     with one:
-                        copy(k, lookup.source + index * spec.item, lookup.target + i * spec.item, spec.item)
+                        copy(
+                            k,
+                            lookup.source + index * spec.item,
+                            lookup.target + i * spec.item,
+                            spec.item,
+                        )
                     with none:
                         copy(k, None, lookup.target + i * spec.item, spec.item)
 
     def fill_positions(self, indices: Value, positions: Value) -> None:
-        """The indices of a batch as 32-bit positions, -1 for what is outside: such an axis has fewer than 2**31 items."""
+        """The indices of a batch as 32-bit positions, -1 for what is outside: such an axis has
+        fewer than 2**31 items.
+        """
         k = self.k
         self.wrong = k.variable(k.integer(0))
         with k.loop(0, self.count) as j:
@@ -232,14 +269,18 @@ class _Gather:
 
 
 def stream(k: Kernel, source: Value, target: Value, size: int) -> None:
-    """`size` bytes, a multiple of 64, past the caches. Lines that the item fills only in part, with its neighbours, go the usual way."""
+    """`size` bytes, a multiple of 64, past the caches. Lines that the item fills only in part, with
+    its neighbours, go the usual way.
+    """
     shift = -target & 63
 
     def line(offset: Value) -> None:
         k.store(k.load(source + offset, F32, 16), target + offset, align=64, streaming=True)
 
     def parts(first: Value, last: Value) -> None:
-        """The usual way, in sixteenths: arrays begin at multiples of 16 bytes or are copied by bytes."""
+        """The usual way, in sixteenths: arrays begin at multiples of 16 bytes or are copied by
+        bytes.
+        """
         with k.loop(first, last - 15, 16) as offset:
             k.store(k.load(source + offset, F32, 4), target + offset)
         with k.loop(last - ((last - first) & 15), last) as offset:
@@ -270,16 +311,25 @@ def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
     def straight(offset: Value | int, count: int) -> None:
         words, rest = divmod(count, 4)
         for first, lanes in pieces(words, 16):
-            value = k.number(0.0, F32, lanes) if source is None else k.load(source + offset + first * 4, F32, lanes)
+            value = (
+                k.number(0.0, F32, lanes)
+                if source is None
+                else k.load(source + offset + first * 4, F32, lanes)
+            )
             k.store(value, target + offset + first * 4)
         for first, lanes in pieces(rest, 4):
-            byte = k.number(0, I8, lanes) if source is None else k.load(source + offset + (words * 4 + first), I8, lanes)
+            byte = (
+                k.number(0, I8, lanes)
+                if source is None
+                else k.load(source + offset + (words * 4 + first), I8, lanes)
+            )
             k.store(byte, target + offset + (words * 4 + first))
 
     if size < 2 * _BLOCK:
         straight(0, size)
         return
-    # The first line, then from where a line of the target begins, and the last line: what they share is written twice.
+    # The first line, then from where a line of the target begins, and the last line: what they
+    # share is written twice.
     straight(0, 64)
     done = k.variable(-(target & 63) + 64)
     for step in (_BLOCK, 64):

@@ -1,4 +1,6 @@
-"""Four loops that copy f32 numbers: as vectors where they are neighbours, every other one by shuffles, else one by one."""
+"""Four loops that copy f32 numbers: as vectors where they are neighbours, every other one by
+shuffles, else one by one.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,19 @@ def _clear(k: Kernel, lanes: int, address: Value, size: Value) -> None:
             done.set(offset + width * 4)
 
 
-def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value, target: Value) -> None:
+def _loop(
+    k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value, target: Value
+) -> None:
     if depth < LOOPS:
         with k.loop(0, a[f"count_{depth}"]) as i:
-            _loop(k, spec, a, depth + 1, source + i * a[f"from_{depth}"], target + i * a[f"to_{depth}"])
+            _loop(
+                k,
+                spec,
+                a,
+                depth + 1,
+                source + i * a[f"from_{depth}"],
+                target + i * a[f"to_{depth}"],
+            )
         return
     count, step, to = (a[f"{name}_{LOOPS}"] for name in ("count", "from", "to"))
     done = k.variable(k.integer(0))
@@ -50,7 +61,9 @@ def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value
         k.store(k.load(source + i * step, F32), target + i * to)
 
 
-def _neighbours(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
+def _neighbours(
+    k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value
+) -> None:
     """All numbers if there are enough for a vector, the last ones perhaps a second time."""
     with k.if_((done.get() < count) & (count >= lanes)):
         last = count - lanes
@@ -60,7 +73,9 @@ def _neighbours(k: Kernel, lanes: int, count: Value, done: Variable, source: Val
         done.set(count)
 
 
-def _every_other(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
+def _every_other(
+    k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value
+) -> None:
     """Two vectors are read for one, and nothing before the first number or behind the last."""
     with k.if_(count > lanes):
         last = count - lanes
@@ -74,4 +89,9 @@ def _alternate(value: Value, first: int) -> Value:
     """Every other lane."""
     k, lanes = value.kernel, value.lanes // 2
     picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, 2 * lanes, 2)))
-    return Value(k, k.builder.shuffle_vector(value.llvm, ir.Constant(value.llvm.type, ir.Undefined), picks), F32, lanes)
+    return Value(
+        k,
+        k.builder.shuffle_vector(value.llvm, ir.Constant(value.llvm.type, ir.Undefined), picks),
+        F32,
+        lanes,
+    )

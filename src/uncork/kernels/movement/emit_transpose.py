@@ -11,7 +11,9 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_blocks(spec: Blocks, machine: Target) -> str:
-    """The LLVM text of the kernel: where rows or columns are no whole number of blocks, the last ones are in two blocks."""
+    """The LLVM text of the kernel: where rows or columns are no whole number of blocks, the last
+    ones are in two blocks.
+    """
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     side = spec.side
@@ -24,10 +26,16 @@ def emit_blocks(spec: Blocks, machine: Target) -> str:
             with blocks:
                 _blocks(k, a, side, source, target)
             with few, k.loop(0, a["columns"]) as column, k.loop(0, a["rows"]) as row:
-                k.store(k.load(source + row * a["row"] + column * 4, I32), target + column * a["column"] + row * 4)
+                k.store(
+                    k.load(source + row * a["row"] + column * 4, I32),
+                    target + column * a["column"] + row * 4,
+                )
 
     with k.loop(0, a["count_0"]) as i, k.loop(0, a["count_1"]) as j:
-        matrix(a["source"] + i * a["from_0"] + j * a["from_1"], a["target"] + i * a["to_0"] + j * a["to_1"])
+        matrix(
+            a["source"] + i * a["from_0"] + j * a["from_1"],
+            a["target"] + i * a["to_0"] + j * a["to_1"],
+        )
     k.finish()
     return k.text()
 
@@ -54,8 +62,12 @@ def columns_of(rows: Sequence[Value]) -> list[Value]:
             if not n & distance:
                 one, other = turned[n], turned[n + distance]
                 # Lanes of the second vector are counted on from those of the first.
-                turned[n] = _picked(one, other, [side + x - distance if x & distance else x for x in range(side)])
-                turned[n + distance] = _picked(one, other, [side + x if x & distance else x + distance for x in range(side)])
+                turned[n] = _picked(
+                    one, other, [side + x - distance if x & distance else x for x in range(side)]
+                )
+                turned[n + distance] = _picked(
+                    one, other, [side + x if x & distance else x + distance for x in range(side)]
+                )
         distance //= 2
     return turned
 

@@ -1,7 +1,8 @@
-"""Copying between strided views: what Concat, Split, Slice, Tile, Transpose and other moves come down to.
+"""Copying between strided views: what Concat, Split, Slice, Tile, Transpose and other moves come
+down to.
 
-A view is loops around an address: how many times, and the bytes from one turn to the next in the source and in the target. The
-innermost turn copies a run of neighbouring bytes. Sizes may be open.
+A view is loops around an address: how many times, and the bytes from one turn to the next in the
+source and in the target. The innermost turn copies a run of neighbouring bytes. Sizes may be open.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """An output filled with the first element of an input (`value`; None: zeros), of so many bytes."""
+    """An output filled with the first element of an input (`value`; None: zeros), of so many
+    bytes.
+    """
 
     value: int | None
     element: int
@@ -55,7 +58,9 @@ def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
 
 
 def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
-    """The same copies by fewer loops: a loop goes into the one inside it, or into the run, where both sides go on without a gap."""
+    """The same copies by fewer loops: a loop goes into the one inside it, or into the run, where
+    both sides go on without a gap.
+    """
     kept: list[Loop] = []
     for loop in reversed(loops):
         if certainly(loop.count, 1):
@@ -70,7 +75,9 @@ def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
 
 
 def _follows(outer: Loop, inner: Loop) -> bool:
-    return same(outer.source, inner.source * inner.count) and same(outer.target, inner.target * inner.count)
+    return same(outer.source, inner.source * inner.count) and same(
+        outer.target, inner.target * inner.count
+    )
 
 
 def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLike) -> KernelCall:
@@ -78,5 +85,10 @@ def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLi
     loops, run = merged(loops, run)
     spec = NdCopy(len(loops), run if isinstance(run, int) and run <= _SHORT else OPEN)
 
-    words: list[Operand] = [source, target, *(w for loop in loops for w in (loop.count, loop.source, loop.target)), run]
+    words: list[Operand] = [
+        source,
+        target,
+        *(w for loop in loops for w in (loop.count, loop.source, loop.target)),
+        run,
+    ]
     return spec, words

@@ -1,4 +1,6 @@
-"""Which kernel brings channels together in blocks, or apart again: the one that turns square blocks in registers."""
+"""Which kernel brings channels together in blocks, or apart again: the one that turns square blocks
+in registers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ from uncork.types import TensorSpec
 
 
 @selects(ToBlocks, FromBlocks)
-def select_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_blocks(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     into = isinstance(operation, ToBlocks)
     data = inputs[0]
     assert data is not None
@@ -27,7 +34,8 @@ def select_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], out
     images, blocks, *others, block = blocked
     planes, pixels = images * blocks, product(others)
     size = pixels * block * 4
-    # Channels are apart in the plain tensor, and neighbours in the blocks; pixels the other way round.
+    # Channels are apart in the plain tensor, and neighbours in the blocks; pixels the other way
+    # round.
     channels, of_pixels = (block, pixels * 4), (pixels, block * 4)
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
@@ -35,10 +43,17 @@ def select_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], out
         if not blocks_fit(block, pixels):
             apart = [(block, pixels * 4, 4), (pixels, 4, block * 4)]
             steps = apart if into else [(count, to, step) for count, step, to in apart]
-            return placing(target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps])
+            return placing(
+                target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps]
+            )
         sides = (channels, of_pixels) if into else (of_pixels, channels)
         return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
 
     whole = some(0, planes)
     cost = nanoseconds(planes * pixels * block, 1 / 6)
-    return KernelPlan(whole[0].name, [whole], cost=cost, split=lambda threads: Stages([[some(*part) for part in shares(planes, threads)]], 0))
+    return KernelPlan(
+        whole[0].name,
+        [whole],
+        cost=cost,
+        split=lambda threads: Stages([[some(*part) for part in shares(planes, threads)]], 0),
+    )

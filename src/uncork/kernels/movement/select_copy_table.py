@@ -1,7 +1,9 @@
-"""Which kernel moves values: any operation that only moves them, once it is known from where to where.
+"""Which kernel moves values: any operation that only moves them, once it is known from where to
+where.
 
-The operation's own reference tells: run on the numbers of the elements instead of their values, its result says of every output
-element where it comes from. Neighbours that stay neighbours make runs; a table of runs is what the kernel walks through.
+The operation's own reference tells: run on the numbers of the elements instead of their values, its
+result says of every output element where it comes from. Neighbours that stay neighbours make runs;
+a table of runs is what the kernel walks through.
 """
 
 from __future__ import annotations
@@ -21,15 +23,23 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: With more elements than this NumPy is as fast, and the table would be large.
 _MOST = 1 << 20
-#: Operations with more inputs than this are left to NumPy: each input is traced among all the others.
+#: Operations with more inputs than this are left to NumPy: each input is traced among all the
+#: others.
 _MOST_INPUTS = 64
 #: Runs are copied by straight code up to this many bytes; a longer one is several runs.
 _LONGEST_RUN = 1024
 
 
 @selects(Operation)
-def select_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
-    """For every operation with `moved` inputs: by a table of runs, or where that is not known, by strided copies."""
+def select_move(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    """For every operation with `moved` inputs: by a table of runs, or where that is not known, by
+    strided copies.
+    """
     if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
         return "no kernel for strings"
     if not all(spec.shape.is_static for spec in (*(i for i in inputs if i is not None), *outputs)):
@@ -38,7 +48,9 @@ def select_move(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     return runs if not isinstance(runs, str) else select_nd_copy(operation, inputs, outputs) or runs
 
 
-def _select_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Selection:
+def _select_runs(
+    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]
+) -> Selection:
     """For static shapes, where all inputs that are not moved are constants."""
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
@@ -50,7 +62,9 @@ def _select_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outp
         total += int(spec.shape.size)
     if max([total, *(int(o.shape.size) for o in outputs)]) > _MOST:
         return "NumPy moves large tensors as fast"
-    moved = [i for i, (port, spec) in enumerate(zip(ports, inputs)) if port.moved and spec is not None]
+    moved = [
+        i for i, (port, spec) in enumerate(zip(ports, inputs)) if port.moved and spec is not None
+    ]
     if len(moved) > _MOST_INPUTS:
         return "NumPy moves that many tensors as fast"
     covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
@@ -73,17 +87,29 @@ def _select_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outp
             in_order = bool((places == np.arange(len(places)) * run).all())
             kernel = Runs(run, in_order)
             name = kernel.name
-            tables = [np.ascontiguousarray(sources, np.int32), np.ascontiguousarray(places, np.int32)]
+            tables = [
+                np.ascontiguousarray(sources, np.int32),
+                np.ascontiguousarray(places, np.int32),
+            ]
             keep += tables
-            words: list[Operand] = [In(position), Out(number), *(t.ctypes.data for t in tables), len(places)]
+            words: list[Operand] = [
+                In(position),
+                Out(number),
+                *(t.ctypes.data for t in tables),
+                len(places),
+            ]
             calls.append((kernel, words))
     if not all(c.all() for c in covered):
         return "the result has elements that come from no input"
     return KernelPlan(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))
 
 
-def _traced(operation: Operation, inputs: Sequence[TensorSpec | None], moved: list[int], position: int) -> list[Array] | None:
-    """For every output element the number of the element of one input that it is; negative when it is none of them."""
+def _traced(
+    operation: Operation, inputs: Sequence[TensorSpec | None], moved: list[int], position: int
+) -> list[Array] | None:
+    """For every output element the number of the element of one input that it is; negative when it
+    is none of them.
+    """
     arrays: list[Array | None] = []
     for i, spec in enumerate(inputs):
         if spec is None or i not in moved:
@@ -92,8 +118,11 @@ def _traced(operation: Operation, inputs: Sequence[TensorSpec | None], moved: li
             arrays.append(np.arange(int(spec.shape.size)).reshape(spec.shape.static))
         else:
             arrays.append(np.full(spec.shape.static, -1))
-    # A fill of 0 must not look like element 0: what a second trace without the input still gives is a fill.
-    blank = [np.full_like(a, -1) if i == position and a is not None else a for i, a in enumerate(arrays)]
+    # A fill of 0 must not look like element 0: what a second trace without the input still gives is
+    # a fill.
+    blank = [
+        np.full_like(a, -1) if i == position and a is not None else a for i, a in enumerate(arrays)
+    ]
     try:
         origin, without = (_flat(operation.reference(*given)) for given in (arrays, blank))
     except (UncorkError, TypeError, ValueError, IndexError):
@@ -102,7 +131,10 @@ def _traced(operation: Operation, inputs: Sequence[TensorSpec | None], moved: li
 
 
 def _flat(results: Array | Sequence[Array]) -> list[Array]:
-    return [np.asarray(r).reshape(-1) for r in (results if isinstance(results, (list, tuple)) else [results])]
+    return [
+        np.asarray(r).reshape(-1)
+        for r in (results if isinstance(results, (list, tuple)) else [results])
+    ]
 
 
 def _grouped(origin: Array, targets: Array, size: int) -> tuple[int, Array, Array]:

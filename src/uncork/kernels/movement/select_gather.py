@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    AtLeast,
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.spec_gather import OPEN, Gather
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -16,16 +27,27 @@ from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
 
-#: Items of up to this many bytes are better fetched by positions when several outer rows share the indices.
+#: Items of up to this many bytes are better fetched by positions when several outer rows share the
+#: indices.
 _SMALL_ITEM = 16
 #: Outputs of at least so many bytes are written past the caches.
 _LARGE = 2 << 20
 
 
 @selects(Gather1, Gather7, Gather8)
-def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_gather(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data, indices, axis = inputs
-    assert data is not None and indices is not None and axis is not None and isinstance(operation, Gather1 | Gather7)
+    assert (
+        data is not None
+        and indices is not None
+        and axis is not None
+        and isinstance(operation, Gather1 | Gather7)
+    )
     if data.element_type is ElementType.string:
         return "no kernel for strings"
     if axis.value is None:
@@ -34,29 +56,51 @@ def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     along = normalised_axis(operation, int(axis.value.reshape(-1)[0]), len(shape))
     batch = operation.batch_count(len(places))
     item = product(shape[along + 1 :]) * data.element_type.dtype.itemsize
-    batches, outer, count = product(shape[:batch]), product(shape[batch:along]), product(places[batch:])
+    batches, outer, count = (
+        product(shape[:batch]),
+        product(shape[batch:along]),
+        product(places[batch:]),
+    )
     if is_empty((item, count)):
         return KernelPlan("gather_nothing", [])
     if not isinstance(item, int):
         return _select_open_items(operation, inputs, item, (batches, outer, count), shape[along])
-    by_columns = item <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
+    by_columns = (
+        item <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
+    )
     total = batches * outer * count * item
     streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
     way = "columns" if by_columns else "rows"
-    spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming)
+    spec = Gather(
+        item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming
+    )
     index_bytes = indices.element_type.dtype.itemsize
 
     slab = shape[along] * item
-    # Threads share the batches, else the outer rows of the only batch, else the indices of the only row: how many there are, and how
-    # many bytes lie from one to the next in data, indices and output.
+    # Threads share the batches, else the outer rows of the only batch, else the indices of the only
+    # row: how many there are, and how many bytes lie from one to the next in data, indices and
+    # output.
     whole = [batches, outer, count]
     level = 0 if _is_above(batches, 1) else 1 if _is_above(outer, 1) else 2
-    steps = ((outer * slab, count * index_bytes, outer * count * item), (slab, 0, count * item), (0, index_bytes, item))[level]
+    steps = (
+        (outer * slab, count * index_bytes, outer * count * item),
+        (slab, 0, count * item),
+        (0, index_bytes, item),
+    )[level]
 
     def part(first: SizeLike, number: SizeLike) -> KernelCall:
         data_at, indices_at, output_at = (first * step for step in steps)
         some = [*whole[:level], number, *whole[level + 1 :]]
-        return spec, [In(0, data_at), In(1, indices_at), Out(0, output_at), some[0], some[1], shape[along], some[2], 0]
+        return spec, [
+            In(0, data_at),
+            In(1, indices_at),
+            Out(0, output_at),
+            some[0],
+            some[1],
+            shape[along],
+            some[2],
+            0,
+        ]
 
     def split(threads: int) -> Stages:
         return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
@@ -70,16 +114,24 @@ def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
         when = [AtLeast(total, _LARGE, otherwise=True), AtLeast(total, _LARGE)]
     cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
     scratch = 4 * count if by_columns else 0
-    return KernelPlan(spec.name, calls, scratch=scratch, cost=cost, when=when, split=None if by_columns else split)
+    return KernelPlan(
+        spec.name, calls, scratch=scratch, cost=cost, when=when, split=None if by_columns else split
+    )
 
 
 def _is_above(size: SizeLike, least: int) -> bool:
-    """The size is above a number; one that only the call knows is taken to be above 1, and below what 32 bits hold."""
+    """The size is above a number; one that only the call knows is taken to be above 1, and below
+    what 32 bits hold.
+    """
     return size > least if isinstance(size, int) else least == 1
 
 
 def _select_open_items(
-    operation: Gather1 | Gather7, inputs: Sequence[TensorSpec | None], item: SizeLike, counts: Sequence[SizeLike], size: SizeLike
+    operation: Gather1 | Gather7,
+    inputs: Sequence[TensorSpec | None],
+    item: SizeLike,
+    counts: Sequence[SizeLike],
+    size: SizeLike,
 ) -> Selection:
     """Items of which only the call knows how long they are."""
     data, indices, _ = inputs
@@ -87,4 +139,6 @@ def _select_open_items(
     spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)
     batches, outer, count = counts
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16))
+    return KernelPlan(
+        spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16)
+    )

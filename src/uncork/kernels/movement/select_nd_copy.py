@@ -1,6 +1,8 @@
-"""Which strided copies move values: operations that say by axes from where to where, for open sizes as well.
+"""Which strided copies move values: operations that say by axes from where to where, for open sizes
+as well.
 
-Each rule gives the copies of one operation as `Copy`s, or None where its other inputs do not tell enough.
+Each rule gives the copies of one operation as `Copy`s, or None where its other inputs do not tell
+enough.
 """
 
 from __future__ import annotations
@@ -22,14 +24,21 @@ Specs = Sequence[TensorSpec]
 Rule = Callable[[Operation, Specs, Specs], "Sequence[Copy | Fill] | None"]
 
 
-def select_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs) -> Selection | None:
-    """Strided copies for an operation; None where there is no rule for it, or it does not know enough."""
+def select_nd_copy(
+    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs
+) -> Selection | None:
+    """Strided copies for an operation; None where there is no rule for it, or it does not know
+    enough.
+    """
     rule = _RULES.get(operation.type_name)
     given = [spec for spec in inputs if spec is not None]
     copies = None if rule is None or len(given) < len(inputs) else rule(operation, given, outputs)
     if copies is None:
         return None
-    if any(isinstance(copy, Copy) and len(merged(copy.loops, copy.run)[0]) > MOST_LOOPS for copy in copies):
+    if any(
+        isinstance(copy, Copy) and len(merged(copy.loops, copy.run)[0]) > MOST_LOOPS
+        for copy in copies
+    ):
         return None
     bytes_of = [product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs]
     total: SizeLike = 0
@@ -38,13 +47,27 @@ def select_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     calls = [_call(copy, bytes_of[0]) for copy in copies]
     only = copies[0] if len(copies) == 1 else None
     name = calls[-1][0].name if calls else "nd_copy_nothing"
-    return KernelPlan(name, calls, cost=nanoseconds(total, 1 / 8), split=_split(only) if isinstance(only, Copy) else None)
+    return KernelPlan(
+        name,
+        calls,
+        cost=nanoseconds(total, 1 / 8),
+        split=_split(only) if isinstance(only, Copy) else None,
+    )
 
 
 def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:
     if isinstance(copy, Copy):
-        return nd_copy(In(copy.source, copy.source_offset), Out(copy.target, copy.target_offset), copy.loops, copy.run)
-    return FillBytes(copy.element if copy.value is not None else 0), [0 if copy.value is None else In(copy.value), Out(0), output_bytes]
+        return nd_copy(
+            In(copy.source, copy.source_offset),
+            Out(copy.target, copy.target_offset),
+            copy.loops,
+            copy.run,
+        )
+    return FillBytes(copy.element if copy.value is not None else 0), [
+        0 if copy.value is None else In(copy.value),
+        Out(0),
+        output_bytes,
+    ]
 
 
 def _split(copy: Copy) -> Callable[[int], Stages]:
@@ -85,7 +108,9 @@ def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
 
 def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     data, axis = inputs[0], inputs[1].value
-    if axis is None or any(spec.value is None for spec in inputs[2:]):  # lengths of the call may not add up
+    if axis is None or any(
+        spec.value is None for spec in inputs[2:]
+    ):  # lengths of the call may not add up
         return None
     whole = extents(data)
     along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))
@@ -95,7 +120,9 @@ def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Cop
     offset: SizeLike = 0
     for position, spec in enumerate(outputs):
         part = product(extents(spec)[along:]) * element
-        copies.append(Copy(0, position, offset, 0, (Loop(product(whole[:along]), row, part),), part))
+        copies.append(
+            Copy(0, position, offset, 0, (Loop(product(whole[:along]), row, part),), part)
+        )
         offset = offset + part
     return copies
 
@@ -108,7 +135,16 @@ def _transpose(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(shape)))[::-1]
     element = inputs[0].element_type.dtype.itemsize
     source, target = strides(shape, element), strides(result, element)
-    return [Copy(0, 0, 0, 0, tuple(Loop(shape[a], source[a], target[i]) for i, a in enumerate(axes)), element)]
+    return [
+        Copy(
+            0,
+            0,
+            0,
+            0,
+            tuple(Loop(shape[a], source[a], target[i]) for i, a in enumerate(axes)),
+            element,
+        )
+    ]
 
 
 def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:

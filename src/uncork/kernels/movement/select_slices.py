@@ -36,7 +36,9 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
             return None
         firsts[along], by[along] = found, every
     offset = _sum(first * step for first, step in zip(firsts, source))
-    loops = tuple(Loop(count, step * every, to) for count, step, every, to in zip(result, source, by, target))
+    loops = tuple(
+        Loop(count, step * every, to) for count, step, every, to in zip(result, source, by, target)
+    )
     return [Copy(0, 0, offset, 0, loops, element)]
 
 
@@ -79,7 +81,9 @@ def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) ->
 
 
 def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy | Fill] | None:
-    """Pad: a fill, and a copy of the data into it; along one axis other modes by copies of the borders."""
+    """Pad: a fill, and a copy of the data into it; along one axis other modes by copies of the
+    borders.
+    """
     mode: str = getattr(operation, "pad_mode", "constant")
     data = inputs[0]
     begins, ends = (spec.integers() for spec in inputs[1:3])
@@ -89,7 +93,10 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
     source, target = strides(shape, element), strides(result, element)
-    kept = [size if b >= 0 and e >= 0 else largest(size + min(b, 0) + min(e, 0), 0) for size, (b, e) in zip(shape, pads)]
+    kept = [
+        size if b >= 0 and e >= 0 else largest(size + min(b, 0) + min(e, 0), 0)
+        for size, (b, e) in zip(shape, pads)
+    ]
     from_ = _sum(max(-b, 0) * step for (b, _), step in zip(pads, source))
     to = _sum(max(b, 0) * step for (b, _), step in zip(pads, target))
     loops = tuple(Loop(count, *steps) for count, steps in zip(kept, zip(source, target)))
@@ -99,7 +106,14 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     padded = [axis for axis, pad in enumerate(pads) if pad != (0, 0)]
     if len(padded) > 1 or any(b < 0 or e < 0 for b, e in pads):
         return None
-    borders = [_border(mode, padded[0], pads[padded[0]], side, shape, loops, source, target) for side in (0, 1)] if padded else []
+    borders = (
+        [
+            _border(mode, padded[0], pads[padded[0]], side, shape, loops, source, target)
+            for side in (0, 1)
+        ]
+        if padded
+        else []
+    )
     return [middle, *borders]
 
 
@@ -113,7 +127,9 @@ def _border(
     source: Sequence[SizeLike],
     target: Sequence[SizeLike],
 ) -> Copy:
-    """The cells before (0) or behind (1) the data along one axis, copied from its own, backwards but for the edge."""
+    """The cells before (0) or behind (1) the data along one axis, copied from its own, backwards
+    but for the edge.
+    """
     begin, end = pads
     size, step = shape[axis], source[axis]
     skipped = {"edge": 0, "reflect": 1, "symmetric": 0}[mode]
@@ -144,10 +160,18 @@ def _first(start: SizeLike, size: SizeLike, step: int) -> SizeLike | None:
 
 
 def _index(index: SizeLike, size: SizeLike) -> SizeLike | None:
-    """The place of an index that shapes say is inside; None where only the call knows whether it counts from the end."""
+    """The place of an index that shapes say is inside; None where only the call knows whether it
+    counts from the end.
+    """
     if isinstance(index, Size) and index.facts is not None:
         from_end = index.facts.certainly_at_least(-1, index)
-        return size + index if from_end else index if index.facts.certainly_at_least(index, 0) else None
+        return (
+            size + index
+            if from_end
+            else index
+            if index.facts.certainly_at_least(index, 0)
+            else None
+        )
     if not isinstance(index, int):
         return None
     return index if index >= 0 else size + index

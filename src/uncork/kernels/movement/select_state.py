@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.appended_state import AppendState, StateValue
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Alias, Extends, In, KernelPlan, Out, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    Alias,
+    Extends,
+    In,
+    KernelPlan,
+    Out,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -33,7 +42,9 @@ def select_append(
     shape, added = extents(storage), extents(new)
     line = product(shape[axis + 1 :]) * element
     run = line * added[axis]
-    call = nd_copy(In(2), Out(0, line * before), [Loop(product(added[:axis]), run, line * shape[axis])], run)
+    call = nd_copy(
+        In(2), Out(0, line * before), [Loop(product(added[:axis]), run, line * shape[axis])], run
+    )
     needed = (*added[:axis], before + added[axis], *added[axis + 1 :])
     return KernelPlan(
         call[0].name,
@@ -68,7 +79,9 @@ def select_value(
         return Stages([[nd_copy(*part(first, count)) for first, count in shares(rows, threads)]], 0)
 
     call = nd_copy(*part(0, rows))
-    return KernelPlan(call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split)
+    return KernelPlan(
+        call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split
+    )
 
 
 def _number(length: TensorSpec | None) -> SizeLike | None:

@@ -1,4 +1,5 @@
-"""Which kernel transposes: one that turns square blocks in registers, where the last axis of 32-bit numbers goes elsewhere.
+"""Which kernel transposes: one that turns square blocks in registers, where the last axis of 32-bit
+numbers goes elsewhere.
 
 Every other transposition moves runs of neighbours, as `select_copy_table` does.
 """
@@ -8,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
 from uncork.kernels.movement.strided_copy import placing
@@ -42,15 +52,24 @@ def turning(
 ) -> KernelCall:
     """A call that turns matrices of 32-bit numbers, as many as the two `loops` say.
 
-    `rows` are as many, so many bytes apart in the source, and neighbours in the target; `columns` the other way round.
+    `rows` are as many, so many bytes apart in the source, and neighbours in the target; `columns`
+    the other way round.
     """
     assert len(loops) == LOOPS
     side = _SMALLEST
-    while side * 2 <= min([widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]):
+    while side * 2 <= min(
+        [widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]
+    ):
         side *= 2
     spec = Blocks(side, not (isinstance(rows[0], int) and isinstance(columns[0], int)))
 
-    words: list[Operand] = [source, target, *(word for loop in loops for word in loop), *rows, *columns]
+    words: list[Operand] = [
+        source,
+        target,
+        *(word for loop in loops for word in loop),
+        *rows,
+        *columns,
+    ]
     return spec, words
 
 
@@ -69,7 +88,12 @@ def arranged(
 
 
 @selects(Transpose1)
-def select_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_transpose(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data, order = inputs[0], inputs[1]
     assert data is not None and order is not None
     if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
@@ -81,7 +105,12 @@ def select_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     goes = {axis: 4 * product(made[place + 1 :]) for place, axis in enumerate(axes)}
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
-    if not axes or axes[-1] == last or not blocks_fit(sizes[axes[-1]], sizes[last]) or len(sizes) > LOOPS + 2:
+    if (
+        not axes
+        or axes[-1] == last
+        or not blocks_fit(sizes[axes[-1]], sizes[last])
+        or len(sizes) > LOOPS + 2
+    ):
         return select_move(operation, inputs, outputs, target)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
@@ -92,13 +121,29 @@ def select_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     def part(first: SizeLike, count: SizeLike) -> KernelCall:
         """Some of the turns of the outermost loop that has more than one."""
         some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
-        return turning(width, In(0, first * step), Out(0, first * to), some, (sizes[row], steps[row]), (sizes[last], goes[last]))
+        return turning(
+            width,
+            In(0, first * step),
+            Out(0, first * to),
+            some,
+            (sizes[row], steps[row]),
+            (sizes[last], goes[last]),
+        )
 
     width = target.lanes
-    side = min([width, *(1 << (n.bit_length() - 1) for n in (sizes[row], sizes[last]) if isinstance(n, int))])
+    side = min(
+        [
+            width,
+            *(1 << (n.bit_length() - 1) for n in (sizes[row], sizes[last]) if isinstance(n, int)),
+        ]
+    )
     cost = nanoseconds(product(sizes), 1 / 6)
     alone = certainly(turns, 1)
-    split = None if alone else lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)
+    split = (
+        None
+        if alone
+        else lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)
+    )
     return KernelPlan(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
 
 
@@ -113,4 +158,6 @@ def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLi
         else:
             groups.append([axis])
     in_order = sorted(groups)
-    return [product(sizes[axis] for axis in group) for group in in_order], [in_order.index(group) for group in groups]
+    return [product(sizes[axis] for axis in group) for group in in_order], [
+        in_order.index(group) for group in groups
+    ]

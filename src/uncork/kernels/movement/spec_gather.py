@@ -22,16 +22,21 @@ class Gather:
     wraps: bool
     strict: bool = False
     way: str = "rows"
-    #: Stores that pass the caches by, for outputs that are large; items must be multiples of 64 bytes.
+    #: Stores that pass the caches by, for outputs that are large; items must be multiples of 64
+    #: bytes.
     streaming: bool = False
 
     @property
     def name(self) -> str:
-        return f"gather_{self.way}_{'open' if self.item == OPEN else self.item}_{self.index}" + flags(self, "wraps", "strict", "streaming")
+        return (
+            f"gather_{self.way}_{'open' if self.item == OPEN else self.item}_{self.index}"
+            + flags(self, "wraps", "strict", "streaming")
+        )
 
     @property
     def arguments(self) -> list[str]:
-        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers ("columns" only).
+        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers
+        ("columns" only).
 
         In place of that room come the bytes of an item where they are open.
         """

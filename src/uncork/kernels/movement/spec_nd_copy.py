@@ -23,14 +23,18 @@ class NdCopy:
 
     @property
     def arguments(self) -> list[str]:
-        """Addresses, then count and strides of each loop, outermost first, then the bytes of a run."""
+        """Addresses, then count and strides of each loop, outermost first, then the bytes of a
+        run.
+        """
         loops = [f"{name}_{i}" for i in range(self.loops) for name in ("count", "source", "target")]
         return ["source", "target", *loops, "run"]
 
 
 @dataclass(frozen=True, slots=True)
 class FillBytes:
-    """Memory filled with one value of so many bytes (0: with zeros): the value's address, target, bytes."""
+    """Memory filled with one value of so many bytes (0: with zeros): the value's address, target,
+    bytes.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
     element: int

@@ -1,13 +1,22 @@
-"""What a kernel that copies from one arrangement to another is specialised for, and its arguments."""
+"""What a kernel that copies from one arrangement to another is specialised for, and its
+arguments.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-#: How many times, and bytes from one to the next in the source and in the target: three loops around the numbers of f32 themselves.
+#: How many times, and bytes from one to the next in the source and in the target: three loops
+#: around the numbers of f32 themselves.
 LOOPS = 3
-ARGUMENTS = ("source", "target", "cleared", "clear", *(f"{n}_{i}" for i in range(LOOPS + 1) for n in ("count", "from", "to")))
+ARGUMENTS = (
+    "source",
+    "target",
+    "cleared",
+    "clear",
+    *(f"{n}_{i}" for i in range(LOOPS + 1) for n in ("count", "from", "to")),
+)
 
 
 @dataclass(frozen=True, slots=True)

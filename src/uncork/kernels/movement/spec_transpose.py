@@ -7,7 +7,15 @@ from typing import ClassVar
 
 #: Loops around the blocks; more axes than that are left to tables of copies.
 LOOPS = 2
-ARGUMENTS = ("source", "target", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "from", "to")), "rows", "row", "columns", "column")
+ARGUMENTS = (
+    "source",
+    "target",
+    *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "from", "to")),
+    "rows",
+    "row",
+    "columns",
+    "column",
+)
 
 
 @dataclass(frozen=True, slots=True)

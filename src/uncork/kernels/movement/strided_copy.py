@@ -1,4 +1,5 @@
-"""Copying numbers from one arrangement of up to four dimensions to another, into memory that is cleared before if need be.
+"""Copying numbers from one arrangement of up to four dimensions to another, into memory that is
+cleared before if need be.
 
 It is how kernels lay out their data in their working memory; no operation has it for itself.
 """
@@ -18,10 +19,19 @@ Loop = tuple[SizeLike, SizeLike, SizeLike]
 _MANY = 1 << 20
 
 
-def placing(lanes: int, source: Operand, target: Operand, loops: Sequence[Loop], cleared: Operand = 0, clear: SizeLike = 0) -> KernelCall:
-    """A call that copies f32 numbers by four loops (count, bytes in the source, bytes in the target), outermost first.
+def placing(
+    lanes: int,
+    source: Operand,
+    target: Operand,
+    loops: Sequence[Loop],
+    cleared: Operand = 0,
+    clear: SizeLike = 0,
+) -> KernelCall:
+    """A call that copies f32 numbers by four loops (count, bytes in the source, bytes in the
+    target), outermost first.
 
-    Before that the `clear` bytes at `cleared` become zeros. The two innermost loops are put in the better order.
+    Before that the `clear` bytes at `cleared` become zeros. The two innermost loops are put in the
+    better order.
     """
     assert len(loops) == LOOPS + 1
 
@@ -34,5 +44,11 @@ def placing(lanes: int, source: Operand, target: Operand, loops: Sequence[Loop],
     ordered = [*loops[: LOOPS - 1], *sorted(loops[LOOPS - 1 :], key=cost)]
     spec = Place(lanes)
 
-    words: list[Operand] = [source, target, cleared, clear, *(word for loop in ordered for word in loop)]
+    words: list[Operand] = [
+        source,
+        target,
+        cleared,
+        clear,
+        *(word for loop in ordered for word in loop),
+    ]
     return spec, words

@@ -33,7 +33,9 @@ class _Maker(Laid):
         g = self.g
         pixels = _MANY_PIXELS if has_many_registers(target) else _FEW_PIXELS
         self.widths, self.counts = tiles_of(g.columns.count, pixels[g.columns.stride > 1])
-        self.packing = packed([work.weights.codes], ("apart", self.channels, g.weights), self._packed)
+        self.packing = packed(
+            [work.weights.codes], ("apart", self.channels, g.weights), self._packed
+        )
         self.channel = self.channel_arrays(self.channels)
         self.keep += [self.packing, self.channel]
 
@@ -43,7 +45,9 @@ class _Maker(Laid):
         found[:, : self.work.outputs] = self.work.codes.reshape(self.work.outputs, -1).T
         return [found]
 
-    def compute(self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike]) -> KernelCall:
+    def compute(
+        self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike]
+    ) -> KernelCall:
         """Some rows of the result."""
         g, work = self.g, self.work
         end = work.end.ending

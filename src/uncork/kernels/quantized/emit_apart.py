@@ -65,11 +65,15 @@ def _tile(outer: Kernel, spec: Apart, width: int) -> Kernel:
             source = a["source"] + a["tap_row"] * j + channel
             cells: dict[int, Value] = {}
             for i in range(spec.columns):
-                weight = k.load(a["weights"] + (channel + (j * spec.columns + i) * spec.pixel) * 4, F32, lanes)
+                weight = k.load(
+                    a["weights"] + (channel + (j * spec.columns + i) * spec.pixel) * 4, F32, lanes
+                )
                 for p in range(width):
                     place = p * spec.stride + i * spec.dilation
                     if place not in cells:
-                        cells[place] = k.load(source + place * spec.pixel, U8, lanes).to(I32).to(F32)
+                        cells[place] = (
+                            k.load(source + place * spec.pixel, U8, lanes).to(I32).to(F32)
+                        )
                     sums[p] = k.fma(cells[place], weight, sums[p])
         scale, shift = (k.load(a[name] + channel * 4, F32, lanes) for name in ("scale", "shift"))
         own = {**a, "target": a["target"] + channel * size, **moved(spec.end, a, channel, channel)}

@@ -56,9 +56,13 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
                 for part in range(0, some, lanes):
                     place = i + part
                     if spec.back:
-                        k.store(from_codes(k, source + place, a["numbers"], lanes), target + place * 4)
+                        k.store(
+                            from_codes(k, source + place, a["numbers"], lanes), target + place * 4
+                        )
                     else:
-                        k.store(_word(k, a, guard, source + place * 4, lanes).to(I8), target + place)
+                        k.store(
+                            _word(k, a, guard, source + place * 4, lanes).to(I8), target + place
+                        )
                 done.set(i + some)
         if not spec.back:
             with k.loop(a["channels"], a["words"]) as i:
@@ -77,7 +81,9 @@ def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Va
         done = k.variable(a["first"])
         for lanes in (spec.lanes, 1):
             with k.loop(done.get(), end - (lanes - 1), lanes) as pixel:
-                some(k, a, guard, planes, words + pixel * a["words"] + channel, channel, pixel, lanes)
+                some(
+                    k, a, guard, planes, words + pixel * a["words"] + channel, channel, pixel, lanes
+                )
                 done.set(pixel + lanes)
 
 
@@ -95,7 +101,9 @@ def _there(
     for c in range(WORD):
         own = k.minimum(channel + c, a["channels"] - 1)
         code = _word(k, a, guard, planes + (own * a["pixels"] + pixel) * 4, lanes)
-        word = word | (k.select(channel + c < a["channels"], code & 255, k.number(0, I32, lanes)) << (8 * c))
+        word = word | (
+            k.select(channel + c < a["channels"], code & 255, k.number(0, I32, lanes)) << (8 * c)
+        )
     if lanes == 1:
         k.store(word, words)
         return

@@ -61,7 +61,9 @@ def emit_dots(spec: Dots, machine: Target) -> str:
                     }
                     own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
                     own |= moved(spec.end, a, made, column)
-                    status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])
+                    status = k.call(
+                        function, [own[name] for name in (*_GIVEN, *spec.end.arguments)]
+                    )
                     if spec.end.guarded:
                         k.stop_unless(status.equals(0), k.integer(1))
 
@@ -90,7 +92,10 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
     chains = max(1, min(4, _CHAINS // (width * spec.blocks)))
     begin = [k.load(a["start"] + v * spec.lanes * 4, I32, spec.lanes) for v in vectors]
     zero = k.number(0, I32, spec.lanes)
-    sums = [[[k.variable(zero if chain else begin[v]) for chain in range(chains)] for v in vectors] for _ in range(width)]
+    sums = [
+        [[k.variable(zero if chain else begin[v]) for chain in range(chains)] for v in vectors]
+        for _ in range(width)
+    ]
     _sum(k, spec, a, sums, chains)
     guard = Guard(k) if spec.end.guarded else None
     for v in vectors:
@@ -109,7 +114,9 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
     return k
 
 
-def _sum(k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], chains: int) -> None:
+def _sum(
+    k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], chains: int
+) -> None:
     """All products of a tile; the chains take turns."""
     way = WAYS[spec.how]
     unrolled = max(_UNROLLED, chains) * max(1, 2 // way.codes)
@@ -117,7 +124,10 @@ def _sum(k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variab
 
     def step(source: Value, panel: Value, position: Value, chain: int) -> None:
         place = panel + position * column
-        line = [weights(k, spec.how, place + v * spec.lanes * way.weights, spec.lanes) for v in range(spec.blocks)]
+        line = [
+            weights(k, spec.how, place + v * spec.lanes * way.weights, spec.lanes)
+            for v in range(spec.blocks)
+        ]
         for p, of_pixel in enumerate(sums):
             codes = factor(k, spec.how, source + (position * way.size + p * spec.step), spec.lanes)
             for v, weight in enumerate(line):

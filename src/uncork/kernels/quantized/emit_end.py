@@ -35,7 +35,10 @@ def stored(
     place = a["target_pixel"] * pixel + column
     values = [
         value,
-        *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands)),
+        *(
+            _operand(k, a, number, kind, place, column, value.lanes)
+            for number, kind in enumerate(end.operands)
+        ),
     ]
     for word in end.words:
         given = [values[number] for number in word.arguments]
@@ -54,7 +57,9 @@ def stored(
     k.store(to_word(k, kept(k, result, a["numbers"], end.rescaled)).to(I8), a["target"] + place)
 
 
-def _operand(k: Kernel, a: dict[str, Value], number: int, kind: str, place: Value, column: int, lanes: int) -> Value:
+def _operand(
+    k: Kernel, a: dict[str, Value], number: int, kind: str, place: Value, column: int, lanes: int
+) -> Value:
     address = a[f"end_{number}"]
     if kind == ELEMENT:
         return k.load(address + place * 4, F32, lanes)

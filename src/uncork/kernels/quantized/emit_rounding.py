@@ -42,7 +42,9 @@ def kept(k: Kernel, value: Value, numbers: Value, rescaled: bool = True) -> Valu
     """The value, in steps from the first level once it is `rescaled`, kept within the levels."""
     lanes = value.lanes
     if rescaled:
-        value = k.fma(value, number(k, numbers, "factor", lanes), number(k, numbers, "addend", lanes))
+        value = k.fma(
+            value, number(k, numbers, "factor", lanes), number(k, numbers, "addend", lanes)
+        )
     least, most = number(k, numbers, "least", lanes), number(k, numbers, "most", lanes)
     value = k.select(value > least, value, least)
     return k.select(value < most, value, most)

@@ -45,7 +45,9 @@ _TAME = frozenset(
 
 @dataclass(frozen=True)
 class End:
-    """The end as kernels know it, what its operands are, and what is added to each output before."""
+    """The end as kernels know it, what its operands are, and what is added to each output
+    before.
+    """
 
     ending: Ending
     #: Of each operand the input that it is, or the grid of a rounding between.
@@ -55,7 +57,9 @@ class End:
     scaling: tuple[float, float] = (1.0, 0.0)
     numbers: Array = field(default_factory=lambda: np.zeros(6, np.float32))
 
-    def words(self, held: Sequence[Grid | None], channel: int, element: SizeLike) -> tuple[list[Operand], list[object]]:
+    def words(
+        self, held: Sequence[Grid | None], channel: int, element: SizeLike
+    ) -> tuple[list[Operand], list[object]]:
         """The operands of a call from a channel and an element on, and what they keep alive."""
         words: list[Operand] = []
         keep: list[object] = []
@@ -119,7 +123,10 @@ class _Builder:
         return End(Ending(codes=True), [], self.bias, (factor, addend), numbers)
 
     def _given(self, member: FusedMember) -> list[TensorSpec]:
-        return [self.specs[number] if number < self.first else self.result for number in member.arguments]
+        return [
+            self.specs[number] if number < self.first else self.result
+            for number in member.arguments
+        ]
 
     def _read(self, place: int, member: FusedMember) -> None:
         number = self.first + place
@@ -140,7 +147,11 @@ class _Builder:
             given = []
             for position, shape in zip(found.inputs, found.shapes):
                 argument = member.arguments[position]
-                given.append(self.stands[argument] if own[position] else self._operand(argument, kind_of(shape, self.result.shape, self.axis)))
+                given.append(
+                    self.stands[argument]
+                    if own[position]
+                    else self._operand(argument, kind_of(shape, self.result.shape, self.axis))
+                )
             self.words.append((found.op, given, found.numbers))
         self.stands[number] = (False, len(self.words))
 
@@ -154,11 +165,19 @@ class _Builder:
 
     def _is_bias(self, place: int, member: FusedMember) -> bool:
         """Constants are added to sums of which nothing else is made: the shift takes them."""
-        if not isinstance(member.operation, Add) or self.words or member.operation.auto_broadcast != "numpy":
+        if (
+            not isinstance(member.operation, Add)
+            or self.words
+            or member.operation.auto_broadcast != "numpy"
+        ):
             return False
         own = [n for n in member.arguments if n == 0 or n >= self.first]
         outside = [n for n in member.arguments if 0 < n < self.first]
-        if len(own) != 1 or len(outside) != 1 or any(own[0] in other.arguments for other in self.members[place + 1 :]):
+        if (
+            len(own) != 1
+            or len(outside) != 1
+            or any(own[0] in other.arguments for other in self.members[place + 1 :])
+        ):
             return False
         value = self.specs[outside[0]].value
         if value is None or kind_of(value.shape, self.result.shape, self.axis) not in (
@@ -187,13 +206,17 @@ class _Builder:
             words.append(ScalarOp(word, tuple(arguments), tuple(numbers)))
         rounds = codes or any(word.op == ROUNDED for word in words)
         kinds = tuple(kind for kind, _ in self.operands)
-        tame = all(kind in (CODES, GRID) for kind in kinds) and all(word.op in _TAME for word in words)
+        tame = all(kind in (CODES, GRID) for kind in kinds) and all(
+            word.op in _TAME for word in words
+        )
         # FakeQuantize with other limits than a grid's gives up by itself.
         guarded = (rounds and not tame) or any(word.op == "fake_quantize" for word in words)
         return Ending(kinds, tuple(words), codes, rescaled, guarded)
 
 
-def end_of(operation: QuantizedProduct, plain: Sequence[TensorSpec | None], result: TensorSpec, axis: int) -> End:
+def end_of(
+    operation: QuantizedProduct, plain: Sequence[TensorSpec | None], result: TensorSpec, axis: int
+) -> End:
     """What ends an operation's product, whose channels are along an axis. Raises KernelDeclined."""
     others = [spec for spec in plain[2:] if spec is not None]
     return _Builder(operation, others, result, axis).end(operation.result.grid)

@@ -19,10 +19,19 @@ _LEAST_WIDTH = 2.0**-100
 
 
 def grid_of(operation: Operation | None, limits: Sequence[TensorSpec]) -> Grid | None:
-    """The grid of a FakeQuantize of f32 whose limits are constants for all elements, and in order."""
-    if not isinstance(operation, FakeQuantize) or operation.levels > _MOST_LEVELS or len(limits) != 4:
+    """The grid of a FakeQuantize of f32 whose limits are constants for all elements, and in
+    order.
+    """
+    if (
+        not isinstance(operation, FakeQuantize)
+        or operation.levels > _MOST_LEVELS
+        or len(limits) != 4
+    ):
         return None
-    if any(spec.value is None or spec.value.size != 1 or spec.element_type is not ElementType.f32 for spec in limits):
+    if any(
+        spec.value is None or spec.value.size != 1 or spec.element_type is not ElementType.f32
+        for spec in limits
+    ):
         return None
     numbers = [float(spec.value.reshape(())) for spec in limits if spec.value is not None]
     if not all(map(math.isfinite, numbers)):

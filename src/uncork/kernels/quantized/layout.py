@@ -50,14 +50,20 @@ def has_many_registers(target: Target) -> bool:
 
 
 def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a row of pixels, about as large as each other: their widths, and how many of each."""
+    """Tiles of a row of pixels, about as large as each other: their widths, and how many of
+    each.
+    """
     if isinstance(count, Size):
         rest = count - count // most * most
         return (most, *_REST), [count // most, rest // _REST[0], rest - rest // _REST[0] * _REST[0]]
     tiles = -(-count // most)
     wide = -(-count // tiles)
     of_wide = count - tiles * (wide - 1)
-    kept = [(width, number) for width, number in ((wide, of_wide), (wide - 1, tiles - of_wide)) if number]
+    kept = [
+        (width, number)
+        for width, number in ((wide, of_wide), (wide - 1, tiles - of_wide))
+        if number
+    ]
     counts: list[SizeLike] = [number for _, number in kept]
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
 
@@ -79,8 +85,16 @@ class Laid:
         self.row = self.width * self.pixel
         self.image = self.height * self.row
         images = g.images
-        self.images = shares(images, _RUNS if not isinstance(images, int) else images) if self.laid else [(0, images)]
-        self.most = max(known(n) for _, n in self.images) if is_known(images) else -(-images // len(self.images))
+        self.images = (
+            shares(images, _RUNS if not isinstance(images, int) else images)
+            if self.laid
+            else [(0, images)]
+        )
+        self.most = (
+            max(known(n) for _, n in self.images)
+            if is_known(images)
+            else -(-images // len(self.images))
+        )
         #: What lies at addresses among the operands.
         self.keep: list[object] = []
 
@@ -104,7 +118,9 @@ class Laid:
         words: dict[str, Operand] = {
             "source": In(
                 0,
-                images[0] * g.rows.size * source_row + rows.first * source_row + columns.first * channels,
+                images[0] * g.rows.size * source_row
+                + rows.first * source_row
+                + columns.first * channels,
             ),
             "target": Scratch(0),
             "images": images[1],
@@ -134,7 +150,9 @@ class Laid:
         arrays[2, :outputs] = (work.end.bias + grid.rest * scales * sums) * factor + addend
         return arrays
 
-    def places(self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike], column: int) -> dict[str, Operand]:
+    def places(
+        self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike], column: int
+    ) -> dict[str, Operand]:
         """The operands that say where some rows are, from a column on, and what ends them."""
         g, work = self.g, self.work
         image = g.pixels * self.columns

@@ -46,7 +46,9 @@ def added(k: Kernel, how: str, total: Value, codes: Value, weights: Value) -> Va
     if how == FOUR_MIXED:
         kind = total.llvm.type
         function = k.declared(_MIXED[lanes], kind, [kind, kind, kind])
-        return Value(k, k.builder.call(function, [total.llvm, codes.llvm, weights.llvm]), I32, lanes)
+        return Value(
+            k, k.builder.call(function, [total.llvm, codes.llvm, weights.llvm]), I32, lanes
+        )
     quarters = ir.VectorType(ir.IntType(8), 4 * lanes)
     function = k.declared(
         f"llvm.aarch64.neon.sdot.v{lanes}i32.v{4 * lanes}i8",

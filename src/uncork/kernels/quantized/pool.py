@@ -26,7 +26,10 @@ def pooled_codes(
     written_out = taps_written_out(windows)
     cells, places = ", ".join(w.cell() for w in windows), ", ".join(w.axis for w in windows)
     taps = " ".join(w.loop(written_out) for w in windows)
-    text = f"n {places.replace(',', '')} c*:\n  {taps}: m = max(pad(X[n, {cells}, c], lowest))\n  Y[n, {places}, c] = m"
+    text = (
+        f"n {places.replace(',', '')} c*:\n  {taps}: m = max(pad(X[n, {cells}, c], "
+        f"lowest))\n  Y[n, {places}, c] = m"
+    )
     channels = shape[1]
     assert isinstance(channels, int)
     words = in_words(channels)
@@ -44,4 +47,6 @@ def pooled_codes(
     work = product((shape[0], *(w.count for w in windows))) * words
     for window in windows:
         work = work * window.kernel
-    return Call("max_pool_codes", text, sizes, views, target, 2, work // 32, shared=("n", "c")).native()
+    return Call(
+        "max_pool_codes", text, sizes, views, target, 2, work // 32, shared=("n", "c")
+    ).native()

@@ -56,7 +56,9 @@ class _Tiles:
 def _tiles(count: SizeLike, outputs: int, lanes: int, many: bool) -> _Tiles:
     most, sums = (_MANY_PIXELS, _MANY_SUMS) if many else (_FEW_PIXELS, _FEW_SUMS)
     widths, counts = tiles_of(count, most)
-    return _Tiles(widths, counts, min(_MOST_BLOCKS, max(1, sums // widths[0]), -(-outputs // lanes)))
+    return _Tiles(
+        widths, counts, min(_MOST_BLOCKS, max(1, sums // widths[0]), -(-outputs // lanes))
+    )
 
 
 class _Maker(Laid):
@@ -84,7 +86,9 @@ class _Maker(Laid):
         self.table = self._table()
 
     def _packed(self) -> list[Array]:
-        """`[group, run, codes of a run by steps, column, codes of a step]` for each run of groups."""
+        """`[group, run, codes of a run by steps, column, codes of a step]` for each run of
+        groups.
+        """
         found = []
         outputs, channels, *taps = self.work.codes.shape
         whole = np.zeros((self._all_columns, *taps, self.channels), np.int8)
@@ -92,8 +96,14 @@ class _Maker(Laid):
         of_run, step = self.run, self.way.codes
         for blocks, first, groups, _ in self.runs:
             width = blocks * self.lanes
-            some = whole[first : first + groups * width].reshape(groups, width, self.number_of_runs, of_run // step, step)
-            found.append(np.ascontiguousarray(some.transpose(0, 2, 3, 1, 4), np.int8 if self.way.size == 1 else np.int16))
+            some = whole[first : first + groups * width].reshape(
+                groups, width, self.number_of_runs, of_run // step, step
+            )
+            found.append(
+                np.ascontiguousarray(
+                    some.transpose(0, 2, 3, 1, 4), np.int8 if self.way.size == 1 else np.int16
+                )
+            )
         return found
 
     @property
@@ -127,7 +137,9 @@ class _Maker(Laid):
         if not is_known(self.row):
             return Scratch(self.laid_out)
         (rows, _, by_row), (columns, _, by_column) = self._loops()
-        places = np.add.outer(np.arange(known(rows)) * known(by_row), np.arange(known(columns)) * known(by_column))
+        places = np.add.outer(
+            np.arange(known(rows)) * known(by_row), np.arange(known(columns)) * known(by_column)
+        )
         return self.kept(np.ascontiguousarray(places.reshape(-1), np.int64))
 
     def find_places(self) -> Iterator[KernelCall]:
@@ -201,4 +213,6 @@ def sums_of_codes(work: Work, target: Target) -> KernelPlan:
     g = work.geometry
     cost = g.outputs * g.inner / (_RATE * maker.lanes)
     name = next(spec.name for spec, _ in calls if isinstance(spec, Dots))
-    return KernelPlan(name, calls, alone.scratch, maker.keep, nanoseconds(g.images * g.pixels, cost), maker.stages)
+    return KernelPlan(
+        name, calls, alone.scratch, maker.keep, nanoseconds(g.images * g.pixels, cost), maker.stages
+    )

@@ -10,7 +10,16 @@ import numpy as np
 from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedPool, QuantizedProduct, Reheld
 from uncork.kernels.convolution.geometry import Axis, Geometry, geometry
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.quantized.apart import sums_apart
@@ -41,13 +50,19 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
     grid = operation.held[0].grid
     assert data is not None and grid is not None
     weights = operation.weights
-    g, codes = _matrix(operation, data) if isinstance(operation.product, MatMul) else _windows(operation, data, result)
+    g, codes = (
+        _matrix(operation, data)
+        if isinstance(operation.product, MatMul)
+        else _windows(operation, data, result)
+    )
     if is_empty((*extents(data), *extents(result))):
         raise KernelDeclined("no kernel for empty tensors")
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
     outputs = operation.weights.outputs
-    largest = np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1).max() * (_LARGEST_CODE + abs(grid.nearest_zero))
+    largest = np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1).max() * (
+        _LARGEST_CODE + abs(grid.nearest_zero)
+    )
     if largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32):
         raise KernelDeclined("sums of 32 bits do not hold so many products")
     end = end_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
@@ -68,10 +83,14 @@ def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Ar
     codes = operation.weights.codes
     columns, inner = codes.shape
     rows = product(sizes[:-1])
-    return Geometry(1, 1, inner, columns, Axis(1, 1, 1), Axis(rows, 1, rows)), codes.reshape(columns, inner, 1, 1)
+    return Geometry(1, 1, inner, columns, Axis(1, 1, 1), Axis(rows, 1, rows)), codes.reshape(
+        columns, inner, 1, 1
+    )
 
 
-def _windows(operation: QuantizedProduct, data: TensorSpec, result: TensorSpec) -> tuple[Geometry, Array]:
+def _windows(
+    operation: QuantizedProduct, data: TensorSpec, result: TensorSpec
+) -> tuple[Geometry, Array]:
     codes = operation.weights.codes.reshape(operation.weights.shape)
     assert isinstance(operation.product, Convolution1)
     found = geometry(operation.product, extents(data), codes, extents(result))
@@ -153,7 +172,9 @@ def select_reheld(
         return spec, words
 
     cost = nanoseconds(product(plain), 1 / 8)
-    split = lambda threads: Stages([[some(*part) for part in shares(shared, threads, target.lanes)]], 0)  # noqa: E731
+    split = lambda threads: Stages(
+        [[some(*part) for part in shares(shared, threads, target.lanes)]], 0
+    )
     return KernelPlan(spec.name, [some(0, shared)], keep=[numbers], cost=cost, split=split)
 
 
@@ -168,10 +189,14 @@ def _moved(plain: Sequence[SizeLike], last: bool, target: Target) -> Selection:
         if not blocks_fit(channels, pixels):
             apart = [(channels, pixels * 4, 4), (pixels, 4, channels * 4)]
             steps = apart if last else [(number, to, step) for number, step, to in apart]
-            return placing(target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps])
+            return placing(
+                target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps]
+            )
         sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
         return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
 
     whole = some(0, images)
     split = lambda threads: Stages([[some(*part) for part in shares(images, threads)]], 0)  # noqa: E731
-    return KernelPlan(whole[0].name, [whole], cost=nanoseconds(images * channels * pixels, 1 / 6), split=split)
+    return KernelPlan(
+        whole[0].name, [whole], cost=nanoseconds(images * channels * pixels, 1 / 6), split=split
+    )

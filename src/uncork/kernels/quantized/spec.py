@@ -140,7 +140,8 @@ class Dots:
 class Apart:
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
-    There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has `pixel` bytes, and so many channels.
+    There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
+    `pixel` bytes, and so many channels.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_apart:emit_apart"

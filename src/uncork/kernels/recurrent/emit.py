@@ -1,11 +1,13 @@
 """GRU, LSTM and RNN sequences in f32, one direction a call, on one microkernel.
 
-The microkernel multiplies up to 8 rows by a panel of the weights: all gates of as many units as a vector has lanes, so that the
-gates of a unit meet in registers and the step ends there, without a buffer of gates in memory. Rows are sorted by length,
-longest first, and leave the batch when they end: the cost is the sum of the lengths. The products with X are made for some
-time steps ahead by the same microkernel, as many as stay in the second-level cache.
+The microkernel multiplies up to 8 rows by a panel of the weights: all gates of as many units as a
+vector has lanes, so that the gates of a unit meet in registers and the step ends there, without a
+buffer of gates in memory. Rows are sorted by length, longest first, and leave the batch when they
+end: the cost is the sum of the lengths. The products with X are made for some time steps ahead by
+the same microkernel, as many as stay in the second-level cache.
 
-Weights lie as `pack.pack` puts them: panel by panel, and in a panel step by step of the inner product.
+Weights lie as `pack.pack` puts them: panel by panel, and in a panel step by step of the inner
+product.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""How a step of a GRU, LSTM or RNN ends: from the sums of a row's products to its new state, in registers."""
+"""How a step of a GRU, LSTM or RNN ends: from the sums of a row's products to its new state, in
+registers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> N
 
 
 class Ends:
-    """What each microkernel does with its sums. `unit` is where the panel's units lie in a row of states, in bytes."""
+    """What each microkernel does with its sums. `unit` is where the panel's units lie in a row of
+    states, in bytes.
+    """
 
     def __init__(self, spec: Recurrent, vector: int) -> None:
         self.spec, self.vector, self.lanes = spec, vector, spec.lanes
@@ -36,7 +40,9 @@ class Ends:
     def products(self, k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
         for v, total in enumerate(row.sums):
-            k.store(total + self._load(k, row.extra["bias"] + v * self.vector), target + v * self.vector)
+            k.store(
+                total + self._load(k, row.extra["bias"] + v * self.vector), target + v * self.vector
+            )
 
     def _ahead(self, k: Kernel, row: Row, offset: int) -> Value:
         return self._load(k, row.extra["ahead"] + row.extra["ahead_row"] * row.number + offset)
@@ -64,7 +70,12 @@ class Ends:
     def _pairs(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
         if self.spec.parts:
             half = row.extra["row"] >> 1
-            place = row.extra["pairs"] + half * (row.number * self.spec.parts) + (row.extra["unit"] >> 1) + offset // 2
+            place = (
+                row.extra["pairs"]
+                + half * (row.number * self.spec.parts)
+                + (row.extra["unit"] >> 1)
+                + offset // 2
+            )
             store_parts(k, value, place, half if self.spec.parts == 2 else None)
 
     def gru_reset(self, k: Kernel, row: Row) -> None:
@@ -80,12 +91,17 @@ class Ends:
     def gru_new(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):
             offset = v * self.vector
-            n = self._gate(k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector))
+            n = self._gate(
+                k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector)
+            )
             z = self._load(k, self._state(row, "extra") + offset)
             self._blend(k, row, z, n, offset)
 
     def lstm(self, k: Kernel, row: Row) -> None:
-        f, i, o = (self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector)) for g in (0, 1, 3))
+        f, i, o = (
+            self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector))
+            for g in (0, 1, 3)
+        )
         c = self._gate(k, row, 1, row.sums[2] + self._ahead(k, row, 2 * self.vector))
         place = self._state(row, "extra")
         cell = k.fma(f, self._load(k, place), i * c)

@@ -1,4 +1,6 @@
-"""What all parts of a sequence's kernel share: its arguments, and where everything lies in its workspace."""
+"""What all parts of a sequence's kernel share: its arguments, and where everything lies in its
+workspace.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from uncork.kernels.recurrent.spec import TILE_ROOM, Recurrent
 
 
 class Frame:
-    """The kernel of one direction: arguments `a` and places in the workspace `p` by name, and sizes in bytes."""
+    """The kernel of one direction: arguments `a` and places in the workspace `p` by name, and sizes
+    in bytes.
+    """
 
     def __init__(self, kernel: Kernel, spec: Recurrent) -> None:
         self.k, self.spec = kernel, spec
@@ -21,10 +25,13 @@ class Frame:
         #: A row of factors of the state, in bytes.
         self.pairs_row = (self.row >> 1) * spec.parts
         if spec.parts:
-            self.factors, self.inputs = (self._blocks(count) >> 1 for count in (self.factors, self.inputs))
+            self.factors, self.inputs = (
+                self._blocks(count) >> 1 for count in (self.factors, self.inputs)
+            )
         #: A row of products with X, in bytes.
         self.ahead_row = self.row * spec.gates
-        #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
+        #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only
+        #: gate.
         self.gate_vectors = 2 if spec.cell == "rnn" else spec.gates
         self.p = self._places()
 
@@ -33,7 +40,9 @@ class Frame:
         return (count + (self.spec.block - 1)) & -self.spec.block
 
     def _places(self) -> dict[str, Value]:
-        """The parts of the workspace, each at a cache line. As many bytes as `Recurrent.workspace` says."""
+        """The parts of the workspace, each at a cache line. As many bytes as `Recurrent.workspace`
+        says.
+        """
         a, spec, at = self.a, self.spec, self.a["workspace"]
         rows = (a["batch"] + (tiles.ROWS - 1)) & -tiles.ROWS if spec.tiles else a["batch"]
         places: dict[str, Value] = {}
@@ -70,12 +79,20 @@ class Frame:
         k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"] if count is None else count
         whole = hidden & -lanes
         with k.loop(0, whole, lanes) as i:
-            k.store(k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes), target + i * 4)
+            k.store(
+                k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes),
+                target + i * 4,
+            )
         with k.loop(whole, hidden) as i:
-            k.store(k.number(0.0, F32) if source is None else k.load(source + i * 4, F32), target + i * 4)
+            k.store(
+                k.number(0.0, F32) if source is None else k.load(source + i * 4, F32),
+                target + i * 4,
+            )
 
     def round(self, source: Value, target: Value, count: Value, blocks: Value, low: Value) -> None:
-        """`count` f32 as bf16, and zeros up to whole blocks; second parts `low` bytes further on."""
+        """`count` f32 as bf16, and zeros up to whole blocks; second parts `low` bytes further
+        on.
+        """
         k, lanes = self.k, self.spec.lanes
         second = low if self.spec.parts == 2 else None
         whole = count & -lanes

@@ -1,4 +1,6 @@
-"""The products with X, biases included, which are made for some time steps ahead of the steps that need them."""
+"""The products with X, biases included, which are made for some time steps ahead of the steps that
+need them.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,17 @@ from uncork.kernels.recurrent.emit_rows import Rows
 
 
 class InputProjection:
-    """Products of the rows of X with W; with `Recurrent.lookup` rows of a table that has them already."""
+    """Products of the rows of X with W; with `Recurrent.lookup` rows of a table that has them
+    already.
+    """
 
     def __init__(self, frame: Frame, rows: Rows, microkernels: Microkernels) -> None:
         self.f, self.k, self.a, self.p, self.spec = frame, frame.k, frame.a, frame.p, frame.spec
         self.rows = rows
         extra = ("target", "target_row", "bias", *(("low",) if frame.spec.parts == 2 else ()))
-        self.products = microkernels.make("products", frame.gate_vectors, extra, Ends(frame.spec, frame.vector).products)
+        self.products = microkernels.make(
+            "products", frame.gate_vectors, extra, Ends(frame.spec, frame.vector).products
+        )
 
     def check_ids(self) -> None:
         """Refuse ids that are outside, also those of steps that no row runs."""
@@ -26,7 +32,9 @@ class InputProjection:
             k.stop_unless(self._id(row, step).below(a["inputs"]), k.integer(1))
 
     def run(self, first: Value, last: Value, live: Variable, team: Team | None) -> None:
-        """The products for all live rows of some steps: one row of gates after the other. `live` becomes the rows of the last step."""
+        """The products for all live rows of some steps: one row of gates after the other. `live`
+        becomes the rows of the last step.
+        """
         k = self.k
         if self.spec.lookup:
             if team is None:
@@ -44,14 +52,23 @@ class InputProjection:
             with k.loop(first, last) as t:
                 self.rows.leave(live, t)
                 rows.set(rows.get() + live.get())
-            team.phase(k.integer(1), lambda _: self._sources(first, last, k.variable(before)).set(rows.get()))
+            team.phase(
+                k.integer(1),
+                lambda _: self._sources(first, last, k.variable(before)).set(rows.get()),
+            )
         self._multiply(rows, team)
 
     def _id(self, row: Value, step: Value) -> Value:
         """The row of the table that a step of a row takes; outside of it where there is none."""
         k, a, spec = self.k, self.a, self.spec
-        index = k.load(a["x"] + row * a["x_row"] + step * a["x_step"], INDEX_TYPES[spec.lookup]).to(I64)
-        return index + ((index >> 63) & a["inputs"]) if spec.wraps and spec.lookup.startswith("i") else index
+        index = k.load(a["x"] + row * a["x_row"] + step * a["x_step"], INDEX_TYPES[spec.lookup]).to(
+            I64
+        )
+        return (
+            index + ((index >> 63) & a["inputs"])
+            if spec.wraps and spec.lookup.startswith("i")
+            else index
+        )
 
     def _look_up(self, first: Value, last: Value, live: Variable) -> None:
         """Copy the products from the table, in the order of rows and steps."""
@@ -61,7 +78,10 @@ class InputProjection:
             self.rows.leave(live, t)
             with k.loop(0, live.get()) as row:
                 index = self._id(self.rows.original(row), self.rows.time(row, t))
-                source = a["w"] + k.select(index.below(a["inputs"]), index, a["inputs"]) * self.f.ahead_row
+                source = (
+                    a["w"]
+                    + k.select(index.below(a["inputs"]), index, a["inputs"]) * self.f.ahead_row
+                )
                 with k.loop(0, self.f.ahead_row, self.f.vector) as offset:
                     k.store(k.load(source + offset, F32, spec.lanes), target.get() + offset)
                 target.set(target.get() + self.f.ahead_row)
@@ -91,13 +111,19 @@ class InputProjection:
         each(k, f.ahead_row // width, run, team)
 
     def _sources(self, first: Value, last: Value, live: Variable) -> Variable:
-        """Where the rows of X lie that some steps take, one after the other; with bf16 they are rounded. How many there are."""
+        """Where the rows of X lie that some steps take, one after the other; with bf16 they are
+        rounded. How many there are.
+        """
         k, a, p, f = self.k, self.a, self.p, self.f
         rows = k.variable(k.integer(0))
         with k.loop(first, last) as t:
             self.rows.leave(live, t)
             with k.loop(0, live.get()) as row:
-                source = a["x"] + self.rows.original(row) * a["x_row"] + self.rows.time(row, t) * a["x_step"]
+                source = (
+                    a["x"]
+                    + self.rows.original(row) * a["x_row"]
+                    + self.rows.time(row, t) * a["x_step"]
+                )
                 if self.spec.parts:
                     rounded = p["pairs_x"] + rows.get() * (f.inputs * (4 * self.spec.parts))
                     f.round(source, rounded, a["inputs"], f.inputs * 2, f.inputs * 4)

@@ -1,4 +1,6 @@
-"""The microkernels of a sequence: in vectors or in AMX tiles, over all panels, by one thread or by a team."""
+"""The microkernels of a sequence: in vectors or in AMX tiles, over all panels, by one thread or by
+a team.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,21 @@ class Microkernels:
         self.k, self.spec = frame.k, frame.spec
         self.layout = tiles.Layout(frame.gate_vectors, frame.spec.parts)
 
-    def make(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel | tiles.TileMicrokernel:
+    def make(
+        self, name: str, vectors: int, extra: Sequence[str], end: End
+    ) -> Microkernel | tiles.TileMicrokernel:
         if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
             return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
         return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts > 0)
 
 
-def each(k: Kernel, count: Value, run: Callable[[Value], None], team: Team | None, backwards: Value | None = None) -> None:
+def each(
+    k: Kernel,
+    count: Value,
+    run: Callable[[Value], None],
+    team: Team | None,
+    backwards: Value | None = None,
+) -> None:
     """Items 0 to `count`, by this thread or by the team."""
     if team is not None:
         team.phase(count, run, backwards)

@@ -1,4 +1,6 @@
-"""The results of a sequence: every new state to Y, and the last one of each row to Ho, for LSTM also to Co."""
+"""The results of a sequence: every new state to Y, and the last one of each row to Ho, for LSTM
+also to Co.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,25 @@ class Output:
     def __init__(self, frame: Frame, rows: Rows) -> None:
         self.f, self.rows = frame, rows
 
-    def give(self, t: Value, rows: Value, new: Value, first: Value | None = None, units: int = 0) -> None:
+    def give(
+        self, t: Value, rows: Value, new: Value, first: Value | None = None, units: int = 0
+    ) -> None:
         """New states to Y, and where a row ends to Ho and Co: all units, or some of a panel."""
         k, a, p, f = self.f.k, self.f.a, self.f.p, self.f
         start, count = k.integer(0), a["hidden"]
         if first is not None:
-            start, count = first * 4, k.maximum(k.minimum(a["hidden"] - first, k.integer(units)), k.integer(0))
+            start, count = (
+                first * 4,
+                k.maximum(k.minimum(a["hidden"] - first, k.integer(units)), k.integer(0)),
+            )
         with k.loop(0, rows) as row:
             original = self.rows.original(row)
             offset = row * f.row + start
-            f.copy(new + offset, a["y"] + original * a["y_row"] + self.rows.time(row, t) * a["hidden"] * 4 + start, count)
+            f.copy(
+                new + offset,
+                a["y"] + original * a["y_row"] + self.rows.time(row, t) * a["hidden"] * 4 + start,
+                count,
+            )
             with k.if_(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):
                 f.copy(new + offset, a["ho"] + original * a["ho_row"] + start, count)
                 if f.spec.cell == "lstm":

@@ -21,7 +21,10 @@ def emit_panels(spec: Panels, machine: Target) -> str:
 
             def every(source: Value = source, first: Value = first) -> None:
                 with k.loop(0, inner) as position:
-                    values = [k.load(source + row * unit + position * 4, F32) for unit in range(spec.units)]
+                    values = [
+                        k.load(source + row * unit + position * 4, F32)
+                        for unit in range(spec.units)
+                    ]
                     for unit, value in enumerate(values):
                         k.store(value, first + position * step + unit * 4)
 

@@ -1,4 +1,6 @@
-"""The rows of a sequence's batch: sorted by length, begun with their initial states, and gone when they end."""
+"""The rows of a sequence's batch: sorted by length, begun with their initial states, and gone when
+they end.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ class Rows:
         self.f, self.k, self.a, self.p, self.spec = frame, frame.k, frame.a, frame.p, frame.spec
 
     def sort(self) -> None:
-        """Order the rows by length (a counting sort, so equal lengths keep their order); refuse bad lengths."""
+        """Order the rows by length (a counting sort, so equal lengths keep their order); refuse bad
+        lengths.
+        """
         k, a, p = self.k, self.a, self.p
         type_ = INDEX_TYPES[self.spec.lengths]
         steps = a["steps"]
@@ -49,16 +53,25 @@ class Rows:
                 ("table_b", "state_b", "pairs_b"),
                 ("table_reset", "reset", "pairs_reset"),
             ):
-                factors = p[pairs] + row * f.pairs_row if self.spec.parts else p[states] + row * f.row
+                factors = (
+                    p[pairs] + row * f.pairs_row if self.spec.parts else p[states] + row * f.row
+                )
                 k.store(factors, p[table] + row * 8)
             f.copy(a["h0"] + original * a["h0_row"], p["state_a"] + row * f.row)
             if self.spec.parts:
-                # The last pair may reach past H, and what lies there is a factor of a weight that is 0: it must be a number.
+                # The last pair may reach past H, and what lies there is a factor of a weight that
+                # is 0: it must be a number.
                 for states in ("state_a", "extra"):
                     with k.loop(a["hidden"], a["padded"]) as i:
                         k.store(k.number(0.0, F32), p[states] + row * f.row + i * 4)
                 rounded = p["pairs_a"] + row * f.pairs_row
-                f.round(a["h0"] + original * a["h0_row"], rounded, a["hidden"], f.factors * 2, f.row >> 1)
+                f.round(
+                    a["h0"] + original * a["h0_row"],
+                    rounded,
+                    a["hidden"],
+                    f.factors * 2,
+                    f.row >> 1,
+                )
             if self.spec.cell == "lstm":
                 f.copy(a["c0"] + original * a["c0_row"], p["extra"] + row * f.row)
             y = a["y"] + original * a["y_row"]
@@ -72,7 +85,12 @@ class Rows:
     def leave(self, live: Variable, t: Value) -> None:
         """Rows that have no step t leave the batch; they are the last ones."""
         k, p = self.k, self.p
-        with k.while_(lambda: (live.get() > 0) & (k.load(p["lengths"] + k.maximum(live.get() - 1, k.integer(0)) * 8, I64) <= t)):
+        with k.while_(
+            lambda: (
+                (live.get() > 0)
+                & (k.load(p["lengths"] + k.maximum(live.get() - 1, k.integer(0)) * 8, I64) <= t)
+            )
+        ):
             live.set(live.get() - 1)
 
     def time(self, row: Value, t: Value) -> Value:

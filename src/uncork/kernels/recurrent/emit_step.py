@@ -1,4 +1,6 @@
-"""One time step of all rows that are still in the batch: products with R, and from their sums to the new states."""
+"""One time step of all rows that are still in the batch: products with R, and from their sums to
+the new states.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from uncork.kernels.recurrent.emit_output import Output
 
 
 class Step:
-    """The microkernels of a step. "gru" has two, since its new gate needs the state that the other gates have reset."""
+    """The microkernels of a step. "gru" has two, since its new gate needs the state that the other
+    gates have reset.
+    """
 
     def __init__(self, frame: Frame, microkernels: Microkernels, output: Output) -> None:
         self.f, self.k, self.a, self.p, self.spec = frame, frame.k, frame.a, frame.p, frame.spec
@@ -39,15 +43,24 @@ class Step:
             self.first = microkernels.make("step", 2, common, ends.rnn)
 
     def run(self, t: Value, rows: Value, products: Value, team: Team | None) -> None:
-        """Step `t` of so many rows: from one of the two states to the other, then out to Y. `products` are those with X."""
+        """Step `t` of so many rows: from one of the two states to the other, then out to Y.
+        `products` are those with X.
+        """
         k, a, p, f = self.k, self.a, self.p, self.f
         odd = (t & 1).equals(1)
         old_table = k.select(odd, p["table_b"], p["table_a"])
-        old, new = k.select(odd, p["state_b"], p["state_a"]), k.select(odd, p["state_a"], p["state_b"])
+        old, new = (
+            k.select(odd, p["state_b"], p["state_a"]),
+            k.select(odd, p["state_a"], p["state_b"]),
+        )
         pairs = k.select(odd, p["pairs_a"], p["pairs_b"]) if self.spec.parts else new
 
-        def given(row: Value, panel: Value, units: int, gates: int, pairs: Value = pairs) -> dict[str, Value]:
-            """The extra arguments of a block of rows: its part of the products, its units, where its new state goes."""
+        def given(
+            row: Value, panel: Value, units: int, gates: int, pairs: Value = pairs
+        ) -> dict[str, Value]:
+            """The extra arguments of a block of rows: its part of the products, its units, where
+            its new state goes.
+            """
             offset = row * f.row
             return {
                 "ahead": products + row * f.ahead_row + panel * (units * gates * 4),
@@ -77,7 +90,9 @@ class Step:
                 a["r"] + panel * f.factors * (width * parts),
                 f.factors,
                 rows,
-                lambda row: given(row, panel, units, self.spec.gates, p["pairs_reset"] if two_steps else pairs),
+                lambda row: given(
+                    row, panel, units, self.spec.gates, p["pairs_reset"] if two_steps else pairs
+                ),
             )
             if team is not None and self.spec.cell != "gru":
                 self.output.give(t, rows, new, panel * units, units)
@@ -94,7 +109,8 @@ class Step:
             if team is not None:
                 self.output.give(t, rows, new, panel * wide, wide)
 
-        # In odd steps panels are read the other way round, so that what the cache still holds comes first.
+        # In odd steps panels are read the other way round, so that what the cache still holds comes
+        # first.
         each(k, a["padded"] // units, first, team, odd)
         if self.spec.cell == "gru":
             each(k, a["padded"] // wide, second, team, odd)

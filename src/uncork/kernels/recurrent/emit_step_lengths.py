@@ -8,7 +8,9 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_lengths(spec: Lengths, machine: Target) -> str:
-    """The LLVM text of `StepLengths`; the row, counted from 1, when its index or its length is refused."""
+    """The LLVM text of `StepLengths`; the row, counted from 1, when its index or its length is
+    refused.
+    """
     k = Kernel(spec.name, ["indices", "stride", "lengths", "output", "batch", "steps"], machine)
     indices, stride, lengths, output, batch, steps = k.arguments
     index, type_ = INDEX_TYPES[spec.index], INDEX_TYPES[spec.lengths]

@@ -1,4 +1,6 @@
-"""Weights of a sequence as its kernel reads them: packed once where they are constant, else by a kernel in each call."""
+"""Weights of a sequence as its kernel reads them: packed once where they are constant, else by a
+kernel in each call.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,18 @@ class Packed:
 
 
 def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
-    """`w [G*H, I]`, `r [G*H, H]`, `bias [G*H]` (`[4*H]` for "gru_after") of one direction, in OpenVINO's order of gates."""
+    """`w [G*H, I]`, `r [G*H, H]`, `bias [G*H]` (`[4*H]` for "gru_after") of one direction, in
+    OpenVINO's order of gates.
+    """
     hidden = r.shape[1]
     every = range(spec.gates)
     inner = bias[3 * hidden :] if spec.cell == "gru_after" else np.zeros(0, np.float32)
     units = spec.units
     if spec.cell == "gru":
-        packed_r, packed_new = _panels(spec, r, (0, 1), hidden, units), _panels(spec, r, (2,), hidden, spec.wide)
+        packed_r, packed_new = (
+            _panels(spec, r, (0, 1), hidden, units),
+            _panels(spec, r, (2,), hidden, spec.wide),
+        )
     else:
         packed_r, packed_new = _panels(spec, r, every, hidden, units), np.zeros(0, np.float32)
     inner = _panels(spec, inner.reshape(-1, 1), (0,), hidden, units) if inner.size else inner
@@ -45,37 +52,56 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
 
 
 def look_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
-    """What the products with X ahead are for each row of `table [N, I]`, biases included, and after them for a row of zeros."""
+    """What the products with X ahead are for each row of `table [N, I]`, biases included, and after
+    them for a row of zeros.
+    """
     hidden = w.shape[0] // spec.gates
     rows = np.concatenate([table, np.zeros((1, table.shape[1]), np.float32)])
     with limited():
         products = rows @ w.T + bias[: len(w)]
     units = spec.units
-    return np.ascontiguousarray(_panels(spec, products.T, range(spec.gates), hidden, units).transpose(1, 0, 2, 3))
+    return np.ascontiguousarray(
+        _panels(spec, products.T, range(spec.gates), hidden, units).transpose(1, 0, 2, 3)
+    )
 
 
 def _as_pairs(panels: Array, spec: Recurrent) -> Array:
-    """`[panels, K, gates, units]` of f32 as `[panels, K / 2, vectors, parts, lanes, 2]` of bf16: two steps of the product side by side."""
+    """`[panels, K, gates, units]` of f32 as `[panels, K / 2, vectors, parts, lanes, 2]` of bf16:
+    two steps of the product side by side.
+    """
     count, inner, gates, units = panels.shape
     if inner % spec.block:
-        panels = np.concatenate([panels, np.zeros((count, -inner % spec.block, gates, units), np.float32)], axis=1)
+        panels = np.concatenate(
+            [panels, np.zeros((count, -inner % spec.block, gates, units), np.float32)], axis=1
+        )
     bits = [encode(panels, ElementType.bf16)]
     if spec.parts == 2:
         bits.append(encode(panels - decode(bits[0], ElementType.bf16), ElementType.bf16))
-    pairs = [part.reshape(count, -1, 2, gates * units // spec.lanes, spec.lanes).transpose(0, 1, 3, 4, 2) for part in bits]
+    pairs = [
+        part.reshape(count, -1, 2, gates * units // spec.lanes, spec.lanes).transpose(0, 1, 3, 4, 2)
+        for part in bits
+    ]
     return np.ascontiguousarray(np.stack(pairs, axis=3))
 
 
-def _panels(spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, units: int) -> Array:
-    """`weights [G*H, K]` as `[panels, K, gates, units]`: the chosen gates of some units side by side, zeros past H."""
+def _panels(
+    spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, units: int
+) -> Array:
+    """`weights [G*H, K]` as `[panels, K, gates, units]`: the chosen gates of some units side by
+    side, zeros past H.
+    """
     count = spec.padded(hidden)
     inner = weights.shape[1]
     packed = np.zeros((count, inner, len(gates)), np.float32)
     for position, gate in enumerate(gates):
         packed[:hidden, :, position] = weights[gate * hidden : (gate + 1) * hidden]
-    return np.ascontiguousarray(packed.reshape(count // units, units, inner, len(gates)).transpose(0, 2, 3, 1))
+    return np.ascontiguousarray(
+        packed.reshape(count // units, units, inner, len(gates)).transpose(0, 2, 3, 1)
+    )
 
 
-def panels_call(spec: Panels, weights: Operand, inner: int, hidden: int, panels: int, target: Operand) -> KernelCall:
+def panels_call(
+    spec: Panels, weights: Operand, inner: int, hidden: int, panels: int, target: Operand
+) -> KernelCall:
     """The call that brings weights into panels."""
     return spec, [weights, inner, hidden, panels, target]

@@ -1,4 +1,6 @@
-"""Which kernel runs a GRU, LSTM or RNN sequence: how its weights reach it, and how threads share the work."""
+"""Which kernel runs a GRU, LSTM or RNN sequence: how its weights reach it, and how threads share
+the work.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,19 @@ import numpy as np
 
 from uncork.ir.hints import Hints
 from uncork.kernels.extents import certainly, extents, largest, nanoseconds
-from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    AtLeast,
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    ReleaseGil,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.recurrent.pack import look_up, pack, panels_call
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import Panels
@@ -30,7 +44,8 @@ from uncork.types import Array, ElementType, TensorSpec
 _LINE = 64
 #: Members of a team make at least so many operations each in a step.
 _TEAM_FLOPS = 150_000
-#: Weights of this size are read again in every step by every thread that has rows of its own; a team's members read their parts.
+#: Weights of this size are read again in every step by every thread that has rows of its own; a
+#: team's members read their parts.
 _TEAM_BYTES = 1 << 20
 #: Rows that share one reading of the weights.
 _BLOCK = 8
@@ -42,13 +57,18 @@ def supports(precision: str, target: Target) -> bool:
 
 
 def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str]:
-    """In which precision products are made where the caller allows this one, and which of them in tiles: see `Recurrent`.
+    """In which precision products are made where the caller allows this one, and which of them in
+    tiles: see `Recurrent`.
 
-    Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in f32), and only where rows share the
-    reading of the weights.
+    Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in
+    f32), and only where rows share the reading of the weights.
     """
     if precision == "bf16x3":
-        return ("bf16x3", "all") if target.tiles and supports("bf16", target) and not certainly(batch, 1) else ("f32", "")
+        return (
+            ("bf16x3", "all")
+            if target.tiles and supports("bf16", target) and not certainly(batch, 1)
+            else ("f32", "")
+        )
     if precision == "bf16" and supports("bf16", target):
         return "bf16", "" if not target.tiles else "ahead" if certainly(batch, 1) else "all"
     return "f32", ""
@@ -100,7 +120,9 @@ def sequence_of(
     states_only: bool = False,
     lookup: Lookup | None = None,
 ) -> Selection:
-    """The kernels of a sequence. With `states_only` the outputs are the last states alone, without Y."""
+    """The kernels of a sequence. With `states_only` the outputs are the last states alone, without
+    Y.
+    """
     specs = [spec for spec in inputs if spec is not None]
     x, lengths, w, r, b = specs[0], *specs[-4:]
     if lookup is None and x.element_type is not ElementType.f32:
@@ -117,23 +139,54 @@ def sequence_of(
     if not isinstance(inner, int):
         return "how long a step of X is is known at the call only"
     clipped = 0 < operation.clip < math.inf
-    precision, tiles = _products(hints.precision, batch, target) if len(values) == 3 else ("f32", "")
-    spec = Recurrent(cell, operation.functions(), target.lanes, lengths.element_type.name, clipped, precision, tiles)
+    precision, tiles = (
+        _products(hints.precision, batch, target) if len(values) == 3 else ("f32", "")
+    )
+    spec = Recurrent(
+        cell,
+        operation.functions(),
+        target.lanes,
+        lengths.element_type.name,
+        clipped,
+        precision,
+        tiles,
+    )
     if lookup is not None:
         if len(values) < 3 or precision != "f32":
             return f"no kernel for products looked up in {precision}"
         spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
-    sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, target.yields, states_only, lookup)
+    sequence = _Sequence(
+        spec,
+        WALKS[operation.direction],
+        batch,
+        steps,
+        inner,
+        operation.hidden_size,
+        clip,
+        target.yields,
+        states_only,
+        lookup,
+    )
     if len(values) == 3:
         sequence.pack_now(values)
     else:
         sequence.pack_in_calls()
     directions = len(sequence.walks)
     each = 2.0 * spec.gates * sequence.hidden * (sequence.multiplied + sequence.hidden) * directions
-    whole = [*sequence.packing, *(sequence.rows(d, 0, batch, sequence.packed_bytes) for d in range(directions))]
+    whole = [
+        *sequence.packing,
+        *(sequence.rows(d, 0, batch, sequence.packed_bytes) for d in range(directions)),
+    ]
     scratch = sequence.packed_bytes + sequence.workspace(batch)
-    return KernelPlan(spec.name, whole, scratch=scratch, keep=sequence.keep, cost=nanoseconds(batch * steps, each / 100), split=sequence.split)
+    return KernelPlan(
+        spec.name,
+        whole,
+        scratch=scratch,
+        keep=sequence.keep,
+        cost=nanoseconds(batch * steps, each / 100),
+        split=sequence.split,
+    )
 
 
 @dataclass
@@ -149,20 +202,24 @@ class _Sequence:
     clip: int
     #: Members of a team can let other threads run while they wait.
     yields: bool
-    #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines that stay in the cache.
+    #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines
+    #: that stay in the cache.
     states_only: bool = False
     #: Where X is looked up; `inputs` is then the number of rows of the table.
     lookup: Lookup | None = None
     #: Packed weights of every direction, in the order of the kernel's arguments.
     weights: list[list[Operand]] = field(default_factory=list)
     keep: list[object] = field(default_factory=list)
-    #: Calls that pack weights which only the call knows, and how much of the step's memory those take.
+    #: Calls that pack weights which only the call knows, and how much of the step's memory those
+    #: take.
     packing: list[KernelCall] = field(default_factory=list)
     packed_bytes: int = 0
 
     @property
     def multiplied(self) -> int:
-        """Numbers of a step's X that are multiplied with W: none where the products are looked up."""
+        """Numbers of a step's X that are multiplied with W: none where the products are looked
+        up.
+        """
         return self.inputs if self.lookup is None else 0
 
     @property
@@ -183,7 +240,11 @@ class _Sequence:
             w, r, b = (source[d] for source in sources)
             table = None if self.lookup is None else self.lookup.table
             constants = sources if table is None else [table, *sources]
-            packing = packed(constants, (self.spec.packing, d), partial(_packed_arrays, self.spec, w, r, b, table))
+            packing = packed(
+                constants,
+                (self.spec.packing, d),
+                partial(_packed_arrays, self.spec, w, r, b, table),
+            )
             self.weights.append([array.ctypes.data for array in packing.arrays])
             self.keep.append(packing)
 
@@ -205,7 +266,10 @@ class _Sequence:
                 if not count:
                     places.append(0)
                     continue
-                panels, source = Panels(count, width), In(self._lengths_input + 1 + number, (d * total + first) * hidden * inner * 4)
+                panels, source = (
+                    Panels(count, width),
+                    In(self._lengths_input + 1 + number, (d * total + first) * hidden * inner * 4),
+                )
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
                 self.packing.append(panels_call(panels, source, inner, hidden, many, target))
                 places.append(target)
@@ -219,13 +283,42 @@ class _Sequence:
         has_cell = self.spec.cell == "lstm"
         states: list[Operand] = [In(1, at), directions * row]
         states += [In(2, at), directions * row] if has_cell else [0, 0]
-        y: list[Operand] = [Scratch(scratch + self._y_at(count)), 0] if self.states_only else [Out(0, at * steps), directions * steps * row]
+        y: list[Operand] = (
+            [Scratch(scratch + self._y_at(count)), 0]
+            if self.states_only
+            else [Out(0, at * steps), directions * steps * row]
+        )
         state = 0 if self.states_only else 1
-        results = [*y, Out(state, at), directions * row, *([Out(state + 1, at), directions * row] if has_cell else [0, 0])]
+        results = [
+            *y,
+            Out(state, at),
+            directions * row,
+            *([Out(state + 1, at), directions * row] if has_cell else [0, 0]),
+        ]
         each = In(self._lengths_input, first * ElementType.parse(self.spec.lengths).dtype.itemsize)
-        step = self.inputs * 4 if self.lookup is None else ElementType.parse(self.spec.lookup).dtype.itemsize
-        words: list[Operand] = [In(0, first * steps * step), steps * step, step, *states, each, *results, *self.weights[d]]
-        words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
+        step = (
+            self.inputs * 4
+            if self.lookup is None
+            else ElementType.parse(self.spec.lookup).dtype.itemsize
+        )
+        words: list[Operand] = [
+            In(0, first * steps * step),
+            steps * step,
+            step,
+            *states,
+            each,
+            *results,
+            *self.weights[d],
+        ]
+        words += [
+            count,
+            steps,
+            self.inputs,
+            self.hidden,
+            self.spec.padded(self.hidden),
+            int(self.walks[d]),
+            self.clip,
+        ]
         words += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
         assert len(words) == len(ARGUMENTS)
         return self.spec, words
@@ -234,11 +327,25 @@ class _Sequence:
         """The work of so many threads."""
         directions = range(len(self.walks))
         members = threads // len(directions)
-        if members > 1 and self.yields and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
+        if (
+            members > 1
+            and self.yields
+            and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members)
+        ):
             return self._by_team(members)
         by_rows = self._by_rows(threads)
-        if members > 1 and self.yields and isinstance(self.batch, Size) and _suits_team(self.spec, 1, self.multiplied, self.hidden, members):
-            return self._by_team_or_rows(self.batch, self._by_team(members), by_rows, _team_rows(self.spec, self.hidden, members))
+        if (
+            members > 1
+            and self.yields
+            and isinstance(self.batch, Size)
+            and _suits_team(self.spec, 1, self.multiplied, self.hidden, members)
+        ):
+            return self._by_team_or_rows(
+                self.batch,
+                self._by_team(members),
+                by_rows,
+                _team_rows(self.spec, self.hidden, members),
+            )
         return by_rows
 
     def _by_rows(self, threads: int) -> Stages:
@@ -256,7 +363,11 @@ class _Sequence:
         """The team where there are fewer rows than the limit."""
         packing = by_rows.stages[: len(self.packing)]
         few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
-        when = [None] * len(packing) + [AtLeast(batch, limit, otherwise=True)] * len(few) + [AtLeast(batch, limit)] * len(many)
+        when = (
+            [None] * len(packing)
+            + [AtLeast(batch, limit, otherwise=True)] * len(few)
+            + [AtLeast(batch, limit)] * len(many)
+        )
         return Stages([*packing, *few, *many], largest(by_team.scratch, by_rows.scratch), when)
 
     def _by_team(self, members: int) -> Stages:
@@ -268,7 +379,10 @@ class _Sequence:
         for d in range(len(self.walks)):
             lines = scratch + self.workspace(self.batch)
             words = self.rows(d, 0, self.batch, scratch)[1]
-            first, *others = [(spec, [*words, member, members, Scratch(lines), ReleaseGil()]) for member in range(-1, members)]
+            first, *others = [
+                (spec, [*words, member, members, Scratch(lines), ReleaseGil()])
+                for member in range(-1, members)
+            ]
             stages.append([first])
             calls += others
             scratch = lines + 2 * _LINE * members
@@ -280,7 +394,17 @@ def _lines(count: SizeLike) -> SizeLike:
     return (count + (_LINE - 1)) // _LINE * _LINE
 
 
-def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None) -> list[Array]:
-    """`pack` in the order of the kernel's arguments; the products of a table with W in place of W."""
+def _packed_arrays(
+    spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None
+) -> list[Array]:
+    """`pack` in the order of the kernel's arguments; the products of a table with W in place of
+    W.
+    """
     made = pack(spec, w if table is None else w[:, :0], r, b)
-    return [made.w if table is None else look_up(spec, table, w, b), made.r, made.r_new, made.bias, made.inner_bias]
+    return [
+        made.w if table is None else look_up(spec, table, w, b),
+        made.r,
+        made.r_new,
+        made.bias,
+        made.inner_bias,
+    ]

@@ -1,4 +1,6 @@
-"""Which kernel runs a sequence of which only the last states are wanted, and which one tells how far its rows must run."""
+"""Which kernel runs a sequence of which only the last states are wanted, and which one tells how
+far its rows must run.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ from uncork.types import TensorSpec
 
 
 @selects("StepLengths")
-def select_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_lengths(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     indices, lengths = inputs
     assert indices is not None and lengths is not None and isinstance(operation, StepLengths)
     wraps = operation.counts_from_end and indices.element_type.dtype.kind == "i"
@@ -56,7 +63,11 @@ def select_looked_up(
     *own, table, _ = inputs
     assert table is not None and table.value is not None
     states_only = isinstance(operation.sequence, LastStates)
-    sequence = operation.sequence.sequence if isinstance(operation.sequence, LastStates) else operation.sequence
+    sequence = (
+        operation.sequence.sequence
+        if isinstance(operation.sequence, LastStates)
+        else operation.sequence
+    )
     assert isinstance(sequence, RecurrentSequence)
     lookup = Lookup(table.value, operation.gather.counts_from_end, operation.gather.strict)
     return sequence_of(sequence, own, outputs, target, hints, states_only, lookup)

@@ -1,4 +1,6 @@
-"""What a kernel of a GRU, LSTM or RNN sequence is specialised for, its arguments, and weights as it reads them."""
+"""What a kernel of a GRU, LSTM or RNN sequence is specialised for, its arguments, and weights as it
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,19 @@ class Recurrent:
     lanes: int
     lengths: str = "i64"
     clipped: bool = False
-    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32. "bf16x3", in tiles
-    #: only: each factor is the sum of two bf16, and three of their four products are made: nearly f32.
-    #: Tests hold states of about 1 to 2e-3 of a walk that rounds the same factors, and to 3e-2 ("bf16") and 5e-5 ("bf16x3") of f32.
+    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay
+    #: f32. "bf16x3", in tiles only: each factor is the sum of two bf16, and three of their four
+    #: products are made: nearly f32. Tests hold states of about 1 to 2e-3 of a walk that rounds the
+    #: same factors, and to 3e-2 ("bf16") and 5e-5 ("bf16x3") of f32.
     precision: str = "f32"
-    #: AMX makes the products with X ("ahead") or all products ("all"). One row by R is as fast without.
+    #: AMX makes the products with X ("ahead") or all products ("all"). One row by R is as fast
+    #: without.
     tiles: str = ""
-    #: Several threads make one sequence together (see `thread_team`), each its part of the units in every step.
+    #: Several threads make one sequence together (see `thread_team`), each its part of the units in
+    #: every step.
     team: bool = False
-    #: X is looked up: the type of its ids, and the products with W of all rows of the table come in place of W. See `look_up`.
+    #: X is looked up: the type of its ids, and the products with W of all rows of the table come in
+    #: place of W. See `look_up`.
     lookup: str = ""
     wraps: bool = False  # negative ids count from the end
     strict: bool = False  # ids that are outside are refused; otherwise they stand for zeros
@@ -38,7 +44,9 @@ class Recurrent:
 
     @property
     def name(self) -> str:
-        flags = ("_clipped" if self.clipped else "") + ("" if self.precision == "f32" else f"_{self.precision}")
+        flags = ("_clipped" if self.clipped else "") + (
+            "" if self.precision == "f32" else f"_{self.precision}"
+        )
         flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
         flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(self, "wraps", "strict")
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
@@ -54,7 +62,9 @@ class Recurrent:
 
     @property
     def wide(self) -> int:
-        """Units in a panel of a single gate: two vectors of them, to have enough independent sums."""
+        """Units in a panel of a single gate: two vectors of them, to have enough independent
+        sums.
+        """
         return 2 * self.lanes
 
     @property
@@ -73,14 +83,17 @@ class Recurrent:
 
     @property
     def block(self) -> int:
-        """Inner products, and rows of their factors, are read in blocks of so many: bf16 in pairs, AMX by whole tiles."""
+        """Inner products, and rows of their factors, are read in blocks of so many: bf16 in pairs,
+        AMX by whole tiles.
+        """
         return 32 if self.tiles else 2
 
 
 #: Bytes of two configurations of tiles, and of the sums of a block.
 TILE_ROOM = 2 * 64 + 16 * 4 * 64
 
-#: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1, `clip` the bits of an f32.
+#: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1,
+#: `clip` the bits of an f32.
 ARGUMENTS = (
     "x", "x_row", "x_step", "h0", "h0_row", "c0", "c0_row", "lengths", "y", "y_row", "ho", "ho_row", "co", "co_row",
     "w", "r", "r_new", "bias", "inner_bias", "batch", "steps", "inputs", "hidden", "padded", "backward", "clip", "ahead", "workspace",

@@ -1,4 +1,6 @@
-"""Weights that only a call knows, brought into panels by the call itself: see `pack.pack`, which does it for constants."""
+"""Weights that only a call knows, brought into panels by the call itself: see `pack.pack`, which
+does it for constants.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """What a kernel is specialised for: the gates side by side in a panel, and the units of each."""
+    """What a kernel is specialised for: the gates side by side in a panel, and the units of
+    each.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_panels"
     gates: int
@@ -23,5 +27,6 @@ class Panels:
         return count * inner * self.gates * self.units * 4
 
 
-#: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` of f32 to `target [panels, inner, gates, units]`, zeros past hidden.
+#: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` of f32 to `target [panels,
+#: inner, gates, units]`, zeros past hidden.
 ARGUMENTS = ("weights", "inner", "hidden", "panels", "target")

@@ -10,7 +10,9 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What a kernel is specialised for: types of the indices and of the lengths, and what indices beyond the steps mean."""
+    """What a kernel is specialised for: types of the indices and of the lengths, and what indices
+    beyond the steps mean.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_step_lengths:emit_lengths"
     index: str

@@ -1,7 +1,8 @@
 """Along axes: sums, means, largest and smallest elements; softmax and standardising along rows.
 
-A row is walked through in vectors. Where its length is no multiple of theirs the last one lies over the one before it: what was seen
-already is masked for sums, and computed again, to the same value, where something is stored.
+A row is walked through in vectors. Where its length is no multiple of theirs the last one lies over
+the one before it: what was seen already is masked for sums, and computed again, to the same value,
+where something is stored.
 """
 
 from __future__ import annotations
@@ -36,11 +37,16 @@ def _ended(k: Kernel, word: str, total: Value, count: Value) -> Value:
 
 def _from(k: Kernel, first: Value, lanes: int) -> Value:
     """The lanes from number `first` on."""
-    numbers = ir.Constant(ir.VectorType(I32.llvm, lanes), list(range(lanes))) if lanes > 1 else ir.Constant(I32.llvm, 0)
+    numbers = (
+        ir.Constant(ir.VectorType(I32.llvm, lanes), list(range(lanes)))
+        if lanes > 1
+        else ir.Constant(I32.llvm, 0)
+    )
     return Value(k, numbers, I32, lanes) >= k.splat(first.to(I32), lanes)
 
 
-#: The vector of a row that begins at a position; a mask says which of its lanes there are, None that all are.
+#: The vector of a row that begins at a position; a mask says which of its lanes there are, None
+#: that all are.
 Term = Callable[[Value, Union[Value, None]], Value]
 Action = Callable[[Value, Union[Value, None]], None]
 
@@ -59,7 +65,14 @@ def store_row(k: Kernel, value: Value, address: Value, mask: Value | None) -> No
 
 
 def folded(
-    k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Term, chains: int = 1, open_row: bool = False
+    k: Kernel,
+    count: Value,
+    lanes: int,
+    identity: Value,
+    combine: Combine,
+    term: Term,
+    chains: int = 1,
+    open_row: bool = False,
 ) -> Value:
     """`term(position)` joined over a row of `count` values, in so many `chains` in turn.
 
@@ -77,7 +90,9 @@ def folded(
     return result.get()
 
 
-def _folded_vectors(k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Term, chains: int) -> Value:
+def _folded_vectors(
+    k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Term, chains: int
+) -> Value:
     """The same of at least as many values as lanes."""
     partial = [k.variable(identity) for _ in range(chains)]
     whole = count // lanes * lanes
@@ -104,7 +119,9 @@ def _folded_vectors(k: Kernel, count: Value, lanes: int, identity: Value, combin
 
 
 def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) -> None:
-    """All of a row of `count` values, some of it twice; there are at least as many as lanes, unless it is an `open_row`."""
+    """All of a row of `count` values, some of it twice; there are at least as many as lanes, unless
+    it is an `open_row`.
+    """
 
     def vectors() -> None:
         with k.loop(0, count, lanes) as i:
@@ -130,25 +147,36 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
     identity = k.number(identity_of(spec.word, computed), computed, lanes)
 
     def term(address: Value, mask: Value | None) -> Value:
-        return _term(k, spec.word, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask)))
+        return _term(
+            k, spec.word, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask))
+        )
 
     def end(total: Value, address: Value, mask: Value | None = None) -> None:
-        store_row(k, narrowed(k, _ended(k, spec.word, total, count), spec.element_type), address, mask)
+        store_row(
+            k, narrowed(k, _ended(k, spec.word, total, count), spec.element_type), address, mask
+        )
 
     with k.loop(0, outer) as block:
         first = data + block * count * inner * size
 
-        def column(position: Value, mask: Value | None, first: Value = first, block: Value = block) -> None:
+        def column(
+            position: Value, mask: Value | None, first: Value = first, block: Value = block
+        ) -> None:
             total = k.variable(identity)
             with k.loop(0, count) as i:
-                total.set(combine(k, total.get(), term(first + (i * inner + position) * size, mask)))
+                total.set(
+                    combine(k, total.get(), term(first + (i * inner + position) * size, mask))
+                )
             end(total.get(), output + (block * inner + position) * size, mask)
 
         def of_row(position: Value, mask: Value | None, first: Value = first) -> Value:
             return term(first + position * size, mask)
 
         if spec.along_rows:
-            end(folded(k, count, lanes, identity, combine, of_row, spec.chains, spec.open_row), output + block * size)
+            end(
+                folded(k, count, lanes, identity, combine, of_row, spec.chains, spec.open_row),
+                output + block * size,
+            )
         else:
             _along(k, inner, lanes, column, spec.open_row)
     k.finish()
@@ -161,7 +189,9 @@ def emit_rows(spec: Rows, machine: Target) -> str:
 
 
 def _softmax(spec: Rows, machine: Target) -> str:
-    """The LLVM text of a softmax of f32 rows: exp of the distance to the largest, divided by their sum; or the logarithm of that."""
+    """The LLVM text of a softmax of f32 rows: exp of the distance to the largest, divided by their
+    sum; or the logarithm of that.
+    """
     k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
@@ -176,7 +206,9 @@ def _softmax(spec: Rows, machine: Target) -> str:
         top = folded(k, count, lanes, lowest, Kernel.maximum, value_at, spec.chains, spec.open_row)
         tops = k.splat(top, lanes)
 
-        def raised(i: Value, mask: Value | None, target: Value = target, tops: Value = tops) -> Value:
+        def raised(
+            i: Value, mask: Value | None, target: Value = target, tops: Value = tops
+        ) -> Value:
             value = exp(k, value_at(i, mask) - tops)
             if spec.kind == "softmax":
                 store_row(k, value, target + i * 4, mask)
@@ -189,7 +221,13 @@ def _softmax(spec: Rows, machine: Target) -> str:
         else:
             loss = k.splat(functions.log(k, total), lanes)
 
-            def less(i: Value, mask: Value | None, target: Value = target, tops: Value = tops, loss: Value = loss) -> None:
+            def less(
+                i: Value,
+                mask: Value | None,
+                target: Value = target,
+                tops: Value = tops,
+                loss: Value = loss,
+            ) -> None:
                 store_row(k, value_at(i, mask) - tops - loss, target + i * 4, mask)
 
             _along(k, count, lanes, less, spec.open_row)
@@ -197,7 +235,9 @@ def _softmax(spec: Rows, machine: Target) -> str:
     return k.text()
 
 
-def _scaled(k: Kernel, count: Value, lanes: int, target: Value, scale: Value, open_row: bool) -> None:
+def _scaled(
+    k: Kernel, count: Value, lanes: int, target: Value, scale: Value, open_row: bool
+) -> None:
     """A row of `count` values scaled in place."""
     if not open_row or lanes == 1:
         _scaled_vectors(k, count, lanes, target, scale)
@@ -220,7 +260,9 @@ def _scaled_vectors(k: Kernel, count: Value, lanes: int, target: Value, scale: V
 
 
 def _standardising(spec: Rows, machine: Target) -> str:
-    """The LLVM text of MVN of f32 rows: the mean taken away, and the rest divided by the standard deviation unless it is only centred."""
+    """The LLVM text of MVN of f32 rows: the mean taken away, and the rest divided by the standard
+    deviation unless it is only centred.
+    """
     k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
@@ -249,7 +291,11 @@ def _standardising(spec: Rows, machine: Target) -> str:
             return
         variance = folded(k, count, lanes, zero, plus, squared, spec.chains, spec.open_row) / size
         inside = spec.kind == "standardise"
-        deviation = k.intrinsic("sqrt", variance + spec.epsilon) if inside else k.intrinsic("sqrt", variance) + spec.epsilon
+        deviation = (
+            k.intrinsic("sqrt", variance + spec.epsilon)
+            if inside
+            else k.intrinsic("sqrt", variance) + spec.epsilon
+        )
         divisor = k.splat(deviation, lanes)
 
         def store_divided(i: Value, mask: Value | None) -> None:

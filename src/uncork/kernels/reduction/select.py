@@ -1,4 +1,6 @@
-"""Which kernel reduces: sums, means, norms, largest and smallest elements along axes; softmax and MVN along rows."""
+"""Which kernel reduces: sums, means, norms, largest and smallest elements along axes; softmax and
+MVN along rows.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 
 
 def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
-    """Lanes of a vector that is no longer than a row; where only the call knows how long rows are, of a full one."""
+    """Lanes of a vector that is no longer than a row; where only the call knows how long rows are,
+    of a full one.
+    """
     width = max(1, lanes * 4 // element_bytes)
     while isinstance(size, int) and width > max(1, size):
         width //= 2
@@ -36,7 +40,9 @@ def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
 
 
 def _chains(count: SizeLike, width: int) -> int:
-    """Sums that are added to in turn: an addition waits for the one before it, but a short row is no wait."""
+    """Sums that are added to in turn: an addition waits for the one before it, but a short row is
+    no wait.
+    """
     return 4 if not isinstance(count, int) or count >= 8 * width else 1
 
 
@@ -52,7 +58,12 @@ _WORDS = {
 
 
 @selects(*_WORDS)
-def select_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_reduction(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data, axes = inputs[0], inputs[1]
     assert data is not None
     assert axes is not None
@@ -68,20 +79,34 @@ def select_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
     if not axes.value.size and word in ("l1", "l2"):
         return "no kernel for no axes"
     if folds is None:
-        return nests.reduction(word, shape, normalised_axes(operation, axes.value, len(shape)), name, target)
+        return nests.reduction(
+            word, shape, normalised_axes(operation, axes.value, len(shape)), name, target
+        )
     outer, count, inner = folds
     if isinstance(count, int) and count > _LONGEST:
         return "NumPy adds long rows as fast"
     along_rows = certainly(inner, 1)
     element_bytes = 4 if name in ("f16", "bf16") else data.element_type.dtype.itemsize
     row = count if along_rows else inner
-    spec = Reduction(word, name, along_rows, _fitting(row, element_bytes, target.lanes), open_row=not isinstance(row, int))
+    spec = Reduction(
+        word,
+        name,
+        along_rows,
+        _fitting(row, element_bytes, target.lanes),
+        open_row=not isinstance(row, int),
+    )
     words: list[Operand] = [In(0), Out(0), outer, count, inner]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes))
+    return KernelPlan(
+        spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes)
+    )
 
 
-def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike, SizeLike, SizeLike] | None:
-    """(outer, count, inner): the dimensions before, along and after the axes, when no other lies between them."""
+def _folds(
+    shape: tuple[SizeLike, ...], axes: tuple[int, ...]
+) -> tuple[SizeLike, SizeLike, SizeLike] | None:
+    """(outer, count, inner): the dimensions before, along and after the axes, when no other lies
+    between them.
+    """
     along = [d for d in axes if not certainly(shape[d], 1)]
     if not along:
         return product(shape), 1, 1
@@ -91,7 +116,9 @@ def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike
     return product(shape[:first]), product(shape[first : last + 1]), product(shape[last + 1 :])
 
 
-def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target) -> Selection:
+def _rows(
+    kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target
+) -> Selection:
     if is_empty((rows, count)):
         return "nothing to compute"
     if isinstance(count, int) and count > _LONGEST:
@@ -103,7 +130,12 @@ def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: floa
 
 
 @selects("SoftMax", "LogSoftmax")
-def select_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_softmax(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data = inputs[0]
     assert data is not None
     name = data.element_type.name
@@ -121,7 +153,12 @@ def select_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], ou
 
 
 @selects("MVN")
-def select_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_standardising(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data = inputs[0]
     assert data is not None
     shape = extents(data)
@@ -132,12 +169,22 @@ def select_standardising(operation: Operation, inputs: Sequence[TensorSpec | Non
         assert given is not None
         if given.value is None:
             return "axes are known at the call only"
-        axes, outside = normalised_axes(operation, given.value, len(shape)), cast("MVN6", operation).eps_mode == "outside_sqrt"
+        axes, outside = (
+            normalised_axes(operation, given.value, len(shape)),
+            cast("MVN6", operation).eps_mode == "outside_sqrt",
+        )
     folds = _folds(shape, axes)
     divide: bool = cast("MVN1", operation).normalize_variance
-    if data.element_type is not ElementType.f32 or folds is None or not certainly(folds[2], 1) or not axes:
+    if (
+        data.element_type is not ElementType.f32
+        or folds is None
+        or not certainly(folds[2], 1)
+        or not axes
+    ):
         epsilon = cast("MVN1", operation).eps
-        return nests.standardised(shape, axes, epsilon, data.element_type.name, target, divide, not outside)
+        return nests.standardised(
+            shape, axes, epsilon, data.element_type.name, target, divide, not outside
+        )
     kind = ("standardise_outside" if outside else "standardise") if divide else "centre"
     epsilon = float(np.float32(cast("MVN1", operation).eps)) if divide else 0.0
     return _rows(kind, folds[0], folds[1], epsilon, 1.0, target)

@@ -9,7 +9,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What a reduction is specialised for. `along_rows`: what is joined is contiguous; else neighbours stay neighbours."""
+    """What a reduction is specialised for. `along_rows`: what is joined is contiguous; else
+    neighbours stay neighbours.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_reduction"
     word: str
@@ -28,7 +30,9 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a kernel of whole f32 rows is specialised for: softmax, log_softmax, centre, standardise or standardise_outside."""
+    """What a kernel of whole f32 rows is specialised for: softmax, log_softmax, centre, standardise
+    or standardise_outside.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_rows"
     kind: str
@@ -41,5 +45,9 @@ class Rows:
     @property
     def name(self) -> str:
         tail = "_open" if self.open_row else ""
-        tail += f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}" if self.epsilon else ""
+        tail += (
+            f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}"
+            if self.epsilon
+            else ""
+        )
         return f"{self.kind}_{self.lanes}x{self.chains}{tail}"

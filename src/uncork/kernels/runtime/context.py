@@ -14,7 +14,9 @@ from uncork.types import Array
 
 
 class Context:
-    """Memory of one running call: slots, the places of buffers, the working memory. Segments of the call share it."""
+    """Memory of one running call: slots, the places of buffers, the working memory. Segments of the
+    call share it.
+    """
 
     def __init__(self, slots: Sequence[int], buffers: int, tensor_bytes: int = 0) -> None:
         """`slots`: their first values; constants keep theirs."""
@@ -45,7 +47,12 @@ class Context:
     def tensor_array(self, first: int, dtype: np.dtype[Any], sizes: Sequence[int]) -> Array:
         """A tensor of sizes as it is for this call."""
         count = math.prod(sizes)
-        found: Array = self.words[self._tensors_at :].view(np.uint8)[first : first + count * dtype.itemsize].view(dtype).reshape(sizes)
+        found: Array = (
+            self.words[self._tensors_at :]
+            .view(np.uint8)[first : first + count * dtype.itemsize]
+            .view(dtype)
+            .reshape(sizes)
+        )
         return found
 
     def word(self, name: str) -> int:
@@ -73,7 +80,9 @@ class Context:
 
     def value(self, number: Number) -> int:
         """The number of this call."""
-        return number if isinstance(number, int) else int(self.words[self._slots_at + number.number])
+        return (
+            number if isinstance(number, int) else int(self.words[self._slots_at + number.number])
+        )
 
     def set_symbol(self, slot: Slot, value: int) -> None:
         """Bind a symbol from Python; segments notice when it has changed."""
@@ -84,10 +93,16 @@ class Context:
 
     def place(self, buffer: int) -> int:
         """Where a buffer begins in the working memory, for the sizes of this call."""
-        return int(self.words[self._offsets_at + buffer]) + int(self.words[0]) - int(self.memory.ctypes.data)
+        return (
+            int(self.words[self._offsets_at + buffer])
+            + int(self.words[0])
+            - int(self.memory.ctypes.data)
+        )
 
     def grow(self, needed: int, limit: int) -> None:
-        """Make the working memory so large, and if the limit allows it a little larger, so that it does not grow at every call."""
+        """Make the working memory so large, and if the limit allows it a little larger, so that it
+        does not grow at every call.
+        """
         self.memory = np.empty(0, np.uint8)  # the old one goes first
         self.memory = np.empty(min(needed + needed // 8, limit) + ALIGNMENT, np.uint8)
         base = -(-int(self.memory.ctypes.data) // ALIGNMENT) * ALIGNMENT

@@ -1,4 +1,5 @@
-"""How CPython and NumPy lay out their objects, and addresses of a few of their functions: what the native entry of segments knows.
+"""How CPython and NumPy lay out their objects, and addresses of a few of their functions: what the
+native entry of segments knows.
 
 All of that is tried on real objects before it is used (`entry_method.native_entry`).
 """
@@ -10,7 +11,8 @@ import functools
 
 import numpy as np
 
-#: Where an object keeps its type, and a NumPy array its data pointer, number of dimensions, shape, element type and flags.
+#: Where an object keeps its type, and a NumPy array its data pointer, number of dimensions, shape,
+#: element type and flags.
 TYPE, DATA, RANK, SHAPE, DTYPE, FLAGS = 8, 16, 24, 32, 56, 64
 #: Flags of an array in C order, and of one that may be written.
 IN_ORDER, WRITEABLE = 0x1, 0x400
@@ -30,7 +32,10 @@ def functions() -> dict[str, int]:
         "take": "Py_IncRef",
         "drop": "Py_DecRef",
     }
-    found = {key: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for key, name in names.items()}
+    found = {
+        key: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for key, name in names.items()
+    }
     table = ctypes.pythonapi.PyCapsule_GetPointer
     table.restype = ctypes.c_void_p
     table.argtypes = [ctypes.py_object, ctypes.c_char_p]

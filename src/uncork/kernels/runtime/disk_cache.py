@@ -1,8 +1,9 @@
 """A folder of files that may be lost at any time: a cache that any number of processes share.
 
-Files are written beside their name and renamed, so a reader finds a whole one or none; what is cut short, changed or under
-another's name is noticed by a checksum. A folder that cannot be read or written costs the time to make its contents again, and
-nothing else. What it holds will be run: one that others own or can write to is not used.
+Files are written beside their name and renamed, so a reader finds a whole one or none; what is cut
+short, changed or under another's name is noticed by a checksum. A folder that cannot be read or
+written costs the time to make its contents again, and nothing else. What it holds will be run: one
+that others own or can write to is not used.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _CHECK = 32
 
 
 def default_folder() -> Path | None:
-    """`uncork` in the user's cache directory, by the platform's convention; None for a user without a home."""
+    """`uncork` in the user's cache directory, by the platform's convention; None for a user without
+    a home.
+    """
     try:
         home = Path.home()
     except RuntimeError:
@@ -108,13 +111,17 @@ class Folder:
         return self._listed(_SUFFIX)
 
     def clear(self) -> list[Entry]:
-        """Delete everything; returns the files that were deleted. What processes have loaded stays with them."""
+        """Delete everything; returns the files that were deleted. What processes have loaded stays
+        with them.
+        """
         for entry in self._listed(_UNFINISHED):
             _deleted(entry)
         return [entry for entry in self.entries() if _deleted(entry)]
 
     def trim(self) -> None:
-        """Delete what was used longest ago until the rest is small enough, and what a process that died has left."""
+        """Delete what was used longest ago until the rest is small enough, and what a process that
+        died has left.
+        """
         total = 0
         for entry in self.entries():
             total += entry.bytes
@@ -139,7 +146,9 @@ class Folder:
 
 
 def _checksum(key: str, content: bytes) -> bytes:
-    """Of what a file holds and of what it is for: files cannot be exchanged by giving one the name of another."""
+    """Of what a file holds and of what it is for: files cannot be exchanged by giving one the name
+    of another.
+    """
     return hashlib.sha256(key.encode() + b"\n" + content).digest()
 
 
@@ -151,10 +160,15 @@ def _trusted(path: Path) -> bool:
         return True
     if _ours(status) or not stat.S_ISDIR(status.st_mode):
         return True
-    why = f"has the mode {stat.S_IMODE(status.st_mode):o}" if status.st_uid in (os.getuid(), 0) else f"belongs to user {status.st_uid}"
+    why = (
+        f"has the mode {stat.S_IMODE(status.st_mode):o}"
+        if status.st_uid in (os.getuid(), 0)
+        else f"belongs to user {status.st_uid}"
+    )
     warn_once(
         f"folder {path}",
-        f"the folder '{path}' {why}, so others could exchange the compiled kernels in it: it is not used, and every process "
+        f"the folder '{path}' {why}, so others could exchange the compiled kernels in it: it is "
+        "not used, and every process "
         "compiles its kernels again; delete it, or make it yours alone (mode 700)",
     )
     return False

@@ -1,8 +1,9 @@
 """From an object file of LLVM's to code that runs wherever it is put in memory, without LLVM.
 
-Kernels call nothing and read nothing but their own constants, so the object needs little: its sections one behind the other,
-and the distances between them written into the instructions. That is done once; the result is mapped as it is.
-Objects of another kind (another system or CPU, or with a call to somewhere else) are left to LLVM's own loader.
+Kernels call nothing and read nothing but their own constants, so the object needs little: its
+sections one behind the other, and the distances between them written into the instructions. That is
+done once; the result is mapped as it is. Objects of another kind (another system or CPU, or with a
+call to somewhere else) are left to LLVM's own loader.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ def _link(data: bytes, function: str) -> tuple[bytes, int]:
         raise Unlinkable("not ELF")
     machine = struct.unpack_from("<H", data, 18)[0]
     sections = _sections(data)
-    loaded = [n for n, s in enumerate(sections) if s.flags & _ALLOCATED and s.size and s.name not in _UNUSED]
+    loaded = [
+        n
+        for n, s in enumerate(sections)
+        if s.flags & _ALLOCATED and s.size and s.name not in _UNUSED
+    ]
     code = bytearray()
     places: dict[int, int] = {}
     for number in loaded:
@@ -72,7 +77,9 @@ def _link(data: bytes, function: str) -> tuple[bytes, int]:
 
     def symbol(number: int) -> tuple[int, int]:
         """(the name's place, the address in the code)"""
-        name, _, _, section, value, _ = struct.unpack_from("<IBBHQQ", data, table.offset + 24 * number)
+        name, _, _, section, value, _ = struct.unpack_from(
+            "<IBBHQQ", data, table.offset + 24 * number
+        )
         if section == _UNDEFINED or section not in places:
             raise Unlinkable(f"needs '{_text(data, sections[table.link], name)}' from elsewhere")
         return name, places[section] + value
@@ -100,7 +107,10 @@ def _sections(data: bytes) -> list[_Section]:
     size, count, names = struct.unpack_from("<HHH", data, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, first + size * n) for n in range(count)]
     found = [_Section("", h[1], h[2], h[4], h[5], h[6], h[7], h[8]) for h in headers]
-    return [_Section(_text(data, found[names], h[0]), *(h[i] for i in (1, 2, 4, 5, 6, 7, 8))) for h in headers]
+    return [
+        _Section(_text(data, found[names], h[0]), *(h[i] for i in (1, 2, 4, 5, 6, 7, 8)))
+        for h in headers
+    ]
 
 
 def _text(data: bytes, strings: _Section, at: int) -> str:

@@ -8,10 +8,14 @@ from uncork.kernels.runtime.turns_layout import REACHED, TURNS_HEAD
 
 
 def emit_branch() -> str:
-    """The LLVM text of `i64 branch(i64 words)`: 0, or 1 where the body declines; see `branch_layout`."""
+    """The LLVM text of `i64 branch(i64 words)`: 0, or 1 where the body declines; see
+    `branch_layout`.
+    """
     k = Kernel("branch", ["words"], direct=True)
     (words,) = k.arguments
-    turns, condition, then, then_count, other, other_count = (k.load(words + 8 * i, I64) for i in range(len(BRANCH)))
+    turns, condition, then, then_count, other, other_count = (
+        k.load(words + 8 * i, I64) for i in range(len(BRANCH))
+    )
     taken = k.load(condition, U8).to(I64).equals(0).equals(0)
     body, count = k.select(taken, then, other), k.select(taken, then_count, other_count)
     first = words + 8 * len(BRANCH) + k.select(taken, k.integer(0), then_count * 16)

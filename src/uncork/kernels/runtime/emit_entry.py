@@ -1,6 +1,8 @@
-"""The native entry of a segment: a function of CPython's calling convention that looks at its arguments, binds sizes and runs.
+"""The native entry of a segment: a function of CPython's calling convention that looks at its
+arguments, binds sizes and runs.
 
-It knows how CPython and NumPy lay out their objects (see `cpython_entry`; `entry_method` tries that on real objects before it is used).
+It knows how CPython and NumPy lay out their objects (see `cpython_entry`; `entry_method` tries that
+on real objects before it is used).
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class _Entry:
 
 
 def emit_entry() -> str:
-    """The LLVM text of `PyObject *segment_entry(PyObject *block, PyObject **arguments, Py_ssize_t count)`.
+    """The LLVM text of `PyObject *segment_entry(PyObject *block, PyObject **arguments, Py_ssize_t
+    count)`.
 
     It returns a list of new results, where the segment has some, else a number: see `layout`.
     """
@@ -101,7 +104,9 @@ def _look_at_arguments(e: _Entry) -> None:
 
 
 def _bind_sizes(e: _Entry) -> None:
-    """Read the sizes of this call; when one has changed, here or in a segment before, bind them all."""
+    """Read the sizes of this call; when one has changed, here or in a segment before, bind them
+    all.
+    """
     k, tables = e.k, e.tables
     changed = k.variable(k.integer(0))
     with k.loop(0, tables.head("binds")) as i:
@@ -151,7 +156,10 @@ def _patch_addresses(e: _Entry) -> None:
     with k.loop(0, tables.head("addresses")) as i:
         position, offset, more, target = tables.entry("address_table", i, ADDRESS)
         own = position < e.count
-        place = k.select(own, e.arguments, items.get()) + k.select(own, position, position - e.count) * 8
+        place = (
+            k.select(own, e.arguments, items.get())
+            + k.select(own, position, position - e.count) * 8
+        )
         k.store(k.load(k.load(place, I64) + DATA, I64) + offset + k.load(more, I64), target)
 
 
@@ -170,7 +178,9 @@ def _run(e: _Entry) -> None:
 
 
 def run_steps(k: Kernel, tables: Tables) -> tuple[Value, Value]:
-    """Run the steps of a segment until one declines: how many were begun, and the status of the last one."""
+    """Run the steps of a segment until one declines: how many were begun, and the status of the
+    last one.
+    """
     steps = tables.head("steps")
     done, status = k.variable(k.integer(0)), k.variable(k.integer(0))
     with k.while_(lambda: (done.get() < steps) & status.get().equals(0)):

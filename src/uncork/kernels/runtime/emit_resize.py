@@ -1,6 +1,8 @@
-"""The native function that binds new sizes: it computes them, checks them, places buffers and patches the arguments of kernels.
+"""The native function that binds new sizes: it computes them, checks them, places buffers and
+patches the arguments of kernels.
 
-One function serves all models: it walks tables (see `layout`). It costs about a nanosecond for each operation and patch.
+One function serves all models: it walks tables (see `layout`). It costs about a nanosecond for each
+operation and patch.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from uncork.kernels.runtime.layout import (
     PATCH,
 )
 
-#: Words of an entry of the list of live buffers: where it begins, where it ends, the last step that uses it.
+#: Words of an entry of the list of live buffers: where it begins, where it ends, the last step that
+#: uses it.
 LIVE = 3
 
 
@@ -66,7 +69,10 @@ def emit_resize() -> str:
     _place(k, tables)
     _patch(k, tables)
     cost = k.load(tables.head("cost"), I64)
-    k.store(k.select(cost > tables.head("release_cost"), k.integer(1), k.integer(0)), tables.address("release"))
+    k.store(
+        k.select(cost > tables.head("release_cost"), k.integer(1), k.integer(0)),
+        tables.address("release"),
+    )
     k.store(k.load(tables.context("version"), I64), tables.address("stamp"))
     k.finish(k.integer(OK))
     return k.text()
@@ -83,7 +89,9 @@ def _compute(k: Kernel, tables: Tables) -> None:
         return Value(k, k.builder.extract_value(pair, 0), I64)
 
     def divided(a: Value, b: Value) -> Value:
-        """Towards minus infinity; a divisor below 1 counts as 1, since a check on it may still be to come."""
+        """Towards minus infinity; a divisor below 1 counts as 1, since a check on it may still be
+        to come.
+        """
         divisor = k.maximum(b, k.integer(1))
         quotient = a // divisor
         lower = (quotient * divisor) > a
@@ -120,13 +128,16 @@ def _check(k: Kernel, tables: Tables) -> None:
         differ = kind.equals(GUARD_NOT_EQUAL) & a.equals(b).equals(0)
         with k.if_((equal | at_least | differ).equals(0), likely=False):
             k.store(number, tables.context("failed"))
-            k.return_(k.select(kind < GUARD_EQUAL, k.integer(CHECK_FAILED), k.integer(GUARD_FAILED)))
+            k.return_(
+                k.select(kind < GUARD_EQUAL, k.integer(CHECK_FAILED), k.integer(GUARD_FAILED))
+            )
 
 
 def _place(k: Kernel, tables: Tables) -> None:
     """First fit, in the order in which buffers are first used.
 
-    `live` is the list of live buffers, by where they begin; it goes on from that of the segment before (`live_before`).
+    `live` is the list of live buffers, by where they begin; it goes on from that of the segment
+    before (`live_before`).
     """
     live, before = tables.head("live"), tables.head("live_before")
     count = k.variable(k.integer(0))
@@ -148,11 +159,18 @@ def _place(k: Kernel, tables: Tables) -> None:
     with k.loop(0, tables.head("buffers")) as b:
         bytes_at, first, last, offset_at = tables.entry("buffer_table", b, BUFFER)
         size = (k.maximum(k.load(bytes_at, I64), k.integer(1)) + (ALIGNMENT - 1)) & -ALIGNMENT
-        kept, at, place = k.variable(k.integer(0)), k.variable(k.integer(0)), k.variable(k.integer(-1))
+        kept, at, place = (
+            k.variable(k.integer(0)),
+            k.variable(k.integer(0)),
+            k.variable(k.integer(-1)),
+        )
         with k.loop(0, count.get()) as u, k.if_(k.load(entry(u) + 16, I64) >= first):
             with k.if_(kept.get().equals(u).equals(0)):
                 copy(entry(u), entry(kept.get()))
-            with k.if_(place.get() < 0), k.if_else((k.load(entry(u), I64) - at.get()) >= size) as (fits, too_small):
+            with (
+                k.if_(place.get() < 0),
+                k.if_else((k.load(entry(u), I64) - at.get()) >= size) as (fits, too_small),
+            ):
                 with fits:
                     place.set(kept.get())
                 with too_small:

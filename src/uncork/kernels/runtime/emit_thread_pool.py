@@ -1,4 +1,6 @@
-"""The native functions of the thread pool: what a caller does, and what a thread does. See `thread_pool`."""
+"""The native functions of the thread pool: what a caller does, and what a thread does. See
+`thread_pool`.
+"""
 
 from __future__ import annotations
 
@@ -124,14 +126,23 @@ def _note(k: Kernel, status: Variable, found: Value) -> None:
 
 
 def _start_threads(k: Kernel, pool: _Pool, wanted: Value) -> None:
-    """Threads for so many calls; when the system gives no more, those that there are must do. They block signals as they begin."""
+    """Threads for so many calls; when the system gives no more, those that there are must do. They
+    block signals as they begin.
+    """
     nothing = k.integer(0)
     with k.if_(pool.get("threads") < wanted, likely=False):
-        pool.ask("mask", pool.get("set_mask"), pool.address + ALL_SIGNALS, pool.address + OLD_SIGNALS)
+        pool.ask(
+            "mask", pool.get("set_mask"), pool.address + ALL_SIGNALS, pool.address + OLD_SIGNALS
+        )
         failed = k.variable(nothing)
         with k.while_(lambda: failed.get().equals(0) & (pool.get("threads") < wanted)):
-            failed.set(pool.ask("start", pool.address + THREAD, nothing, pool.get("serve"), pool.address))
-            pool.set("threads", pool.get("threads") + k.select(failed.get().equals(0), k.integer(1), nothing))
+            failed.set(
+                pool.ask("start", pool.address + THREAD, nothing, pool.get("serve"), pool.address)
+            )
+            pool.set(
+                "threads",
+                pool.get("threads") + k.select(failed.get().equals(0), k.integer(1), nothing),
+            )
         pool.ask("mask", pool.get("set_mask"), pool.address + OLD_SIGNALS, nothing)
 
 

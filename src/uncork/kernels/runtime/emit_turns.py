@@ -1,6 +1,8 @@
-"""The native function that makes the turns of a loop: it binds sizes, runs the body's segment, carries on.
+"""The native function that makes the turns of a loop: it binds sizes, runs the body's segment,
+carries on.
 
-One function serves all loops: it walks tables (see `turns_layout`). It adds tens of nanoseconds to a turn.
+One function serves all loops: it walks tables (see `turns_layout`). It adds tens of nanoseconds to
+a turn.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class _Loop:
 
 
 def emit_turns() -> str:
-    """The LLVM text of `i64 turns(i64 control)`: why it returned. The head has the next turn then."""
+    """The LLVM text of `i64 turns(i64 control)`: why it returned. The head has the next turn
+    then.
+    """
     loop = _Loop()
     k = loop.k
     #: Sizes are new, at least to the tables of results.

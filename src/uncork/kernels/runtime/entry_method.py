@@ -48,11 +48,18 @@ def native_entry() -> bool:
         if not laid_out:
             return False
         _definition()
-        empty = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(functions()["empty"])
+        empty = ctypes.PYFUNCTYPE(
+            ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
+        )(functions()["empty"])
         sizes, dtype = np.array([4, 1, 3]), np.dtype(np.float32)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # which the array takes over
         made = empty(3, sizes.ctypes.data, id(dtype), 0)
-        return type(made) is np.ndarray and made.shape == (4, 1, 3) and made.dtype is dtype and bool(made.flags.c_contiguous)
+        return (
+            type(made) is np.ndarray
+            and made.shape == (4, 1, 3)
+            and made.dtype is dtype
+            and bool(made.flags.c_contiguous)
+        )
     except (AttributeError, ValueError):
         return False
     except CannotCompile as error:

@@ -19,16 +19,21 @@ def can_map() -> bool:
 
 
 def mapped(code: bytes) -> Array:
-    """The code in memory, at the beginning of a page, for as long as the process lives. Raises OSError where that is forbidden.
+    """The code in memory, at the beginning of a page, for as long as the process lives. Raises
+    OSError where that is forbidden.
 
-    The memory is never writable: it shows a file in memory, which the system gives to the instruction caches as it does libraries.
+    The memory is never writable: it shows a file in memory, which the system gives to the
+    instruction caches as it does libraries.
     """
     file = os.memfd_create("uncork")
     try:
         os.truncate(file, len(code))
         os.pwrite(file, code, 0)
-        # Python's own `mmap` keeps a file descriptor for each mapping, and a process has few of them.
-        address = _mmap()(None, len(code), mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, file, 0)
+        # Python's own `mmap` keeps a file descriptor for each mapping, and a process has few of
+        # them.
+        address = _mmap()(
+            None, len(code), mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, file, 0
+        )
         if address in (None, ctypes.c_void_p(-1).value):
             raise OSError(ctypes.get_errno(), "memory that may be executed is forbidden here")
     finally:
@@ -40,5 +45,12 @@ def mapped(code: bytes) -> Array:
 def _mmap() -> Any:
     function = ctypes.CDLL(None, use_errno=True).mmap
     function.restype = ctypes.c_void_p
-    function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    function.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    ]
     return function

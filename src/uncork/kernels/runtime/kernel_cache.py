@@ -1,7 +1,8 @@
 """Compiled kernels: made once, kept on disk, mapped in a fraction of a millisecond.
 
-A file is named by a hash of everything that its kernel depends on: its own description, the source of the kernels, the
-versions of the tools and the CPU. It holds linked code (see `elf_link`), or an object file where only LLVM can load it.
+A file is named by a hash of everything that its kernel depends on: its own description, the source
+of the kernels, the versions of the tools and the CPU. It holds linked code (see `elf_link`), or an
+object file where only LLVM can load it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 @contextlib.contextmanager
 def compilations_told(progress: Progress) -> Iterator[None]:
-    """Have a function told how far the compiling of many kernels is, for as long as this lasts, beside who is told already."""
+    """Have a function told how far the compiling of many kernels is, for as long as this lasts,
+    beside who is told already.
+    """
     others = _progress.get()
 
     def tell(done: int, of: int) -> None:
@@ -52,12 +55,16 @@ _NOT_OF_THE_KERNEL = (UncorkError, MemoryError, Warning)
 
 
 class CannotCompile(Exception):
-    """LLVM makes no kernel of what it was given, on this machine or in this version: references do the work."""
+    """LLVM makes no kernel of what it was given, on this machine or in this version: references do
+    the work.
+    """
 
 
 def _cannot_compile(name: str, error: Exception) -> CannotCompile:
     """With LLVM's words, or what another version of llvmlite makes of a call."""
-    return CannotCompile(f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}")
+    return CannotCompile(
+        f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,9 @@ class ObjectStore:
         renews_locks(self)
 
     def renew_locks(self) -> None:
-        """Make the lock: at the start, and in a child of a process one of whose threads compiles."""
+        """Make the lock: at the start, and in a child of a process one of whose threads
+        compiles.
+        """
         self._lock = threading.Lock()
 
     def address(self, spec: KernelSpec, target: Target | None = None) -> int:
@@ -104,10 +113,14 @@ class ObjectStore:
             self._addresses[spec, target] = address
         return address
 
-    def function(self, name: str, description: str, make: Callable[[], str], target: Target | None = None) -> int:
-        """The address of kernel `name`. `make` gives its LLVM text and is only called when no file has the kernel.
+    def function(
+        self, name: str, description: str, make: Callable[[], str], target: Target | None = None
+    ) -> int:
+        """The address of kernel `name`. `make` gives its LLVM text and is only called when no file
+        has the kernel.
 
-        `description` must tell apart all kernels that differ. Raises CannotCompile, again for what has failed once.
+        `description` must tell apart all kernels that differ. Raises CannotCompile, again for what
+        has failed once.
         """
         target = target or host_target()
         found = name, description, target
@@ -121,7 +134,9 @@ class ObjectStore:
                 key = _key(name, description, target)
                 address = self._stored(key, name)
                 try:
-                    self._functions[found] = self._made(key, name, make, target) if address is None else address
+                    self._functions[found] = (
+                        self._made(key, name, make, target) if address is None else address
+                    )
                 except CannotCompile as error:
                     self._failed[found] = error
                     raise
@@ -131,14 +146,24 @@ class ObjectStore:
         """The address of a function, as `function` gives it."""
         return self.function(wanted.name, wanted.description, wanted.make, target)
 
-    def prepare(self, specs: Iterable[KernelSpec], further: Iterable[Wanted] = (), target: Target | None = None, threads: int = 1) -> None:
-        """Have kernels ready, and `further` functions: those that no file has are compiled by so many threads side by side.
+    def prepare(
+        self,
+        specs: Iterable[KernelSpec],
+        further: Iterable[Wanted] = (),
+        target: Target | None = None,
+        threads: int = 1,
+    ) -> None:
+        """Have kernels ready, and `further` functions: those that no file has are compiled by so
+        many threads side by side.
 
         What cannot be compiled is not tried again: that is told when its address is asked for.
         """
         target = target or host_target()
         known = [spec for spec in dict.fromkeys(specs) if (spec, target) not in self._addresses]
-        wanted = [*(Wanted(spec.name, repr(spec), partial(llvm_text, spec, target)) for spec in known), *further]
+        wanted = [
+            *(Wanted(spec.name, repr(spec), partial(llvm_text, spec, target)) for spec in known),
+            *further,
+        ]
         with unforked(), self._lock:
             missing: dict[tuple[str, str], Wanted] = {}
             for one in wanted:
@@ -152,7 +177,12 @@ class ObjectStore:
                     self._functions[found] = address
             if missing and threads > 1:
                 _load_compiler()
-            work = SideBySide(missing.values(), lambda one: one.make(), lambda one, text: _compiled(one.name, text, target), _progress.get())
+            work = SideBySide(
+                missing.values(),
+                lambda one: one.make(),
+                lambda one, text: _compiled(one.name, text, target),
+                _progress.get(),
+            )
             try:
                 work.run(threads)
             finally:  # an interrupt leaves what is done
@@ -164,7 +194,9 @@ class ObjectStore:
                         self._failed[found] = error
                 for one, reason in work.failed.items():
                     if not isinstance(reason, _NOT_OF_THE_KERNEL):
-                        self._failed[one.name, one.description, target] = _cannot_compile(one.name, reason)
+                        self._failed[one.name, one.description, target] = _cannot_compile(
+                            one.name, reason
+                        )
 
     def _stored(self, key: str, name: str) -> int | None:
         """The address of a kernel that a file holds; None where no file can be used."""
@@ -172,7 +204,9 @@ class ObjectStore:
         return None if stored is None else self._from_file(stored, name)
 
     def _from_file(self, stored: bytes, name: str) -> int | None:
-        """The address of a kernel that a file holds, or None when the file has something else in it or cannot be used here."""
+        """The address of a kernel that a file holds, or None when the file has something else in it
+        or cannot be used here.
+        """
         line, _, code = stored.partition(b"\n")
         try:
             title, kernel, kind, entry = line.decode().rsplit(" ", 3)
@@ -201,7 +235,9 @@ class ObjectStore:
         try:
             address = _loaded(compiled.code, name)
         except (RuntimeError, OSError) as error:
-            raise CannotCompile(f"kernel '{name}' cannot be loaded: {shortened(str(error).strip(), 500)}") from error
+            raise CannotCompile(
+                f"kernel '{name}' cannot be loaded: {shortened(str(error).strip(), 500)}"
+            ) from error
         self._keep(key, name, _OBJECT, 0, compiled.code)
         return address
 
@@ -220,7 +256,9 @@ def _key(name: str, description: str, target: Target) -> str:
 
 
 def _load_compiler() -> None:
-    """Import what compiles, and have LLVM loaded, in this thread: a fork waits for it, and does not know of those that help."""
+    """Import what compiles, and have LLVM loaded, in this thread: a fork waits for it, and does not
+    know of those that help.
+    """
     with contextlib.suppress(Exception):  # it is told by the first kernel
         import uncork.kernels.runtime.elf_link  # noqa: F401
         from uncork.kernels.runtime import llvm
@@ -247,7 +285,9 @@ def _loaded(code: bytes, name: str) -> int:
 
 
 def kernel_name(entry: Entry) -> str | None:
-    """The kernel that a file of the folder holds; None for another file, such as what LLVM said of the CPU."""
+    """The kernel that a file of the folder holds; None for another file, such as what LLVM said of
+    the CPU.
+    """
     try:
         with files.opened(entry.path) as file:
             line = file.read(512).partition(b"\n")[0].decode()

@@ -1,15 +1,27 @@
-"""The tables of a native segment: names and orders of the 64-bit words that Python writes and native code reads.
+"""The tables of a native segment: names and orders of the 64-bit words that Python writes and
+native code reads.
 
-A segment is a run of kernel calls. Its block holds a head (`HEAD`) and tables, each given in the head by number of entries and
-address. Words that depend on sizes are written again only when a size has changed (`resize`).
+A segment is a run of kernel calls. Its block holds a head (`HEAD`) and tables, each given in the
+head by number of entries and address. Words that depend on sizes are written again only when a size
+has changed (`resize`).
 """
 
 from __future__ import annotations
 
-#: What a segment returns. `OK`: all went well. `OTHER_ARGUMENTS`: the arguments are not what it was made for. `BUSY`: another thread
-#: is in it. `CHECK_FAILED`: sizes contradict each other. `GUARD_FAILED`: sizes need another plan. `NO_MEMORY`: the working memory
-#: is too small. `OVERFLOW`: a size does not fit 64 bits. Nothing was run then. Numbers from 0 are those of the steps that declined.
-OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = -1, -2, -3, -4, -5, -6, -7
+#: What a segment returns. `OK`: all went well. `OTHER_ARGUMENTS`: the arguments are not what it was
+#: made for. `BUSY`: another thread is in it. `CHECK_FAILED`: sizes contradict each other.
+#: `GUARD_FAILED`: sizes need another plan. `NO_MEMORY`: the working memory is too small.
+#: `OVERFLOW`: a size does not fit 64 bits. Nothing was run then. Numbers from 0 are those of the
+#: steps that declined.
+OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+    -7,
+)
 
 #: The head of a segment's block.
 HEAD = (
@@ -21,8 +33,9 @@ HEAD = (
     "array_type", "long", "save", "restore", "list", "set_item", "take", "drop", "empty",
 )  # fmt: skip
 
-#: The context that all segments of one running call share: working memory, its bytes, the bytes that the sizes need, a number that
-#: grows whenever a size changes, and the number of the check that failed. Slots follow.
+#: The context that all segments of one running call share: working memory, its bytes, the bytes
+#: that the sizes need, a number that grows whenever a size changes, and the number of the check
+#: that failed. Slots follow.
 CONTEXT = ("memory", "capacity", "needed", "version", "failed")
 
 #: (element type, rank or -1 for an object, flags, address of sizes)

@@ -1,4 +1,5 @@
-"""What LLVM is asked for: the CPU as it knows it, machine code, and loading an object that `link` leaves to it.
+"""What LLVM is asked for: the CPU as it knows it, machine code, and loading an object that `link`
+leaves to it.
 
 This is the only file that imports llvmlite; whoever finds all kernels on disk does not import it.
 """
@@ -15,20 +16,22 @@ from llvmlite.binding import ffi
 from uncork.concurrency import held_at_forks
 from uncork.kernels.runtime.exec_memory import can_map
 
-#: Longer texts are unrolled, and put into vectors, by whoever wrote them: it is enough to make each function simpler, as `-O1` does.
-#: That takes a third of the time of all passes of `-O3`, and the code is as fast; of short texts all passes take a few milliseconds.
+#: Longer texts are unrolled, and put into vectors, by whoever wrote them: it is enough to make each
+#: function simpler, as `-O1` does. That takes a third of the time of all passes of `-O3`, and the
+#: code is as fast; of short texts all passes take a few milliseconds.
 _LONG = 40_000
 #: Code lives as long as its engine.
 _engines: list[Any] = []
 
 
 def _wait_at_forks() -> None:
-    """Have a fork wait until no thread is inside LLVM, which takes as long as one step of a compilation.
+    """Have a fork wait until no thread is inside LLVM, which takes as long as one step of a
+    compilation.
 
     (Where threads are in LLVM without this lock, they are `unforked`.)
 
-    A child cannot use an LLVM that another thread has left half-way, so a new lock would not do. The
-    lock is llvmlite's own: others that compile, such as Numba, hold it too.
+    A child cannot use an LLVM that another thread has left half-way, so a new lock would not do.
+    The lock is llvmlite's own: others that compile, such as Numba, hold it too.
     """
     lock = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
     if lock is not None:
@@ -43,7 +46,9 @@ def host() -> tuple[str, str]:
     features = binding.get_host_cpu_features()
     text = features.flatten()
     if features.get("avx512f"):
-        text += ",-prefer-256-bit"  # full vectors: these kernels are wide enough to pay for the clock
+        text += (
+            ",-prefer-256-bit"  # full vectors: these kernels are wide enough to pay for the clock
+        )
     return binding.get_host_cpu_name(), text
 
 
@@ -54,7 +59,9 @@ def load() -> None:
 
 
 def compiled(text: str, cpu: str, features: str) -> bytes:
-    """The object file of LLVM assembly. Threads that compile at once do so side by side, each in a context of its own."""
+    """The object file of LLVM assembly. Threads that compile at once do so side by side, each in a
+    context of its own.
+    """
     machine = _target_machine(cpu, features)
     context = binding.create_context()
     try:
@@ -75,7 +82,10 @@ def _object_of(module: Any, machine: Any, long: bool) -> bytes:
     builder = binding.create_pass_builder(machine, options)
     if long:
         _run(
-            "LLVMPY_RunNewFunctionPassManager", builder.getFunctionPassManager(), builder, [f for f in module.functions if not f.is_declaration]
+            "LLVMPY_RunNewFunctionPassManager",
+            builder.getFunctionPassManager(),
+            builder,
+            [f for f in module.functions if not f.is_declaration],
         )
     else:
         _run("LLVMPY_RunNewModulePassManager", builder.getModulePassManager(), builder, [module])
@@ -88,7 +98,9 @@ def _object_of(module: Any, machine: Any, long: bool) -> bytes:
         if not memory:
             raise RuntimeError(str(error))
     try:
-        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
+        return ctypes.string_at(
+            ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory)
+        )
     finally:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
 
@@ -104,16 +116,20 @@ def _run(name: str, passes: Any, builder: Any, units: Sequence[Any]) -> None:
 
 
 def _unlocked(name: str, arguments: int) -> Any:
-    """A function of llvmlite's library without the lock that lets one thread at a time in; None where it is another one.
+    """A function of llvmlite's library without the lock that lets one thread at a time in; None
+    where it is another one.
 
-    LLVM asks for no lock between modules of different contexts. The lock protects what has none of its own.
+    LLVM asks for no lock between modules of different contexts. The lock protects what has none of
+    its own.
     """
     function = getattr(getattr(ffi.lib, name, None), "_cfn", None)
     return function if function is not None and len(function.argtypes or ()) == arguments else None
 
 
 def loaded(code: bytes, function: str) -> int:
-    """The address of a function of an object file, by LLVM's own loader. Raises RuntimeError when there is none."""
+    """The address of a function of an object file, by LLVM's own loader. Raises RuntimeError when
+    there is none.
+    """
     target = _target_machine(*host())
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
@@ -129,5 +145,9 @@ def _target_machine(cpu: str, features: str) -> Any:
     load()
     target = binding.Target.from_default_triple()
     if can_map():  # one piece of code that finds its constants by their distance
-        return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")
-    return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault")
+        return target.create_target_machine(
+            cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
+        )
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
+    )

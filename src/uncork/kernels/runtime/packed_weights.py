@@ -16,7 +16,9 @@ _LINE = 64
 
 
 class Packing:
-    """Arrays made from constants. It lives as long as a plan that uses it, and keeps the constants, by which it is known."""
+    """Arrays made from constants. It lives as long as a plan that uses it, and keeps the constants,
+    by which it is known.
+    """
 
     __slots__ = ("__weakref__", "arrays", "sources")
 
@@ -37,7 +39,9 @@ def _at_a_line(array: Array) -> Array:
 
 
 def begins_a_line(array: Array) -> bool:
-    """The array's first byte is the first one of a cache line: kernels of such tables are others."""
+    """The array's first byte is the first one of a cache line: kernels of such tables are
+    others.
+    """
     return bool(array.ctypes.data % _LINE == 0)
 
 

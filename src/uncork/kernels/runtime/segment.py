@@ -1,7 +1,8 @@
 """A native segment: a run of kernel calls that one native call makes, for every size.
 
-Arguments of kernels are 64-bit words. A word is a number, an address, or a size: what only the call knows is patched in by native
-code, from the arrays that the call passes, from sizes and from the places of buffers in the working memory.
+Arguments of kernels are 64-bit words. A word is a number, an address, or a size: what only the call
+knows is patched in by native code, from the arrays that the call passes, from sizes and from the
+places of buffers in the working memory.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ from uncork.kernels.runtime.segment_plan import (
 
 
 class _Block(np.ndarray):
-    """The words of a segment, and what must live as long as they do: `run` keeps its block alive, and nothing else."""
+    """The words of a segment, and what must live as long as they do: `run` keeps its block alive,
+    and nothing else.
+    """
 
     keep: object
 
     def renew_locks(self) -> None:
-        """Let a thread in, in a child process, where no other thread is. Sizes that one has begun to bind are bound again."""
+        """Let a thread in, in a child process, where no other thread is. Sizes that one has begun
+        to bind are bound again.
+        """
         self[HEAD.index("busy")] = self[HEAD.index("stamp")] = 0
 
 
@@ -65,10 +70,12 @@ in_child(_let_in)
 
 
 class Segment:
-    """A segment that can run. `run(*arguments)` returns OK, a list of new results where it makes some, or why not: see `layout`.
+    """A segment that can run. `run(*arguments)` returns OK, a list of new results where it makes
+    some, or why not: see `layout`.
 
-    With `likes`, one for each argument, `run` looks at the arguments first: it is then safe to call with anything. Without, the
-    caller knows them. One call at a time; another gets BUSY. `before` is the segment that runs before it in the same context.
+    With `likes`, one for each argument, `run` looks at the arguments first: it is then safe to call
+    with anything. Without, the caller knows them. One call at a time; another gets BUSY. `before`
+    is the segment that runs before it in the same context.
     """
 
     def __init__(
@@ -84,7 +91,12 @@ class Segment:
         keep: object = None,
     ) -> None:
         self.live = 0
-        self._likes, self._results, self._context, self._plan = tuple(likes), tuple(results), context, plan
+        self._likes, self._results, self._context, self._plan = (
+            tuple(likes),
+            tuple(results),
+            context,
+            plan,
+        )
         words: list[int] = []
         tables: dict[str, list[int]] = {}
         self._layout_likes(tables, words)
@@ -95,7 +107,16 @@ class Segment:
         placed, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
-        order = ("like_table", "bind_table", "op_table", "check_table", "buffer_table", "patch_table", "address_table", "result_table")
+        order = (
+            "like_table",
+            "bind_table",
+            "op_table",
+            "check_table",
+            "buffer_table",
+            "patch_table",
+            "address_table",
+            "result_table",
+        )
         patches, addresses = self._collect(plan, placed, words)
         sizes = {
             "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds), "op_table": 4 * len(plan.ops),
@@ -112,31 +133,65 @@ class Segment:
         base = int(block.ctypes.data)
         #: The list of live buffers, from which that of the segment after goes on.
         self.live = base + 8 * (words_at + live_at)
-        block.keep = (keep, self._bodies, self._likes, self._results, context, context.words, before, self._context)
+        block.keep = (
+            keep,
+            self._bodies,
+            self._likes,
+            self._results,
+            context,
+            context.words,
+            before,
+            self._context,
+        )
 
         def address(word: int) -> int:
             return base + 8 * (words_at + word)
 
         self._patches = [
-            (address(target) if inside else target, width, constant, a, b, c) for inside, target, width, constant, a, b, c in patches
+            (address(target) if inside else target, width, constant, a, b, c)
+            for inside, target, width, constant, a, b, c in patches
         ]
-        self._addresses = [(argument, offset, more, address(target)) for argument, offset, more, target in addresses]
+        self._addresses = [
+            (argument, offset, more, address(target))
+            for argument, offset, more, target in addresses
+        ]
         slot = context.slot
         rows: dict[str, list[int]] = {
             "like_table": [address(v) if n % 4 == 3 else v for n, v in enumerate(tables["likes"])],
             "bind_table": [w for b in plan.binds for w in self._bind_row(b)],
             "op_table": [
-                w for o in plan.ops for w in (layout.OPERATIONS.index(o.operation), slot(o.a.number), slot(o.b.number), slot(o.result.number))
+                w
+                for o in plan.ops
+                for w in (
+                    layout.OPERATIONS.index(o.operation),
+                    slot(o.a.number),
+                    slot(o.b.number),
+                    slot(o.result.number),
+                )
             ],
-            "check_table": [w for c in plan.checks for w in (_check_kind(c), slot(c.a.number), slot(c.b.number), c.number)],
-            "buffer_table": [w for b in plan.buffers for w in (slot(b.bytes.number), b.first, b.last, context.offset(b.buffer))],
+            "check_table": [
+                w
+                for c in plan.checks
+                for w in (_check_kind(c), slot(c.a.number), slot(c.b.number), c.number)
+            ],
+            "buffer_table": [
+                w
+                for b in plan.buffers
+                for w in (slot(b.bytes.number), b.first, b.last, context.offset(b.buffer))
+            ],
             "patch_table": [w for row in self._patches for w in row],
             "address_table": [w for row in self._addresses for w in row],
-            "result_table": [w for dtype, rank, first in result_rows for w in (dtype, rank, address(first))],
+            "result_table": [
+                w for dtype, rank, first in result_rows for w in (dtype, rank, address(first))
+            ],
             "step_table": [
                 w
                 for step, first in zip(plan.steps, steps_words)
-                for w in (step.function, address(first), context.one if step.condition is None else slot(step.condition.number))
+                for w in (
+                    step.function,
+                    address(first),
+                    context.one if step.condition is None else slot(step.condition.number),
+                )
             ],
         }
         head: dict[str, int] = {
@@ -169,7 +224,9 @@ class Segment:
                 words += [-1 if size is None else size for size in like.shape]
         tables["likes"] = rows
 
-    def _layout_results(self, tables: dict[str, list[int]], words: list[int]) -> list[tuple[int, int, int]]:
+    def _layout_results(
+        self, tables: dict[str, list[int]], words: list[int]
+    ) -> list[tuple[int, int, int]]:
         rows: list[tuple[int, int, int]] = []
         self._result_words: list[tuple[int, Number]] = []
         for result in self._results:
@@ -179,8 +236,12 @@ class Segment:
                 words.append(size if isinstance(size, int) else 0)
         return rows
 
-    def _lay_out(self, steps: Sequence[Step], words: list[int]) -> tuple[list[tuple[int, Word]], list[int]]:
-        """Places for the arguments of steps, behind `words`: arguments by their places, and where those of each step begin."""
+    def _lay_out(
+        self, steps: Sequence[Step], words: list[int]
+    ) -> tuple[list[tuple[int, Word]], list[int]]:
+        """Places for the arguments of steps, behind `words`: arguments by their places, and where
+        those of each step begin.
+        """
         placed: list[tuple[int, Word]] = []
         starts: list[int] = []
         for step in steps:
@@ -194,7 +255,9 @@ class Segment:
                     words += [part for call in word.calls for part in (call.function, 0)]
                     inner, firsts = self._lay_out(word.calls, words)
                     placed += inner
-                    self._inner += [(table + 2 * number + 1, first) for number, first in enumerate(firsts)]
+                    self._inner += [
+                        (table + 2 * number + 1, first) for number, first in enumerate(firsts)
+                    ]
                 else:
                     placed.append((target, word))
         return placed, starts
@@ -220,7 +283,9 @@ class Segment:
                 words[target] = context.tensor(word.first) + word.offset
             elif isinstance(word, BodyAddress):
                 table = self._table(word.body)
-                words[target] = table.place(word.kind, word.number, word.axis) if word.kind else table.address
+                words[target] = (
+                    table.place(word.kind, word.number, word.axis) if word.kind else table.address
+                )
             elif isinstance(word, ArgumentAddress):
                 addresses.append((word.argument, *number(word.offset), target))
             elif isinstance(word, BufferAddress):
@@ -241,7 +306,9 @@ class Segment:
         return self._bodies[body]
 
     def lacks_memory(self) -> bool:
-        """A body that a step runs has asked for more memory than it had; another segment will have it."""
+        """A body that a step runs has asked for more memory than it had; another segment will have
+        it.
+        """
         lacking = False
         for body, table in self._bodies.items():
             needed = table.lacking()
@@ -279,11 +346,18 @@ class Segment:
             else:
                 value = array.shape[bind.axis]
             self._context.set_symbol(bind.slot, value)
-        return OK if self._context.get("version") == int(self._block[HEAD.index("stamp")]) else self.resize()
+        return (
+            OK
+            if self._context.get("version") == int(self._block[HEAD.index("stamp")])
+            else self.resize()
+        )
 
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""
-        if self._likes and (len(arguments) != len(self._likes) or not all(like.fits(a) for like, a in zip(self._likes, arguments))):
+        if self._likes and (
+            len(arguments) != len(self._likes)
+            or not all(like.fits(a) for like, a in zip(self._likes, arguments))
+        ):
             return OTHER_ARGUMENTS
         block = self._block
         if block[HEAD.index("busy")]:
@@ -298,14 +372,18 @@ class Segment:
         context, block = self._context, self._block
         if (status := self.bind(arguments)) < OK:
             return status
-        results = [np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results]
+        results = [
+            np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results
+        ]
         arrays = (*arguments, *results)
         word = ctypes.c_int64.from_address
         for argument, offset, more, target in self._addresses:
             word(target).value = arrays[argument].ctypes.data + offset + word(more).value
         steps_at = (int(block[HEAD.index("step_table")]) - int(block.ctypes.data)) // 8
         for number in range(len(self._plan.steps)):
-            function, words, condition = (int(w) for w in block[steps_at + 3 * number : steps_at + 3 * number + 3])
+            function, words, condition = (
+                int(w) for w in block[steps_at + 3 * number : steps_at + 3 * number + 3]
+            )
             if word(condition).value and _prototype()(function)(words):
                 return number
         return results or OK
@@ -313,7 +391,11 @@ class Segment:
 
 def _check_kind(check: SizeCheck) -> int:
     if check.guard:
-        return {"equal": layout.GUARD_EQUAL, "at_least": layout.GUARD_AT_LEAST, "not_equal": layout.GUARD_NOT_EQUAL}[check.kind]
+        return {
+            "equal": layout.GUARD_EQUAL,
+            "at_least": layout.GUARD_AT_LEAST,
+            "not_equal": layout.GUARD_NOT_EQUAL,
+        }[check.kind]
     return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[check.kind]
 
 
@@ -332,7 +414,9 @@ _RESIZE = Wanted("resize", "resize", _resize_text)
 
 
 def entry_functions() -> tuple[Wanted, ...]:
-    """What calls of segments go through, for whoever has it compiled with the kernels of a model."""
+    """What calls of segments go through, for whoever has it compiled with the kernels of a
+    model.
+    """
     return _RESIZE, ENTRY
 
 

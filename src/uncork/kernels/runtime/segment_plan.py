@@ -1,4 +1,6 @@
-"""What a native segment does, as data: steps, and where their arguments come from when a call binds its sizes."""
+"""What a native segment does, as data: steps, and where their arguments come from when a call binds
+its sizes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class BufferAddress:
 
 @dataclass(frozen=True, slots=True)
 class TensorAddress:
-    """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
+    """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an
+    offset in bytes.
+    """
 
     first: int
     offset: int = 0
@@ -46,7 +50,9 @@ class TensorAddress:
 
 @dataclass(frozen=True, slots=True)
 class CallTable:
-    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes together."""
+    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes
+    together.
+    """
 
     calls: tuple[Step, ...]
 
@@ -58,7 +64,9 @@ class BodyTable(Protocol):
     def address(self) -> int: ...
 
     def place(self, kind: str, number: int, axis: int) -> int:
-        """The address of a word: of a "parameter", "size", "result", "room" or "kept" (see `turns_layout`)."""
+        """The address of a word: of a "parameter", "size", "result", "room" or "kept" (see
+        `turns_layout`).
+        """
         ...
 
     def lacking(self) -> int:
@@ -71,7 +79,9 @@ class BodyTable(Protocol):
 
 @dataclass(slots=True, eq=False)
 class StepBody:
-    """A body that a step runs. Each segment has a table of its own of it, with memory of so many bytes."""
+    """A body that a step runs. Each segment has a table of its own of it, with memory of so many
+    bytes.
+    """
 
     made: Callable[[int], BodyTable]
     #: The most bytes that one has asked for.
@@ -80,7 +90,9 @@ class StepBody:
 
 @dataclass(frozen=True, slots=True)
 class BodyAddress:
-    """The address of the table of a body or, with a `kind`, of a word in it: see `BodyTable.place`."""
+    """The address of the table of a body or, with a `kind`, of a word in it: see
+    `BodyTable.place`.
+    """
 
     body: StepBody
     kind: str = ""
@@ -112,7 +124,9 @@ class Step:
     def with_words(self, change: Callable[[Word], Word]) -> Step:
         """The step with every argument changed so."""
         words = (
-            CallTable(tuple(call.with_words(change) for call in word.calls)) if isinstance(word, CallTable) else change(word)
+            CallTable(tuple(call.with_words(change) for call in word.calls))
+            if isinstance(word, CallTable)
+            else change(word)
             for word in self.words
         )
         return replace(self, words=tuple(words))
@@ -120,7 +134,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """What an array of the call must be: exactly of this type, in C order, of these sizes. None is any size.
+    """What an array of the call must be: exactly of this type, in C order, of these sizes. None is
+    any size.
 
     `written`: it is written to. `dtype` is the very object that NumPy gives its own arrays.
     """
@@ -131,7 +146,11 @@ class Like:
 
     def fits(self, array: Any) -> bool:
         """The array is as it must be; the native entry looks in the same way."""
-        if type(array) is not np.ndarray or array.dtype is not self.dtype or array.ndim != len(self.shape):
+        if (
+            type(array) is not np.ndarray
+            or array.dtype is not self.dtype
+            or array.ndim != len(self.shape)
+        ):
             return False
         if not array.flags.c_contiguous or (self.written and not array.flags.writeable):
             return False
@@ -150,7 +169,9 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it (`offset` in bytes)."""
+    """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it
+    (`offset` in bytes).
+    """
 
     slot: Slot
     argument: int
@@ -171,7 +192,9 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class SizeCheck:
-    """What must hold of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `number` tells it apart."""
+    """What must hold of two numbers: "equal" or "at_least", and for guards "not_equal" as well.
+    `number` tells it apart.
+    """
 
     kind: str
     a: Slot
@@ -200,7 +223,9 @@ class MadeResult:
 
 @dataclass(frozen=True, slots=True)
 class SizeTensor:
-    """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an element, its elements."""
+    """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an
+    element, its elements.
+    """
 
     first: int
     width: int
@@ -209,7 +234,9 @@ class SizeTensor:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlan:
-    """What a segment does, without memory of its own: see the classes above. `cost` is in nanoseconds."""
+    """What a segment does, without memory of its own: see the classes above. `cost` is in
+    nanoseconds.
+    """
 
     steps: tuple[Step, ...] = ()
     binds: tuple[Bind, ...] = ()
@@ -230,8 +257,15 @@ class SegmentPlan:
             return self
 
         def change(word: Word) -> Word:
-            return replace(word, argument=positions.get(word.argument, word.argument)) if isinstance(word, ArgumentAddress) else word
+            return (
+                replace(word, argument=positions.get(word.argument, word.argument))
+                if isinstance(word, ArgumentAddress)
+                else word
+            )
 
         steps = tuple(step.with_words(change) for step in self.steps)
-        binds = tuple(replace(bind, argument=positions.get(bind.argument, bind.argument)) for bind in self.binds)
+        binds = tuple(
+            replace(bind, argument=positions.get(bind.argument, bind.argument))
+            for bind in self.binds
+        )
         return replace(self, steps=steps, binds=binds)

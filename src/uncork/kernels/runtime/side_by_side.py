@@ -1,4 +1,6 @@
-"""Work of two halves for many things: the first in Python, one after the other, the second outside Python's lock, side by side."""
+"""Work of two halves for many things: the first in Python, one after the other, the second outside
+Python's lock, side by side.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _END = 1
 
 
 class SideBySide(Generic[Key, Made]):
-    """`finish(key, write(key))` of all keys, as many at a time as there are threads, this one among them.
+    """`finish(key, write(key))` of all keys, as many at a time as there are threads, this one among
+    them.
 
     Long texts are finished first: the last one then ends soon after the others.
     """
@@ -40,12 +43,16 @@ class SideBySide(Generic[Key, Made]):
         self._count = threading.Lock()
 
     def run(self, threads: int) -> None:
-        """Finish all. An interrupt is raised when what was begun has ended; the rest is not begun."""
+        """Finish all. An interrupt is raised when what was begun has ended; the rest is not
+        begun.
+        """
         helpers: list[threading.Thread] = []
         try:
             for _ in range(min(threads, len(self._keys)) - 1):
                 thread = threading.Thread(target=self._take, name="uncork compiler", daemon=True)
-                with contextlib.suppress(RuntimeError):  # no more threads: those that there are do the work
+                with contextlib.suppress(
+                    RuntimeError
+                ):  # no more threads: those that there are do the work
                     thread.start()
                     helpers.append(thread)
             for number, key in enumerate(self._keys):
@@ -85,7 +92,9 @@ class SideBySide(Generic[Key, Made]):
         with self._count:
             self._done += 1
             if self._progress is not None:
-                with contextlib.suppress(Exception):  # a terminal that is gone does not stop the work
+                with contextlib.suppress(
+                    Exception
+                ):  # a terminal that is gone does not stop the work
                     self._progress(self._done, len(self._keys))
 
 

@@ -1,7 +1,8 @@
-"""The target: what kernels depend on beside themselves, and the versions of everything that makes them.
+"""The target: what kernels depend on beside themselves, and the versions of everything that makes
+them.
 
-LLVM is asked for the CPU once; its answer is kept, by the system's own description of the CPU, so that a process that
-finds all its kernels in the store has no need of llvmlite.
+LLVM is asked for the CPU once; its answer is kept, by the system's own description of the CPU, so
+that a process that finds all its kernels in the store has no need of llvmlite.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
 
-#: Lines of /proc/cpuinfo that tell processors apart; others differ from core to core and from moment to moment.
+#: Lines of /proc/cpuinfo that tell processors apart; others differ from core to core and from
+#: moment to moment.
 _TELLING = frozenset(
     {"vendor_id", "cpu family", "model", "model name", "stepping", "flags"}
     | {"Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"}
@@ -26,9 +28,11 @@ _TELLING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A processor, as selecting and emitting kernels see it; whoever asks for another one's kernels makes it by hand.
+    """A processor, as selecting and emitting kernels see it; whoever asks for another one's kernels
+    makes it by hand.
 
-    `cpu` and `features` (`+this,-that`) are LLVM's words. `tiles`: AMX may be used, see `with_tiles`.
+    `cpu` and `features` (`+this,-that`) are LLVM's words. `tiles`: AMX may be used, see
+    `with_tiles`.
     """
 
     arch: str
@@ -44,7 +48,14 @@ class Target:
     def of(arch: str, cpu: str, features: str, tiles: bool = False, yields: bool = True) -> Target:
         """The target that these features make."""
         names = features.split(",")
-        return Target(arch, cpu, features, 16 if "+avx512f" in names else 8 if "+avx" in names else 4, tiles, yields)
+        return Target(
+            arch,
+            cpu,
+            features,
+            16 if "+avx512f" in names else 8 if "+avx" in names else 4,
+            tiles,
+            yields,
+        )
 
     def has(self, feature: str) -> bool:
         """It has a feature, by LLVM's name for it."""
@@ -58,16 +69,24 @@ def host_target() -> Target:
 
 
 def with_tiles(target: Target) -> Target:
-    """The same target, with AMX where it multiplies bf16 and the system lets this process use its registers: it is asked for here."""
+    """The same target, with AMX where it multiplies bf16 and the system lets this process use its
+    registers: it is asked for here.
+    """
     return replace(target, tiles=True) if _has_tiles(target) else target
 
 
 def _has_tiles(target: Target) -> bool:
-    if not (target.has("amx-tile") and target.has("amx-bf16") and sys.platform == "linux" and target.arch == "x86_64"):
+    if not (
+        target.has("amx-tile")
+        and target.has("amx-bf16")
+        and sys.platform == "linux"
+        and target.arch == "x86_64"
+    ):
         return False
     import ctypes
 
-    # https://docs.kernel.org/arch/x86/xstate.html: the state of tiles is large, and only kept for processes that ask for it.
+    # https://docs.kernel.org/arch/x86/xstate.html: the state of tiles is large, and only kept for
+    # processes that ask for it.
     arch_prctl, request_permission, tile_data = map(ctypes.c_long, (158, 0x1023, 18))
     return int(ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)) == 0
 
@@ -123,7 +142,8 @@ def described_by_system(path: str = "/proc/cpuinfo") -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def versions() -> str:
-    """The version of the package, the source of the kernels, the version of llvmlite, the system and the architecture.
+    """The version of the package, the source of the kernels, the version of llvmlite, the system
+    and the architecture.
 
     The version stands for the source where only compiled files are installed.
     """

@@ -1,13 +1,16 @@
-"""The thread pool of this process: threads of the system that make calls of kernels at the same time.
+"""The thread pool of this process: threads of the system that make calls of kernels at the same
+time.
 
-A step that threads share is one call of `dispatch`, an ordinary kernel: (address of the pool, number of calls, address of a table
-of (kernel, arguments)). It hands the calls to the pool's threads, makes the first one itself, then every one that nobody has begun,
-and returns when all are done: 0, or what a call gave that declined. So it needs no thread to be there; where none can be started,
-or the pool is at work for another caller, it makes all calls itself, one after the other.
+A step that threads share is one call of `dispatch`, an ordinary kernel: (address of the pool,
+number of calls, address of a table of (kernel, arguments)). It hands the calls to the pool's
+threads, makes the first one itself, then every one that nobody has begun, and returns when all are
+done: 0, or what a call gave that declined. So it needs no thread to be there; where none can be
+started, or the pool is at work for another caller, it makes all calls itself, one after the other.
 
-Threads are started by the first dispatch that has calls for them. They belong to the system, not to Python: they never want its
-lock, block all signals, and sleep when there is nothing to do, so they delay no exit and outlive the main thread. A child process
-begins with an empty pool at the same address.
+Threads are started by the first dispatch that has calls for them. They belong to the system, not to
+Python: they never want its lock, block all signals, and sleep when there is nothing to do, so they
+delay no exit and outlive the main thread. A child process begins with an empty pool at the same
+address.
 """
 
 from __future__ import annotations
@@ -24,15 +27,16 @@ from uncork.concurrency import in_child, once
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.types import Array
 
-#: The words of a pool. The job: its table, the number of its calls, the next one that nobody has begun, calls that threads are at,
-#: and what a call gave that declined. Then the threads that were started, and addresses of functions of the system. They change
-#: under the pool's lock only.
+#: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
+#: begun, calls that threads are at, and what a call gave that declined. Then the threads that were
+#: started, and addresses of functions of the system. They change under the pool's lock only.
 POOL = (
     "table", "calls", "next", "running", "status", "threads",
     "lock", "unlock", "wait", "wake_one", "wake_all", "start", "mask", "set_mask", "serve",
 )  # fmt: skip
-#: Where the pool's lock begins, in bytes, its conditions (there is a job; all calls of it are done), a set of all signals, another
-#: one, and the id of a thread. Structures of every system known fit into so much.
+#: Where the pool's lock begins, in bytes, its conditions (there is a job; all calls of it are
+#: done), a set of all signals, another one, and the id of a thread. Structures of every system
+#: known fit into so much.
 LOCK, BEGUN, ENDED, ALL_SIGNALS, OLD_SIGNALS, THREAD = range(256, 256 * 7, 256)
 _BYTES = 256 * 7
 _FUNCTIONS = {
@@ -59,7 +63,9 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """What a thread of the pool does: it is called with the address of the pool and never returns."""
+    """What a thread of the pool does: it is called with the address of the pool and never
+    returns.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_serve"
 
@@ -69,7 +75,8 @@ class Serve:
 
 
 def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
-    """The system's functions: those whose addresses a pool has, those that begin its lock and conditions, `sigfillset`.
+    """The system's functions: those whose addresses a pool has, those that begin its lock and
+    conditions, `sigfillset`.
 
     Raises OSError where it has no such threads.
     """
@@ -100,7 +107,9 @@ class Pool:
         """Raises OSError where the system has no such threads."""
         found, self._initial, fill = _system()
         self._memory = np.zeros(_BYTES // 8 + 8, np.int64)
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))  # threads look at it until the very end
+        ctypes.pythonapi.Py_IncRef(
+            ctypes.py_object(self._memory)
+        )  # threads look at it until the very end
         lines = -(-int(self._memory.ctypes.data) // 64) * 64 - int(self._memory.ctypes.data)
         self._words: Array = self._memory[lines // 8 : lines // 8 + _BYTES // 8]
         self.address = int(self._words.ctypes.data)
@@ -138,6 +147,8 @@ def pool() -> Pool | None:
 
 
 def dispatch(calls: int, table: Any) -> tuple[int, tuple[int, int, Any]]:
-    """The kernel, and the words of a step that makes so many calls together, whose table is the last word."""
+    """The kernel, and the words of a step that makes so many calls together, whose table is the
+    last word.
+    """
     found = pool()
     return STORE.address(Dispatch()), (0 if found is None else found.address, calls, table)

@@ -1,4 +1,6 @@
-"""The turns of a loop in one native call: a segment that takes in each turn what it gave in the one before."""
+"""The turns of a loop in one native call: a segment that takes in each turn what it gave in the one
+before.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """How the turns of a loop hang together. Parameters and results of the body are given by number.
+    """How the turns of a loop hang together. Parameters and results of the body are given by
+    number.
 
     `edges` are pairs (result, parameter of the next turn); `counter` is the parameter that is the
     number of the turn, `decides` the result that says whether there is another one. What turns give
@@ -46,7 +49,14 @@ class TurnTable:
     Addresses are the caller's to set: what lies there must live until `run` has returned.
     """
 
-    def __init__(self, body: SegmentPlan, turns: TurnPlan, context: Context, buffers: int, keep: object = None) -> None:
+    def __init__(
+        self,
+        body: SegmentPlan,
+        turns: TurnPlan,
+        context: Context,
+        buffers: int,
+        keep: object = None,
+    ) -> None:
         self.context = context
         self._segment = Segment(body, context, buffers, keep=keep)
         self._inputs, self._sliced = len(turns.parameters), turns.sliced
@@ -59,7 +69,10 @@ class TurnTable:
         def number(size: Number) -> int:
             return _Ref(place([size])) if isinstance(size, int) else context.slot(size.number)
 
-        ranks = [len(like.shape) for like in turns.parameters], [len(result.sizes) for result in turns.results]
+        ranks = (
+            [len(like.shape) for like in turns.parameters],
+            [len(result.sizes) for result in turns.results],
+        )
         self._pointers = place([0] * (self._inputs + len(turns.results)))
         self._number = place([0])
         self._sizes = [place([0] * rank) for rank in ranks[0]]
@@ -140,7 +153,8 @@ class TurnTable:
         return self._address
 
     def place(self, kind: str, number: int, axis: int) -> int:
-        """The address of a word that native code sets, where a step runs the body: see `set_parameter`
+        """The address of a word that native code sets, where a step runs the body: see
+        `set_parameter`
         ("parameter", "size") and `set_room` ("result", "room", "kept").
         """
         firsts = {
@@ -153,13 +167,17 @@ class TurnTable:
         return self._address + 8 * firsts[kind]
 
     def lacking(self) -> int:
-        """The bytes of working memory that the last turn has asked for in vain, bodies in the body too."""
+        """The bytes of working memory that the last turn has asked for in vain, bodies in the body
+        too.
+        """
         needed = self.context.get("needed")
         lacks = needed > self.context.get("capacity")
         return max(1, needed) if self._segment.lacks_memory() or lacks else 0
 
     def bodies_lack_memory(self) -> bool:
-        """A body that a step of the body runs has asked for memory in vain; another table will have it."""
+        """A body that a step of the body runs has asked for memory in vain; another table will have
+        it.
+        """
         return self._segment.lacks_memory()
 
     @property
@@ -172,8 +190,11 @@ class TurnTable:
         for row, parameter in enumerate(self._sliced):
             self._words[self._slices + 2 * row + 1] = steps[parameter]
 
-    def set_room(self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()) -> None:
-        """Where a result of a turn goes, and how large it may be: `other` is where that of the turn after
+    def set_room(
+        self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()
+    ) -> None:
+        """Where a result of a turn goes, and how large it may be: `other` is where that of the turn
+        after
         it goes; turns that lie one behind the other have this `shape` and no other.
         """
         self._write(self._kept[number], shape)
@@ -205,7 +226,8 @@ class TurnTable:
         return self._words[0]
 
     def run(self, turn: int, stop: int, release: bool) -> int:
-        """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other Python
+        """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other
+        Python
         threads run meanwhile.
         """
         self._words[0], self._words[1] = turn, stop

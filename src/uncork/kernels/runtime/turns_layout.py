@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 #: Why turns end, beyond what a segment says (see `layout`; a step that declines is told by its
-#: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, no `ROOM` for what a turn
-#: gives, `OTHER_SIZES` than the body's Parameters take.
+#: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, no `ROOM` for what a
+#: turn gives, `OTHER_SIZES` than the body's Parameters take.
 REACHED, STOPPED, ROOM, OTHER_SIZES = -1, -20, -21, -22
 
 #: The head: the next turn, the turn at which to stop, the segment's block; where the number of the
@@ -20,8 +20,8 @@ TURN_BIND = ("kind", "place", "offset", "slot")
 #: A size of a Parameter that is a number: (its word, the number)
 FIXED = ("place", "number")
 #: A result: (the word of its address; that of the address which it has in the next turn, 0 where
-#: turns lie one behind the other; that of the bytes that there are; bytes of an element; dimensions;
-#: a table of where its sizes are; where those of the last turn are kept)
+#: turns lie one behind the other; that of the bytes that there are; bytes of an element;
+#: dimensions; a table of where its sizes are; where those of the last turn are kept)
 TURN_ROOM = ("pointer", "other", "room", "width", "rank", "sizes", "kept")
 #: What is carried to the next turn: (the word of the result's address, that of the Parameter's,
 #: dimensions, sizes kept by the result, those of the Parameter)

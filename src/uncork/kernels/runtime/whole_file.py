@@ -11,7 +11,9 @@ from uncork.kernels.runtime.target import Target
 
 @dataclass(frozen=True, slots=True)
 class WholeFile:
-    """A step that looks at the size of an open file: (the C library's `lseek`, file, least size)."""
+    """A step that looks at the size of an open file: (the C library's `lseek`, file, least
+    size).
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.whole_file:emit_whole_file"
 
@@ -26,6 +28,8 @@ def emit_whole_file(spec: WholeFile, target: Target) -> str:
 
     k = Kernel(spec.name, ("lseek", "file", "size"), target)
     lseek, file, size = k.arguments
-    k.stop_unless(k.call_address(lseek, [file, k.integer(0), k.integer(os.SEEK_END)]) >= size, k.integer(1))
+    k.stop_unless(
+        k.call_address(lseek, [file, k.integer(0), k.integer(os.SEEK_END)]) >= size, k.integer(1)
+    )
     k.finish()
     return k.text()

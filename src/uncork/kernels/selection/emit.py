@@ -11,7 +11,9 @@ _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8:
 
 
 def emit_elements(spec: Elements, machine: Target) -> str:
-    """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; 1 when an index is outside the axis."""
+    """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; 1 when an index is outside
+    the axis.
+    """
     k = Kernel(spec.name, ["data", "indices", "output", "outer", "size", "count", "inner"], machine)
     data, indices, output, outer, size, count, inner = k.arguments
     item, index = _ITEMS[spec.item], INDEX_TYPES[spec.index]
@@ -20,15 +22,20 @@ def emit_elements(spec: Elements, machine: Target) -> str:
         position = k.load(indices + at * index.bytes, index).to(INDEX_TYPES["i64"])
         position = k.select(position < 0, position + size, position)
         k.stop_unless(position.below(size), k.integer(1))
-        k.store(k.load(data + ((o * size + position) * inner + i) * spec.item, item), output + at * spec.item)
+        k.store(
+            k.load(data + ((o * size + position) * inner + i) * spec.item, item),
+            output + at * spec.item,
+        )
     k.finish()
     return k.text()
 
 
 def emit_best(spec: Best, machine: Target) -> str:
-    """The LLVM text of the `best` best of rows of `count`, best first, equal ones in their order; 1 when a NaN wants a place.
+    """The LLVM text of the `best` best of rows of `count`, best first, equal ones in their order; 1
+    when a NaN wants a place.
 
-    The best so far are kept in order in the outputs. Most vectors have nothing that is better than the last of them.
+    The best so far are kept in order in the outputs. Most vectors have nothing that is better than
+    the last of them.
     """
     k = Kernel(spec.name, ["data", "values", "numbers", "rows", "count", "best"], machine)
     data, values, numbers, rows, count, best = k.arguments
@@ -41,8 +48,16 @@ def emit_best(spec: Best, machine: Target) -> str:
         source = data + row * count * 4
         found, places = values + row * best * 4, numbers + row * best * index.bytes
 
-        def insert(number: Value, last: Value, source: Value = source, found: Value = found, places: Value = places) -> None:
-            """Element `number` before all that it is better than, of which the one at `last` is overwritten."""
+        def insert(
+            number: Value,
+            last: Value,
+            source: Value = source,
+            found: Value = found,
+            places: Value = places,
+        ) -> None:
+            """Element `number` before all that it is better than, of which the one at `last` is
+            overwritten.
+            """
             x = k.load(source + number * 4, F32)
             k.stop_unless(x.equals(x), k.integer(1))
             free = k.variable(last)
@@ -59,12 +74,17 @@ def emit_best(spec: Best, machine: Target) -> str:
             k.store(number.to(index), places + free.get() * index.bytes)
 
         def look(first: Value, n: int, source: Value = source, found: Value = found) -> None:
-            """Vector by vector; what is not worse than the last of the best is looked at again, one by one."""
+            """Vector by vector; what is not worse than the last of the best is looked at again, one
+            by one.
+            """
             last = k.load(found + (best - 1) * 4, F32)
             x = k.load(source + first * 4, F32, n)
             limit = k.splat(last, n)
             worse = (x <= limit) if spec.largest else (x >= limit)  # not so for NaN
-            with k.if_(_any(k, Value(k, k.builder.not_(worse.llvm), worse.type, n)), likely=False), k.loop(first, first + n) as i:
+            with (
+                k.if_(_any(k, Value(k, k.builder.not_(worse.llvm), worse.type, n)), likely=False),
+                k.loop(first, first + n) as i,
+            ):
                 one = k.load(source + i * 4, F32)
                 threshold = k.load(found + (best - 1) * 4, F32)
                 with k.if_(better(one, threshold) | one.equals(one).equals(0)):

@@ -1,7 +1,8 @@
-"""The few best of columns: as many columns at once as a vector has lanes, each with its best so far in order.
+"""The few best of columns: as many columns at once as a vector has lanes, each with its best so far
+in order.
 
-A new element goes in where it is better, and those behind it move on by one. Where less than a vector of columns is left, the last
-vector lies over the one before it: both come to the same.
+A new element goes in where it is better, and those behind it move on by one. Where less than a
+vector of columns is left, the last vector lies over the one before it: both come to the same.
 """
 
 from __future__ import annotations
@@ -25,13 +26,18 @@ def emit_columns(spec: Columns, machine: Target) -> str:
         return precedes(k, b, a) if spec.largest else precedes(k, a, b)
 
     def insert(j: Value, filled: Value, source: Value, found: Value, places: Value) -> None:
-        """Element `j` of each column among the first `filled`, the last of which is lost where there is no room."""
+        """Element `j` of each column among the first `filled`, the last of which is lost where
+        there is no room.
+        """
         carried = k.variable(k.load(source + j * inner * stored.bytes, stored, spec.lanes))
         number = k.variable(k.splat(j.to(index), spec.lanes))
         moved = k.variable(k.number(0, BOOL, spec.lanes))
         with k.loop(0, filled) as p:
             value_at, number_at = found + p * inner * stored.bytes, places + p * inner * index.bytes
-            value, place = k.load(value_at, stored, spec.lanes), k.load(number_at, index, spec.lanes)
+            value, place = (
+                k.load(value_at, stored, spec.lanes),
+                k.load(number_at, index, spec.lanes),
+            )
             goes_in = moved.get() | better(carried.get(), value)
             k.store(k.select(goes_in, carried.get(), value), value_at)
             k.store(k.select(goes_in, number.get(), place), number_at)

@@ -1,7 +1,8 @@
 """The best elements of rows of any type, however many, in order.
 
-A heap of the best so far lies in the outputs, the last of them at its root: what follows in the row has to be better than the root.
-In the end the root goes to the end of the heap, again and again. Equal elements come in their order; NaN is the largest of all.
+A heap of the best so far lies in the outputs, the last of them at its root: what follows in the row
+has to be better than the root. In the end the root goes to the end of the heap, again and again.
+Equal elements come in their order; NaN is the largest of all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ ARGUMENTS = ("data", "values", "numbers", "outer", "count", "inner", "best")
 
 @dataclass(frozen=True, slots=True)
 class _Heap:
-    """A heap of elements and of their places in the row: addresses of the first, and how many elements lie from one to the next."""
+    """A heap of elements and of their places in the row: addresses of the first, and how many
+    elements lie from one to the next.
+    """
 
     k: Kernel
     spec: Ranked
@@ -29,7 +32,11 @@ class _Heap:
 
     def key(self, place: Value) -> Value:
         stored = STORED[self.spec.element]
-        return widened(self.k, self.spec.element, self.k.load(self.values + place * self.step * stored.bytes, stored))
+        return widened(
+            self.k,
+            self.spec.element,
+            self.k.load(self.values + place * self.step * stored.bytes, stored),
+        )
 
     def number(self, place: Value) -> Value:
         index = INDEX_TYPES[self.spec.index]
@@ -38,7 +45,11 @@ class _Heap:
     def copy(self, source: Value, target: Value) -> None:
         """An element from one place of the heap to another."""
         stored = STORED[self.spec.element]
-        self.put(self.k.load(self.values + source * self.step * stored.bytes, stored), self.number(source), target)
+        self.put(
+            self.k.load(self.values + source * self.step * stored.bytes, stored),
+            self.number(source),
+            target,
+        )
 
     def put(self, value: Value, number: Value, place: Value) -> None:
         """An element as it is stored, with its place in the row."""
@@ -46,12 +57,16 @@ class _Heap:
         self.k.store(number, self.numbers + place * self.step * number.type.bytes)
 
     def is_later(self, a: Value, b: Value, by_index: bool) -> Value:
-        """The element at one place of the heap comes later in the result than the one at another."""
+        """The element at one place of the heap comes later in the result than the one at
+        another.
+        """
         in_row = self.number(a) > self.number(b)
         if by_index:
             return in_row
         first, second = self.key(a), self.key(b)
-        return better(self.k, self.spec, second, first) | (negated(self.k, better(self.k, self.spec, first, second)) & in_row)
+        return better(self.k, self.spec, second, first) | (
+            negated(self.k, better(self.k, self.spec, first, second)) & in_row
+        )
 
 
 def better(k: Kernel, spec: Ranked, a: Value, b: Value) -> Value:
@@ -78,7 +93,10 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
         """From a heap to a row: the root, which comes last, goes to the end."""
         with k.loop(1, best) as done:
             end = best - done
-            last, number = k.load(heap.values + end * inner * stored.bytes, stored), heap.number(end)
+            last, number = (
+                k.load(heap.values + end * inner * stored.bytes, stored),
+                heap.number(end),
+            )
             heap.copy(k.integer(0), end)
             heap.put(last, number, k.integer(0))
             sink(heap, end, k.integer(0), spec.by_index)
@@ -86,7 +104,9 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
     def take(heap: _Heap, source: Value, j: Value) -> None:
         """Element `j` of the row in place of the root, where it is better."""
         value = k.load(source + j * inner * stored.bytes, stored)
-        with k.if_(better(k, spec, widened(k, spec.element, value), heap.key(k.integer(0))), likely=False):
+        with k.if_(
+            better(k, spec, widened(k, spec.element, value), heap.key(k.integer(0))), likely=False
+        ):
             heap.put(value, j.to(index), k.integer(0))
             sink(heap, best, k.integer(0))
 
@@ -100,7 +120,9 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
         if spec.lanes > 1:
             whole = best + (count - best) // spec.lanes * spec.lanes
             with k.loop(best, whole, spec.lanes) as block:
-                some = widened(k, spec.element, k.load(source + block * stored.bytes, stored, spec.lanes))
+                some = widened(
+                    k, spec.element, k.load(source + block * stored.bytes, stored, spec.lanes)
+                )
                 limit = k.splat(heap.key(k.integer(0)), spec.lanes)
                 found = k.bits_of(better(k, spec, some, limit)).equals(0)
                 with k.if_(negated(k, found), likely=False), k.loop(block, block + spec.lanes) as j:
@@ -116,7 +138,11 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
 
 def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
     """The function that brings an element down to where those below it do not come later."""
-    k = Kernel("sink_by_index" if by_index else "sink", ["values", "numbers", "step", "size", "place"], inside=outer)
+    k = Kernel(
+        "sink_by_index" if by_index else "sink",
+        ["values", "numbers", "step", "size", "place"],
+        inside=outer,
+    )
     values, numbers, step, size, place = k.arguments
     heap = _Heap(k, spec, values, numbers, step)
     here, goes_on = k.variable(place), k.variable(k.integer(1))
@@ -131,7 +157,10 @@ def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
         with k.if_else(heap.is_later(child, here.get(), by_index)) as (sinks, stays):
             with sinks:
                 stored = STORED[spec.element]
-                value, number = k.load(heap.values + child * step * stored.bytes, stored), heap.number(child)
+                value, number = (
+                    k.load(heap.values + child * step * stored.bytes, stored),
+                    heap.number(child),
+                )
                 heap.copy(here.get(), child)
                 heap.put(value, number, here.get())
                 here.set(child)

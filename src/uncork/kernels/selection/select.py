@@ -1,11 +1,23 @@
-"""Which kernel picks single elements: those at indices (GatherElements), and the largest or smallest of rows (TopK)."""
+"""Which kernel picks single elements: those at indices (GatherElements), and the largest or
+smallest of rows (TopK).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    AtLeast,
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.kernels.selection.spec import Best, Columns, Elements, Ranked
@@ -20,7 +32,12 @@ _FEW = 16
 
 
 @selects("GatherElements")
-def select_elements(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_elements(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data, indices = inputs
     assert data is not None
     assert indices is not None
@@ -30,12 +47,25 @@ def select_elements(operation: Operation, inputs: Sequence[TensorSpec | None], o
     axis: int = getattr(operation, "axis", 0) % len(shape)
     spec = Elements(data.element_type.dtype.itemsize, indices.element_type.name)
 
-    words: list[Operand] = [In(0), In(1), Out(0), product(shape[:axis]), shape[axis], picked[axis], product(shape[axis + 1 :])]
+    words: list[Operand] = [
+        In(0),
+        In(1),
+        Out(0),
+        product(shape[:axis]),
+        shape[axis],
+        picked[axis],
+        product(shape[axis + 1 :]),
+    ]
     return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(picked), 1.0))
 
 
 @selects("TopK")
-def select_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_best(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     data, k = inputs
     assert data is not None and k is not None
     if None in (k.sizes() or [None]):
@@ -43,12 +73,19 @@ def select_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     shape = extents(data)
     axis: int = getattr(operation, "axis", 0) % len(shape)
     count, inner = extents(outputs[0])[axis], product(shape[axis + 1 :])
-    largest, by_index = getattr(operation, "mode", "") == "max", getattr(operation, "sort", "") == "index"
+    largest, by_index = (
+        getattr(operation, "mode", "") == "max",
+        getattr(operation, "sort", "") == "index",
+    )
     rows, index = product(shape[:axis]), outputs[1].element_type
     is_few = isinstance(count, int) and 0 < count <= _MOST_BEST
     if data.element_type is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
         best = Best(largest, index.name, target.lanes)
-        return KernelPlan(best.name, [(best, [In(0), Out(0), Out(1), rows, shape[axis], count])], cost=nanoseconds(product(shape), 1 / 4))
+        return KernelPlan(
+            best.name,
+            [(best, [In(0), Out(0), Out(1), rows, shape[axis], count])],
+            cost=nanoseconds(product(shape), 1 / 4),
+        )
     if data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
     item = data.element_type.dtype.itemsize
@@ -63,7 +100,15 @@ def select_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
         made = first * count * inner
         there = In(0, first * shape[axis] * inner * item)
-        return ranked, [there, Out(0, made * item), Out(1, made * index.dtype.itemsize), some, shape[axis], inner, count]
+        return ranked, [
+            there,
+            Out(0, made * item),
+            Out(1, made * index.dtype.itemsize),
+            some,
+            shape[axis],
+            inner,
+            count,
+        ]
 
     def split(threads: int) -> Stages:
         return Stages([[part(*share) for share in shares(rows, threads)]], 0)
@@ -73,4 +118,6 @@ def select_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
         whole = part(0, rows)
         when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
         return KernelPlan(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
-    return KernelPlan(ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split)
+    return KernelPlan(
+        ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split
+    )

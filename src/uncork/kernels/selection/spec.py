@@ -8,7 +8,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """What a GatherElements kernel is specialised for: bytes of an element, and the type of an index."""
+    """What a GatherElements kernel is specialised for: bytes of an element, and the type of an
+    index.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_elements"
     item: int
@@ -35,7 +37,9 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What a kernel of the best of rows of any type is specialised for; with `by_index` they come in the order of the row."""
+    """What a kernel of the best of rows of any type is specialised for; with `by_index` they come
+    in the order of the row.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_ranked:emit_ranked"
     element: str
