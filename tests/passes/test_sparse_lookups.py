@@ -286,7 +286,7 @@ def test_two_features_of_one_model() -> None:
     )
     for _ in range(2):
         np.testing.assert_allclose(compiled(*a, *b)["y"], expected, rtol=1e-6)
-    assert compiled._executor.last is not None
+    assert compiled.plan.made
 
 
 @pytest.mark.parametrize(
