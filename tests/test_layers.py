@@ -124,6 +124,11 @@ def imported(path: Path, run_only: bool = False) -> set[str]:
             names.update(inner)
             if len(inner) < len(node.names):
                 names.add(module)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            # A name that is computed belongs to a registry; one that is written is an import.
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and str(first.value).startswith("uncork."):
+                names.add(str(first.value))
     return names
 
 

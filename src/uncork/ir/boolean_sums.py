@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.graph import Graph, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops._ports import BOOLEAN
 from uncork.ops.convert import Convert1
@@ -27,7 +27,7 @@ _COUNTS, _BOOLEAN = ElementType.u8, ElementType.boolean
 class BooleanSums:
     """Follows the counts through a graph whose nodes come in an order in which they can be run."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Graph) -> None:
         self._counts: set[Source] = set()
         self._converts: dict[tuple[Source, ElementType], Source] = {}
         self._next_id = max((node.id for node in model.nodes), default=-1) + 1

@@ -1,116 +1,37 @@
-"""`Model`, `Node`, `Port`: the graph as plain frozen data.
+"""`Model`: a graph as plain frozen data, with names for its inputs and outputs.
 
 Reading, writing, checking and running are elsewhere.
 """
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from uncork._html import html_table
 from uncork.concurrency import lazy
-from uncork.errors import Label, ValidationError, shortened
-from uncork.ir.hints import NO_HINTS, Hints
+from uncork.errors import ValidationError
+from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
-from uncork.ops import Operation
 from uncork.types import TensorSpec
 
-
-@dataclass(frozen=True, slots=True)
-class XmlElement:
-    """A part of the file that is kept as it is: runtime information, port maps of sub-graphs."""
-
-    tag: str
-    attributes: tuple[tuple[str, str], ...] = ()
-    text: str = ""
-    children: tuple[XmlElement, ...] = ()
-
-
-class Source(NamedTuple):
-    """Where an input comes from: a node's id and the position of its output."""
-
-    node: int
-    output: int
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An output of a node: its spec (as the file says; as inferred once the model is checked) and
-    its tensor names.
-    """
-
-    spec: TensorSpec
-    names: tuple[str, ...] = ()
-    extras: tuple[XmlElement, ...] = ()
-    #: False while nobody says the element type: the file has none, or none that can be read, and
-    #: nothing was inferred.
-    typed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One layer of the file.
-
-    `operation` is None where its type is not known to this version of uncork.
-    """
-
-    id: int
-    name: str
-    #: The type as the file has it; `type_name` is the type of the operation.
-    file_type: str
-    opset: str
-    attributes: Mapping[str, str]
-    inputs: tuple[Source, ...]
-    outputs: tuple[Port, ...]
-    operation: Operation | None = None
-    bodies: tuple[tuple[str, Model], ...] = ()
-    extras: tuple[XmlElement, ...] = ()
-    #: Further attributes of the <layer> element itself (`output_names` of Result).
-    layer_attributes: tuple[tuple[str, str], ...] = ()
-    #: What the file keeps at each input port (runtime information); empty when there is nothing at
-    #: any.
-    input_extras: tuple[tuple[XmlElement, ...], ...] = ()
-    hints: Hints = NO_HINTS
-
-    @property
-    def type_name(self) -> str:
-        """The type of the operation; as the file has it where the operation is not known."""
-        return self.file_type if self.operation is None else self.operation.type_name
-
-    @property
-    def label(self) -> str:
-        """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
-        version = (
-            self.operation.label()
-            if self.operation
-            else shortened(f"{self.type_name}@{self.opset}")
-        )
-        return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
+__all__ = [
+    "Model",
+    "Node",
+    "Port",
+    "Source",
+    "XmlElement",
+    "all_nodes",
+    "join_names",
+    "split_names",
+]
 
 
 @dataclass(frozen=True)
-class Model:
-    """A graph.
-
-    `nodes` are in an order in which each comes after its inputs; parameters and results in the
-    order of the file.
-    """
-
-    name: str
-    ir_version: int
-    nodes: tuple[Node, ...]
-    parameters: tuple[int, ...]
-    results: tuple[int, ...]
-    #: Assign nodes: they have to run though nothing reads them.
-    sinks: tuple[int, ...] = ()
-    extras: tuple[XmlElement, ...] = ()
-    #: What messages call the model: its file's path.
-    source: str = field(default="model", compare=False)
+class Model(Graph):
+    """A graph with names for its inputs and outputs, as a file holds it."""
 
     def __repr__(self) -> str:
         """One line: a model may have a hundred thousand layers."""
@@ -135,14 +56,6 @@ class Model:
             PORT_HEADING,
             port_rows(self.inputs, self.outputs),
         )
-
-    @lazy
-    def by_id(self) -> Mapping[int, Node]:
-        return {node.id: node for node in self.nodes}
-
-    def spec(self, source: Source) -> TensorSpec:
-        """The spec of an output."""
-        return self.by_id[source.node].outputs[source.output].spec
 
     @lazy
     def inputs(self) -> tuple[ModelPort, ...]:
@@ -188,9 +101,9 @@ class Model:
         Raises InputError for inputs that are not there, ValidationError that lists the layers which
         do not fit.
         """
-        # By name: inference knows models, and models must not know inference.
-        made: Model = importlib.import_module("uncork.ir.reshape").reshaped(self, shapes)
-        return made
+        from uncork.ir.reshape import reshaped  # inference: most who hold a model need none
+
+        return reshaped(self, self.inputs, shapes)
 
     def names_of_input(self, position: int) -> tuple[str, ...]:
         """Names of a parameter: those of its tensor, then its layer name where it tells no other
@@ -252,14 +165,6 @@ class Model:
         if self.ir_version != 10:
             return ()
         return (node.name if len(node.outputs) == 1 else f"{node.name}.{output}",)
-
-
-def all_nodes(model: Model) -> Iterator[Node]:
-    """Every node, those of bodies after the node that holds them."""
-    for node in model.nodes:
-        yield node
-        for _, body in node.bodies:
-            yield from all_nodes(body)
 
 
 def _port_text(names: tuple[str, ...], spec: TensorSpec) -> str:

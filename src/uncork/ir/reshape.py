@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from uncork.errors import InputError, Problem, UncorkError, ValidationError
-from uncork.ir.model import Model
+from uncork.ir.graph import AnyGraph
 from uncork.ir.ports import ModelPort, find_port, listed, no_such_port
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Parameter
 from uncork.types import PartialShape
 
 
-def reshaped(model: Model, shapes: Any) -> Model:
-    """The model with these shapes of inputs: of the only one, or a mapping by name, position or
+def reshaped(model: AnyGraph, inputs: Sequence[ModelPort], shapes: Any) -> AnyGraph:
+    """The model with these shapes of its inputs: of the only one, or a mapping by name, position or
     port.
 
     Raises InputError for shapes that cannot be read or inputs that are not there, ValidationError
     when layers do not fit them.
     """
-    wanted = _by_position(model.inputs, shapes)
+    wanted = _by_position(inputs, shapes)
     new = {model.parameters[position]: shape for position, shape in wanted.items()}
     nodes = []
     for node in model.nodes:
@@ -34,7 +34,7 @@ def reshaped(model: Model, shapes: Any) -> Model:
         nodes.append(node)
     made, problems = infer(replace(model, nodes=tuple(nodes)), trust_ports=True)
     if problems:
-        said = ", ".join(f"{model.inputs[i].name} {shape}" for i, shape in wanted.items())
+        said = ", ".join(f"{inputs[i].name} {shape}" for i, shape in wanted.items())
         raise ValidationError.of_all(f"{model.source}, reshaped to {said}", problems)
     return made
 

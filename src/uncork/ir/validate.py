@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from uncork.errors import Problem, UncorkError
 from uncork.ir.boolean_sums import BooleanSums
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.graph import AnyGraph, Node, Port, Source
 from uncork.types import PartialShape, TensorSpec
 
 
 def infer(
-    model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust_ports: bool = False
-) -> tuple[Model, list[Problem]]:
+    model: AnyGraph, inputs: Mapping[int, TensorSpec] | None = None, *, trust_ports: bool = False
+) -> tuple[AnyGraph, list[Problem]]:
     """The model with its specs inferred, and every problem found on the way.
 
     `inputs` gives other specs to some parameters, by node id. The file's own statements are checked
@@ -53,7 +53,7 @@ def infer(
     return replace(model, nodes=tuple(nodes)), problems
 
 
-def specialised(body: Model) -> Model:
+def specialised(body: AnyGraph) -> AnyGraph:
     """A sub-graph with its operations specialised by what it says itself of its parameters, and its
     sums of booleans made explicit; all else as it was.
     """

@@ -1,0 +1,131 @@
+"""`Graph`, `Node`, `Port`: layers and what they read, as plain frozen data.
+
+`Model` (`ir/model.py`) is a graph that people hold: it knows names and can be reshaped. What reads,
+checks and rewrites layers needs no more than the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from uncork.concurrency import lazy
+from uncork.errors import Label, shortened
+from uncork.ir.hints import NO_HINTS, Hints
+from uncork.ops import Operation
+from uncork.types import TensorSpec
+
+if TYPE_CHECKING:
+    from uncork.ir.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class XmlElement:
+    """A part of the file that is kept as it is: runtime information, port maps of sub-graphs."""
+
+    tag: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+    children: tuple[XmlElement, ...] = ()
+
+
+class Source(NamedTuple):
+    """Where an input comes from: a node's id and the position of its output."""
+
+    node: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An output of a node: its spec (as the file says; as inferred once the model is checked) and
+    its tensor names.
+    """
+
+    spec: TensorSpec
+    names: tuple[str, ...] = ()
+    extras: tuple[XmlElement, ...] = ()
+    #: False while nobody says the element type: the file has none, or none that can be read, and
+    #: nothing was inferred.
+    typed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One layer of the file.
+
+    `operation` is None where its type is not known to this version of uncork.
+    """
+
+    id: int
+    name: str
+    #: The type as the file has it; `type_name` is the type of the operation.
+    file_type: str
+    opset: str
+    attributes: Mapping[str, str]
+    inputs: tuple[Source, ...]
+    outputs: tuple[Port, ...]
+    operation: Operation | None = None
+    bodies: tuple[tuple[str, Model], ...] = ()
+    extras: tuple[XmlElement, ...] = ()
+    #: Further attributes of the <layer> element itself (`output_names` of Result).
+    layer_attributes: tuple[tuple[str, str], ...] = ()
+    #: What the file keeps at each input port (runtime information); empty when there is nothing at
+    #: any.
+    input_extras: tuple[tuple[XmlElement, ...], ...] = ()
+    hints: Hints = NO_HINTS
+
+    @property
+    def type_name(self) -> str:
+        """The type of the operation; as the file has it where the operation is not known."""
+        return self.file_type if self.operation is None else self.operation.type_name
+
+    @property
+    def label(self) -> str:
+        """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
+        version = (
+            self.operation.label()
+            if self.operation
+            else shortened(f"{self.type_name}@{self.opset}")
+        )
+        return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Layers in an order in which each comes after its inputs.
+
+    Parameters and results are in the order of the file.
+    """
+
+    name: str
+    ir_version: int
+    nodes: tuple[Node, ...]
+    parameters: tuple[int, ...]
+    results: tuple[int, ...]
+    #: Assign nodes: they have to run though nothing reads them.
+    sinks: tuple[int, ...] = ()
+    extras: tuple[XmlElement, ...] = ()
+    #: What messages call the model: its file's path.
+    source: str = field(default="model", compare=False)
+
+    @lazy
+    def by_id(self) -> Mapping[int, Node]:
+        return {node.id: node for node in self.nodes}
+
+    def spec(self, source: Source) -> TensorSpec:
+        """The spec of an output."""
+        return self.by_id[source.node].outputs[source.output].spec
+
+
+#: A graph of either kind; what rewrites one gives one of its kind.
+AnyGraph = TypeVar("AnyGraph", bound=Graph)
+
+
+def all_nodes(model: Model) -> Iterator[Node]:
+    """Every node, those of bodies after the node that holds them."""
+    for node in model.nodes:
+        yield node
+        for _, body in node.bodies:
+            yield from all_nodes(body)
