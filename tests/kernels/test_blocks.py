@@ -141,6 +141,8 @@ def test_windows(stride: int, dilation: int, pads: tuple[int, int]) -> None:
 @pytest.mark.parametrize("members", [1, 2, 4, 8])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_groups_that_are_parts_of_a_block(block: int, members: int, stride: int) -> None:
+    if members > block:
+        pytest.skip("a group has no more members than the block has channels")
     around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (1, 1)}
     convolved(
         (2, 3 * block, 9, 21),
@@ -168,9 +170,9 @@ def test_groups_of_whole_blocks(inner: int, lanes: int, outputs: int, channels: 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_data_larger_than_the_cache_in_strips(stride: int) -> None:
     """Rows are laid out some at a time, the last time fewer."""
-    b = BLOCKS[0]
+    b, channels = BLOCKS[0], 128
     around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (1, 1)}
-    chosen = convolved((1, 8 * b, 61, 67), (1, b, 8 * b, 3, 3), (b, b), **around, ended=True)
+    chosen = convolved((1, channels, 61, 67), (1, b, channels, 3, 3), (b, b), **around, ended=True)
     assert len(chosen.calls) > 4
 
 
