@@ -43,7 +43,8 @@ def say(**what):
 small, large, given = sys.argv[1:]
 stored = numpy.load(given)
 inputs, outputs = [stored["indices"], stored["offsets"]], stored["sums"]
-run(load(small, inputs), [inputs[0] % 16, inputs[1]])  # what is imported and compiled once is there before the large model is
+# What is imported and compiled once is there before the large model is.
+run(load(small, inputs), [inputs[0] % 16, inputs[1]])
 before = resident()
 start = time.perf_counter()
 loaded = load(large, inputs)

@@ -27,7 +27,8 @@ def run(loaded, inputs):
 import openvino
 def load(path, inputs):
     core = openvino.Core()
-    options = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY"}
+    options = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    options["INFERENCE_NUM_THREADS"] = THREADS
     if CACHE:
         options["CACHE_DIR"] = CACHE
     model = core.read_model(path)

@@ -184,6 +184,9 @@ def row(record: Record, ours: Record | None) -> list[str]:
     ratio = (
         "" if ours is None or ours is record else f"{median / statistics.median(ours.settled):.2f}"
     )
+    slow = median
+    if len(record.settled) > 1:
+        slow = statistics.quantiles(record.settled, n=100)[98]
     dearer = record.dearer
     made = [
         f"{numbers[0]} to {numbers[-1]}" if numbers else ""
@@ -194,7 +197,7 @@ def row(record: Record, ours: Record | None) -> list[str]:
         record.system,
         str(len(record.new)),
         f"{median:.1f}",
-        f"{statistics.quantiles(record.settled, n=100)[98] if len(record.settled) > 1 else median:.1f}",
+        f"{slow:.1f}",
         ratio,
         "" if dearer is None else f"{dearer:.1f}",
         f"{record.memory[0]:.0f} to {record.memory[-1]:.0f}",

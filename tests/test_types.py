@@ -48,9 +48,11 @@ def hull(numbers: Iterable[int], unbounded: bool) -> Dimension:
 
 def test_every_type_has_two_names() -> None:
     port_names = {
-        "f64": "FP64", "f32": "FP32", "f16": "FP16", "bf16": "BF16", "f8e4m3": "F8E4M3", "f8e5m2": "F8E5M2", "f8e8m0": "F8E8M0",
-        "f4e2m1": "F4E2M1", "nf4": "NF4", "i64": "I64", "i32": "I32", "i16": "I16", "i8": "I8", "i4": "I4", "u64": "U64", "u32": "U32",
-        "u16": "U16", "u8": "U8", "u6": "U6", "u4": "U4", "u3": "U3", "u2": "U2", "u1": "BIN", "boolean": "BOOL", "string": "STRING",
+        "f64": "FP64", "f32": "FP32", "f16": "FP16", "bf16": "BF16", "f8e4m3": "F8E4M3",
+        "f8e5m2": "F8E5M2", "f8e8m0": "F8E8M0", "f4e2m1": "F4E2M1", "nf4": "NF4", "i64": "I64",
+        "i32": "I32", "i16": "I16", "i8": "I8", "i4": "I4", "u64": "U64", "u32": "U32",
+        "u16": "U16", "u8": "U8", "u6": "U6", "u4": "U4", "u3": "U3", "u2": "U2", "u1": "BIN",
+        "boolean": "BOOL", "string": "STRING",
     }  # fmt: skip
     assert {t.name: t.ir_name for t in ElementType} == port_names
     for element_type in ElementType:

@@ -30,35 +30,30 @@ stale.
     uncork export model.xml --to onnx -o model.onnx          pip install 'uncork[onnx]'
 
     proto = uncork.to_onnx("model.xml", opset=21)            a path or a Model; an onnx.ModelProto
-    uncork.write_onnx("model.xml", "model.onnx")             of any size, constants streamed to a
-    file beside it over 2 GB
+    uncork.write_onnx("model.xml", "model.onnx")             of any size: over 2 GB, constants are
+                                                             streamed to a file beside it
 
 - Inputs and outputs stand in the IR's order, under the first of their names. A node that gives a
-layer's output has the layer's name;
-  the nodes that lead to it have it as a prefix. Open sizes are `dim_param`s called after the input
-  and the axis.
+  layer's output has the layer's name; the nodes that lead to it have it as a prefix. Open sizes are
+  `dim_param`s called after the input and the axis.
 - Nodes are those of opset 21 and take the types that both the standard and onnxruntime's CPU
-provider have; other types are cast to a
-  wider one and back. f16 and bf16 are summed in f32, as in the IR. Constants of 4 bits stay 4 bits.
+  provider have; other types are cast to a wider one and back. f16 and bf16 are summed in f32, as in
+  the IR. Constants of 4 bits stay 4 bits.
 - What ONNX defines otherwise is spelled out in its operations, so that the answers are the same: an
-index outside that reads zeros,
-  integer division that rounds down, halves that round away from zero, windows past the padding,
-  empty bags.
-  A layer for which that cannot be is refused, all such layers in one error; with `approximate=True`
-  (`--approximate`) what comes near
-  is exported, and listed in the metadata under `uncork.approximations`.
+  index outside that reads zeros, integer division that rounds down, halves that round away from
+  zero, windows past the padding, empty bags. A layer for which that cannot be is refused, all such
+  layers in one error; with `approximate=True` (`--approximate`) what comes near is exported, and
+  listed in the metadata under `uncork.approximations`.
 - What the IR refuses when it runs (an index outside a table) is mostly refused by the exported
-model too, in onnxruntime's words.
+  model too, in onnxruntime's words.
 - A variable (ReadValue, Assign) is an input and an output after the others; the input may be left
-out of the first call. Where the
-  model computes the first value, a second input `.is_set` says whether the first is given. The
-  metadata's `uncork.states` lists them.
+  out of the first call. Where the model computes the first value, a second input `.is_set` says
+  whether the first is given. The metadata's `uncork.states` lists them.
 - If, Loop and TensorIterator are If and Loop; GRU, LSTM and RNN, sequences and cells, ONNX's own;
-FakeQuantize is QuantizeLinear and
-  DequantizeLinear where their rounding is the same (steps of a power of two through zero), else its
-  formula.
+  FakeQuantize is QuantizeLinear and DequantizeLinear where their rounding is the same (steps of a
+  power of two through zero), else its formula.
 - A tensor of unknown rank cannot be an input or output of an ONNX model, whose checker wants a
-shape.
+  shape.
 
 ## Operations
 
@@ -71,9 +66,8 @@ OTHER = """
 ## Where onnxruntime does otherwise
 
 The worked examples of every operation are exported and run by onnxruntime 1.31 in the tests, with
-the answers of the specification
-expected. These are left out, since its nodes do otherwise than the standard's text, or than the IR
-where the standard is silent:
+the answers of the specification expected. These are left out, since its nodes do otherwise than the
+standard's text, or than the IR where the standard is silent:
 
 | operation | example | why |
 |---|---|---|
@@ -83,15 +77,14 @@ onnxruntime also leaves a rounding to f16 out where f32 is before and behind it:
 stored as integers with scales of f16 keep more digits there.
 
 Some of what onnxruntime 1.31 does wrong is written around: Min and Max of 64-bit integers with a
-scalar, Gather of rows of strings,
-Sign and Clip of 64-bit integers, sums of integers in floating point, negative axes of reductions
-over no elements.
+scalar, Gather of rows of strings, Sign and Clip of 64-bit integers, sums of integers in floating
+point, negative axes of reductions over no elements.
 
 ## Conformance
 
 Of the 2,067 conformance cases that the project is developed with and that a single call can judge
-(without errors and sequences of
-calls), onnxruntime gives the expected answer in {passed}. The others:
+(without errors and sequences of calls), onnxruntime gives the expected answer in {passed}. The
+others:
 
 | cases | why |
 |---|---|
@@ -221,18 +214,24 @@ TORCH_HEAD = """
     module = uncork.to_torch("model.xml")                    a torch.nn.Module
     uncork.write_torch("model.xml", "folder")                model.py and weights.safetensors
 
-- `module(*tensors)` takes the inputs in the IR's order and gives a tuple of the outputs, or the tensor where there is one. The module is
-  the source of `model.py`, executed (`module.source`).
-- The model's constants are its parameters (floats) and buffers, under the names of their layers: a sub-module for layers whose names
-  begin alike, `_` for what separates the rest. `module.layers` has the layer of each key. Single numbers, and integers that shapes
-  and axes are made of, stand in the source. `uncork.with_constants(model, module.state_dict())` puts them back.
-- Shapes that the model computes stay Python's integers: torch.compile and torch.export follow them. What depends on values (NonZero,
-  suppression, loops with conditions) is ordinary Python, which torch.export does not take.
-- What torch defines otherwise is spelled out: an index outside that reads zeros, integer division, halves, windows past the padding,
-  empty bags, lengths of sequences. What cannot be the same is refused, or with `approximate=True` (`--approximate`) exported and listed.
-- u16, u32 and u64 are int64 inside the module. f16 and bf16 are computed in f32 where more than one step would be rounded.
-- A variable (ReadValue, Assign) is an attribute that keeps its value; `module.reset_state()` forgets it.
-- GRU with linear_before_reset, LSTM and RNN run by `torch.gru` and its like on the IR's own weights, whose gates are put in order.
+- `module(*tensors)` takes the inputs in the IR's order and gives a tuple of the outputs, or the
+  tensor where there is one. The module is the source of `model.py`, executed (`module.source`).
+- The model's constants are its parameters (floats) and buffers, under the names of their layers: a
+  sub-module for layers whose names begin alike, `_` for what separates the rest. `module.layers`
+  has the layer of each key. Single numbers, and integers that shapes and axes are made of, stand in
+  the source. `uncork.with_constants(model, module.state_dict())` puts them back.
+- Shapes that the model computes stay Python's integers: torch.compile and torch.export follow them.
+  What depends on values (NonZero, suppression, loops with conditions) is ordinary Python, which
+  torch.export does not take.
+- What torch defines otherwise is spelled out: an index outside that reads zeros, integer division,
+  halves, windows past the padding, empty bags, lengths of sequences. What cannot be the same is
+  refused, or with `approximate=True` (`--approximate`) exported and listed.
+- u16, u32 and u64 are int64 inside the module. f16 and bf16 are computed in f32 where more than one
+  step would be rounded.
+- A variable (ReadValue, Assign) is an attribute that keeps its value; `module.reset_state()`
+  forgets it.
+- GRU with linear_before_reset, LSTM and RNN run by `torch.gru` and its like on the IR's own
+  weights, whose gates are put in order.
 
 ## Operations
 

@@ -16,17 +16,21 @@ PAGE = ROOT / "docs" / "models.md"
 RESULTS = ROOT / "benchmarks" / "results" / "zoo.json"
 HEAD = """# Models that were tried
 
-Well-known networks beside OpenVINO {openvino}: the same file, the same inputs, one thread each, f32, {machine}, {date}.
-Written by `python -m tools.models_page` from a run of `python -m benchmarks zoo`, which compares results before it takes times.
-Weights are random, architectures those of torchvision, transformers and others, some of them smaller than the published ones. A row is
-a call; "inputs 0, 1, .." are calls of other sizes of one model, and models with state are all their calls after a reset.
+Well-known networks beside OpenVINO {openvino}: the same file, the same inputs, one thread each,
+f32, {machine}, {date}. Written by `python -m tools.models_page` from a run of
+`python -m benchmarks zoo`, which compares results before it takes times. Weights are random,
+architectures those of torchvision, transformers and others, some of them smaller than the published
+ones. A row is a call; "inputs 0, 1, .." are calls of other sizes of one model, and models with
+state are all their calls after a reset.
 
-A ratio above 1: uncork is faster. Of these {count} calls {faster} are; the geometric mean is **{mean:.2f}**, the smallest {worst:.2f}.
+A ratio above 1: uncork is faster. Of these {count} calls {faster} are; the geometric mean is
+**{mean:.2f}**, the smallest {worst:.2f}.
 
 """
 TAIL = """
 What is slower, and why, is in [misses](../benchmarks/results/misses.md); single layers are in
-[kernels](../benchmarks/results/kernels.md). To see where the time of your own model goes: `uncork bench model.xml --profile`.
+[kernels](../benchmarks/results/kernels.md). To see where the time of your own model goes:
+`uncork bench model.xml --profile`.
 """
 
 

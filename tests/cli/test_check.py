@@ -44,7 +44,8 @@ def test_everything_is_listed(command: Command, rows: Path):
         answer.out
         == """\
 rows.xml: 4 problems
-  1. layer 'ids' (Parameter@opset1, id 2): attribute 'element_type': expected an element type such as f32 or i64, got 'i65'
+  1. layer 'ids' (Parameter@opset1, id 2): attribute 'element_type': \
+expected an element type such as f32 or i64, got 'i65'
   2. layer 'pick' (Gather@opset8, id 4): attribute 'batch_dims': expected an integer, got 'many'
   3. operation Konst@opset1 is not supported (layer 'table'); did the file mean Const?
   4. operation Gathre@opset8 is not supported (layer 'pick_words'); did the file mean Gather?

@@ -16,28 +16,40 @@ _NESTED = """<?xml version="1.0"?>
 <net name="nested" version="11">
   <layers>
     <layer id="0" name="x" type="Parameter" version="opset1">
-      <data element_type="f32" shape="?,2..8,3"/><output><port id="0" precision="FP32"><dim>-1</dim><dim>-1</dim><dim>3</dim></port></output>
+      <data element_type="f32" shape="?,2..8,3"/>
+      <output><port id="0" precision="FP32"><dim>-1</dim><dim>-1</dim><dim>3</dim></port></output>
     </layer>
     <layer id="1" name="outer" type="Nest" version="opset9">
       <input><port id="0"/></input>
-      <output><port id="1" precision="FP32"><dim>4</dim></port><port id="2" precision="I64"/></output>
+      <output>
+        <port id="1" precision="FP32"><dim>4</dim></port><port id="2" precision="I64"/>
+      </output>
       <body><layers>
         <layer id="0" name="inner_x" type="Parameter" version="opset1">
-          <data element_type="f32" shape="4"/><output><port id="0" precision="FP32"><dim>4</dim></port></output>
+          <data element_type="f32" shape="4"/>
+          <output><port id="0" precision="FP32"><dim>4</dim></port></output>
         </layer>
         <layer id="1" name="inner_nest" type="Nest" version="opset9">
-          <input><port id="0"/></input><output><port id="1" precision="FP32"><dim>4</dim></port></output>
+          <input><port id="0"/></input>
+          <output><port id="1" precision="FP32"><dim>4</dim></port></output>
         </layer>
-        <layer id="2" name="inner_result" type="Result" version="opset1"><input><port id="0"/></input></layer>
+        <layer id="2" name="inner_result" type="Result" version="opset1">
+          <input><port id="0"/></input>
+        </layer>
       </layers><edges>
-        <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/><edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
+        <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+        <edge from-layer="1" from-port="1" to-layer="2" to-port="0"/>
       </edges></body>
     </layer>
     <layer id="2" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
     <layer id="3" name="z" type="Result" version="opset1"><input><port id="0"/></input></layer>
     <layer id="4" name="lost" type="Result" version="opset1"><input><port id="0"/></input></layer>
-    <layer id="5" name="early" type="Gather" version="opset0"><output><port id="0" precision="FP32"/></output></layer>
-    <layer id="6" name="early_result" type="Result" version="opset1"><input><port id="0"/></input></layer>
+    <layer id="5" name="early" type="Gather" version="opset0">
+      <output><port id="0" precision="FP32"/></output>
+    </layer>
+    <layer id="6" name="early_result" type="Result" version="opset1">
+      <input><port id="0"/></input>
+    </layer>
   </layers>
   <edges>
     <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>

@@ -278,94 +278,193 @@ def replaced(position: int, value: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (F.embedding_bag_offsets_sum, [TABLE, [0, 7], [0]], r"^embedding_bag_offsets_sum: input "
-                                                            r"'indices': indices\[1\] is 7, "
-                                                            r"expected 0 to 4"),
-        (F.embedding_bag_offsets_sum, [TABLE, [2**32 + 1], [0]], r"indices\[0\] is 4294967297, "
-                                                                 r"expected 0 to 4"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0.0], [0]], r"'indices': expected integers, got "
-                                                           r"f64\[1\]; ids and counts are never "
-                                                           r"rounded"),
-        (F.embedding_bag_offsets_sum, [TABLE, np.zeros(0), [0]], r"'indices': expected integers, "
-                                                                 r"got f64\[0\]"),
-        (F.embedding_bag_offsets_sum, [TABLE, [True], [0]], r"'indices': expected integers, got "
-                                                            r"boolean\[1\]"),
-        (F.embedding_bag_offsets_sum, [TABLE, ["0"], [0]], r"'indices': expected integers, got "
-                                                           r"string\[1\]"),
-        (F.embedding_bag_offsets_sum, [TABLE, [2**64], [0]], "'indices': expected integers, got "
-                                                             "integers of more than 64 bits"),
-        (F.embedding_bag_offsets_sum, [TABLE, np.array([2**63], np.uint64), [0]], "'indices': expected i64, got u64.* 9223372036854775808 at"),
-        (F.embedding_bag_offsets_sum, [TABLE, [[0], [0, 1]], [0]], "'indices': expected an "
-                                                                   "array, got list"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0], None], "^embedding_bag_offsets_sum: input "
-                                                          "'offsets' is missing$"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0], [0, 2]], r"'offsets': offsets\[1\] is 2, "
-                                                            r"expected 0 to 1"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0], [0, 1], 5], "'default_index': expected -1 "
-                                                               ".zeros. or 0 to 4, got 5: bag 1 "
-                                                               "is empty"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0], [0, 1], 0.5], r"'default_index': expected "
-                                                                 r"integers, got f64\[\]"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0], [0], None, np.ones(1)], "'per_sample_weights': expected f32 as 'table' has, got f64"),
-        (F.embedding_bag_offsets_sum, [TABLE.astype("i4"), [0], [0], None, [0.5]], r"'per_sample_weights': expected i32, got f64\[1\]"),
-        (F.embedding_bag_offsets_sum, [TABLE, [0], [0], None, [1, 2]], r"'per_sample_weights': "
-                                                                       r"expected shape \[1\], "
-                                                                       r".* got \[2\]"),
-        (F.embedding_bag_offsets_sum, [TABLE > 0, [0], [0]], "'table': expected one of f64.* got "
-                                                             "boolean"),
-        (F.embedding_bag_offsets_sum, [np.float32(1), [0], [0]], "'table': expected rows in 1 to "
-                                                                 "8 dimensions"),
-        (F.embedding_bag_offsets_sum, [None, [0], [0]], "'table': expected an array of numbers "
-                                                        "or strings, got NoneType"),
-        (F.embedding_bag_offsets_sum, [TABLE.astype(complex), [0], [0]], "'table': expected an "
-                                                                         "array of numbers or "
-                                                                         "strings, got complex128"),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0, 7], [0]],
+            r"^embedding_bag_offsets_sum: input 'indices': indices\[1\] is 7, expected 0 to 4",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [2**32 + 1], [0]],
+            r"indices\[0\] is 4294967297, expected 0 to 4",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0.0], [0]],
+            r"'indices': expected integers, got f64\[1\]; ids and counts are never rounded",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, np.zeros(0), [0]],
+            r"'indices': expected integers, got f64\[0\]",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [True], [0]],
+            r"'indices': expected integers, got boolean\[1\]",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, ["0"], [0]],
+            r"'indices': expected integers, got string\[1\]",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [2**64], [0]],
+            "'indices': expected integers, got integers of more than 64 bits",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, np.array([2**63], np.uint64), [0]],
+            "'indices': expected i64, got u64.* 9223372036854775808 at",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [[0], [0, 1]], [0]],
+            "'indices': expected an array, got list",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0], None],
+            "^embedding_bag_offsets_sum: input 'offsets' is missing$",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0], [0, 2]],
+            r"'offsets': offsets\[1\] is 2, expected 0 to 1",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0], [0, 1], 5],
+            "'default_index': expected -1 .zeros. or 0 to 4, got 5: bag 1 is empty",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0], [0, 1], 0.5],
+            r"'default_index': expected integers, got f64\[\]",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0], [0], None, np.ones(1)],
+            "'per_sample_weights': expected f32 as 'table' has, got f64",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE.astype("i4"), [0], [0], None, [0.5]],
+            r"'per_sample_weights': expected i32, got f64\[1\]",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE, [0], [0], None, [1, 2]],
+            r"'per_sample_weights': expected shape \[1\], .* got \[2\]",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE > 0, [0], [0]],
+            "'table': expected one of f64.* got boolean",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [np.float32(1), [0], [0]],
+            "'table': expected rows in 1 to 8 dimensions",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [None, [0], [0]],
+            "'table': expected an array of numbers or strings, got NoneType",
+        ),
+        (
+            F.embedding_bag_offsets_sum,
+            [TABLE.astype(complex), [0], [0]],
+            "'table': expected an array of numbers or strings, got complex128",
+        ),
         (F.embedding_bag_offsets_sum, [TABLE[:0], [0], [0]], "expected none: 'table' has no rows"),
-        (F.embedding_bag_offsets, [TABLE, [0], [0], None, None, "max"], "attribute 'reduction': "
-                                                                        "expected one of sum, "
-                                                                        "mean, got 'max'$"),
-        (F.embedding_bag_offsets, [TABLE, [0], [0], None, [1.0], "mean"], "'per_sample_weights': "
-                                                                          "a mean takes no weights"),
-        (F.embedding_bag_packed_sum, [TABLE, [0]], r"^embedding_bag_packed_sum: input 'indices': "
-                                                   r"expected 2 dimensions, got shape \[1\]"),
-        (F.embedding_bag_packed, [TABLE, [[0, -1]]], r"^embedding_bag_packed: input 'indices': "
-                                                     r"indices\[0, 1\] is -1"),
-        (F.embedding_segments_sum, [TABLE, [0], [3], 3], r"^embedding_segments_sum: input "
-                                                         r"'segment_ids': segment_ids\[0\] is 3"),
-        (F.embedding_segments_sum, [TABLE, [0], [0], -1], "'num_segments': expected 0 or more, "
-                                                          "got -1"),
-        (F.embedding_segments_sum, [TABLE, [0], [0], 3.0], r"'num_segments': expected integers, "
-                                                           r"got f64\[\]"),
-        (F.embedding_segments_sum, [TABLE, [0], [0], [3]], r"'num_segments': expected a scalar, "
-                                                           r"got shape \[1\]"),
+        (
+            F.embedding_bag_offsets,
+            [TABLE, [0], [0], None, None, "max"],
+            "attribute 'reduction': expected one of sum, mean, got 'max'$",
+        ),
+        (
+            F.embedding_bag_offsets,
+            [TABLE, [0], [0], None, [1.0], "mean"],
+            "'per_sample_weights': a mean takes no weights",
+        ),
+        (
+            F.embedding_bag_packed_sum,
+            [TABLE, [0]],
+            r"^embedding_bag_packed_sum: input 'indices': expected 2 dimensions, got shape \[1\]",
+        ),
+        (
+            F.embedding_bag_packed,
+            [TABLE, [[0, -1]]],
+            r"^embedding_bag_packed: input 'indices': indices\[0, 1\] is -1",
+        ),
+        (
+            F.embedding_segments_sum,
+            [TABLE, [0], [3], 3],
+            r"^embedding_segments_sum: input 'segment_ids': segment_ids\[0\] is 3",
+        ),
+        (
+            F.embedding_segments_sum,
+            [TABLE, [0], [0], -1],
+            "'num_segments': expected 0 or more, got -1",
+        ),
+        (
+            F.embedding_segments_sum,
+            [TABLE, [0], [0], 3.0],
+            r"'num_segments': expected integers, got f64\[\]",
+        ),
+        (
+            F.embedding_segments_sum,
+            [TABLE, [0], [0], [3]],
+            r"'num_segments': expected a scalar, got shape \[1\]",
+        ),
         (F.embedding_segments_sum, [TABLE, [0], [0], 2**42], "more than this machine's memory"),
-        (F.embedding_segments_sum, [TABLE, [0], [0], 2**63 - 1], "'num_segments': "
-                                                                 "9223372036854775807 rows are "
-                                                                 "more than an array can have"),
+        (
+            F.embedding_segments_sum,
+            [TABLE, [0], [0], 2**63 - 1],
+            "'num_segments': 9223372036854775807 rows are more than an array can have",
+        ),
         (F.gather, [TABLE, [0], 2], "^gather: axis 2 is outside -2..1 for rank 2$"),
         (F.gather, [TABLE, [0.5], 0], "'indices': expected integers, got f64"),
         (F.gather, [TABLE, [0], 0, 1.0], "'batch_dims': expected an integer, got 1.0"),
-        (F.gather_elements, [TABLE, [[5, 0]], 0], r"^gather_elements: input 'indices': "
-                                                  r"indices\[0, 0\] is 5"),
+        (
+            F.gather_elements,
+            [TABLE, [[5, 0]], 0],
+            r"^gather_elements: input 'indices': indices\[0, 0\] is 5",
+        ),
         (F.gather_elements, [TABLE, [[0, 0]], None], "'axis': expected an integer, got None"),
         (F.gather_nd, [TABLE, [5]], "^gather_nd: input 'indices'"),
         (F.gru_sequence, replaced(1, None), "^gru_sequence: input 'h0' is missing$"),
-        (F.gru_sequence, replaced(1, np.float32(0)), "'h0': expected a last dimension of the "
-                                                     "hidden size, at least 1, got shape .."),
-        (F.gru_sequence, replaced(2, [3]), r"^gru_sequence: input 'lengths': lengths\[0\] is 3, "
-                                           r"expected 0 to 2"),
+        (
+            F.gru_sequence,
+            replaced(1, np.float32(0)),
+            "'h0': expected a last dimension of the hidden size, at least 1, got shape ..",
+        ),
+        (
+            F.gru_sequence,
+            replaced(2, [3]),
+            r"^gru_sequence: input 'lengths': lengths\[0\] is 3, expected 0 to 2",
+        ),
         (F.gru_sequence, replaced(2, [1.0]), "'lengths': expected integers, got f64"),
         (F.gru_sequence, replaced(2, None), "'lengths' is missing"),
-        (F.gru_sequence, replaced(3, np.zeros((1, 12, 2), np.float32)), "^gru_sequence: input "
-                                                                        "'w': expected "
-                                                                        ".*input_size = 3"),
-        (F.gru_sequence, replaced(4, np.zeros((1, 12, 4))), "'r': expected f32 as 'x' has, got "
-                                                            "f64"),
-        (F.gru_sequence, [*SEQUENCE, "sideways"], "^gru_sequence: attribute 'direction': "
-                                                  "expected one of forward, reverse, "
-                                                  "bidirectional"),
+        (
+            F.gru_sequence,
+            replaced(3, np.zeros((1, 12, 2), np.float32)),
+            "^gru_sequence: input 'w': expected .*input_size = 3",
+        ),
+        (
+            F.gru_sequence,
+            replaced(4, np.zeros((1, 12, 4))),
+            "'r': expected f32 as 'x' has, got f64",
+        ),
+        (
+            F.gru_sequence,
+            [*SEQUENCE, "sideways"],
+            "^gru_sequence: attribute 'direction': expected one of forward, reverse, bidirectional",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refusals_name_the_argument(function: Any, arguments: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         function(*arguments)

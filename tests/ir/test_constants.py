@@ -163,8 +163,10 @@ compiled = uncork.load(sys.argv[1])
 rows = compiled(np.array([0, 999_999_999, 2_999_999_999]))[0]
 assert rows.shape == (3, 1) and rows.tolist() == [[0], [0], [7]], rows
 try:  # ru_maxrss also counts what the parent had when it forked
-    with open("/proc/self/status") as status: print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
-except OSError: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    with open("/proc/self/status") as status:
+        print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+except OSError:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 

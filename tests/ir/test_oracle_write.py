@@ -186,7 +186,8 @@ from openvino import opset13 as op
 x = op.parameter([2, 4], np.float32, name="p,\\\\x")
 x.output(0).set_names({"a,b", "c\\\\d", "e\\\\,f", "tail\\\\", "q\\"<>&'"})
 spare = op.parameter(openvino.PartialShape.dynamic(), np.int64, name="spare")
-openvino.save_model(openvino.Model([op.result(op.relu(x, name="r"), name="out")], [x, spare], "m"), sys.argv[1], compress_to_fp16=False)
+model = openvino.Model([op.result(op.relu(x, name="r"), name="out")], [x, spare], "m")
+openvino.save_model(model, sys.argv[1], compress_to_fp16=False)
 """
     path = tmp_path / "theirs.xml"
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=120)

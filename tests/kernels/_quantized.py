@@ -123,7 +123,8 @@ class Layer:
         if not windows:
             return find("MatMul", 1)(transpose_b=True), self.filters
         around = {
-            "strides": [self.stride] * 2, "dilations": [self.dilation] * 2, "pads_begin": [self.pad] * 2, "pads_end": [self.pad] * 2,
+            "strides": [self.stride] * 2, "dilations": [self.dilation] * 2,
+            "pads_begin": [self.pad] * 2, "pads_end": [self.pad] * 2,
         }  # fmt: skip
         if self.groups == 1:
             return find("Convolution", 1)(**around), self.filters

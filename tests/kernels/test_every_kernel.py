@@ -26,7 +26,7 @@ from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.ops import Operation, find
-from uncork.types import ElementType
+from uncork.types import ElementType, TensorSpec
 
 WITH_KERNEL = [
     pytest.param(e, id=e.operation.label())
@@ -209,9 +209,10 @@ def test_recurrent_sizes(
     biases = 4 if attributes.get("linear_before_reset") else gates
     steps, inner = 6, 5
     operation = find(type_name, 5)(hidden_size=hidden, direction="bidirectional", **attributes)
-    draw = lambda *shape: spec_of(
-        generator.standard_normal(shape).astype(np.float32), ElementType.f32
-    )
+
+    def draw(*shape: int) -> TensorSpec:
+        return spec_of(generator.standard_normal(shape).astype(np.float32), ElementType.f32)
+
     lengths = spec_of(generator.integers(0, steps, batch, endpoint=True), ElementType.i64)
     states = [draw(batch, 2, hidden) for _ in range(2 if type_name == "LSTMSequence" else 1)]
     weights = [

@@ -125,7 +125,8 @@ def test_random_layers(data: st.DataObject) -> None:
     result = draw(st.sampled_from([None, POSITIVE, SIGNED]))
     activation = draw(st.sampled_from(["", "ReLU", "Sigmoid"]))
     layer = Layer(
-        (outputs, channels, taps, taps), draw(st.sampled_from([POSITIVE, SIGNED])), sizes, draw(st.integers(1, 3)), pad, dilation,
+        (outputs, channels, taps, taps), draw(st.sampled_from([POSITIVE, SIGNED])), sizes,
+        draw(st.integers(1, 3)), pad, dilation,
         "numbers" if outputs % 4 == 0 and draw(st.booleans()) else "", activation, result,
     )  # fmt: skip
     hold(

@@ -322,7 +322,8 @@ builder = uncork.Builder("sum")
 x = builder.parameter("x", "f32", [4])
 builder.result(builder.add("Add", 1, x, x)[0])
 compiled = uncork.compile_model(builder.model())
-print(compiled(np.arange(4, dtype=np.float32))[0].tolist(), "llvmlite" in sys.modules, len(compiled.plan.steps))
+result = compiled(np.arange(4, dtype=np.float32))[0].tolist()
+print(result, "llvmlite" in sys.modules, len(compiled.plan.steps))
 """
 
 

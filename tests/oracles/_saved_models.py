@@ -211,7 +211,8 @@ _CALLS_IN_A_ROW = """
 import json, sys
 import numpy, openvino
 job = json.load(sys.stdin)
-request = openvino.Core().compile_model(job["model"], "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+options = {"INFERENCE_PRECISION_HINT": "f32"}
+request = openvino.Core().compile_model(job["model"], "CPU", options).create_infer_request()
 stored = numpy.load(job["calls"])
 results = {}
 for call in range(job["count"]):

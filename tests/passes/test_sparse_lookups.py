@@ -64,8 +64,9 @@ def layers(b: uncork.Builder, name: str, table: np.ndarray, **other: Any) -> Sou
     looked_up = add("Gather", 8, b.constant(table), unique[0], axis)
     inverse = add("Convert", 1, unique[2], destination_type="i64")
     rows = add(
-        "StridedSlice", 1, places, constant([0, detail["column"]]), constant([0, detail["column"] + 1]), constant([1, 1]),
-        begin_mask=detail["begin_mask"], end_mask=[1, 0], new_axis_mask=[], shrink_axis_mask=[0, 1], ellipsis_mask=[],
+        "StridedSlice", 1, places, constant([0, detail["column"]]),
+        constant([0, detail["column"] + 1]), constant([1, 1]), begin_mask=detail["begin_mask"],
+        end_mask=[1, 0], new_axis_mask=[], shrink_axis_mask=[0, 1], ellipsis_mask=[],
     )  # fmt: skip
     length = add("ShapeOf", 3, rows, output_type="i64")
     last = add("Gather", 8, rows, add("Add", 1, length, constant([detail["last"]])), axis)

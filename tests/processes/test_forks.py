@@ -17,23 +17,36 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 #: What a child does: `everything(k)` uses every kind of call, with kernels that `k` tells apart.
 MODELS = """
 import faulthandler, os, sys, threading, traceback
-import numpy as np, numpy.testing, uncork  # not when the child asks for it: an import of its own could be cut in two
+# numpy.testing not when the child asks for it: an import of its own could be cut in two.
+import numpy as np, numpy.testing, uncork
 from uncork import functional as F
 from uncork.types import PartialShape
 
 def chain(k):
-    b = uncork.Builder("chain"); y = b.parameter("x", "f32", [4, 8]); c = b.constant(np.float32(k + 1))
-    for j in range(1 + k % 5): (y,) = b.add(["Add", "Multiply", "Subtract", "Maximum"][(k // 4 ** j) % 4], 1, y, c)
-    b.result(y); return b.model()
+    b = uncork.Builder("chain")
+    y = b.parameter("x", "f32", [4, 8])
+    c = b.constant(np.float32(k + 1))
+    for j in range(1 + k % 5):
+        (y,) = b.add(["Add", "Multiply", "Subtract", "Maximum"][(k // 4**j) % 4], 1, y, c)
+    b.result(y)
+    return b.model()
+
 def stateful():
-    b = uncork.Builder("state"); x = b.parameter("x", "f32", [1, 4])
-    (r,) = b.add("ReadValue", 6, b.constant(np.zeros((1, 4), np.float32)), variable_id="v", variable_type="f32",
-                 variable_shape=PartialShape([1, 4]))
-    (y,) = b.add("Add", 1, r, x); b.add("Assign", 6, y, variable_id="v"); b.result(y); return b.model()
+    b = uncork.Builder("state")
+    x = b.parameter("x", "f32", [1, 4])
+    of = dict(variable_id="v", variable_type="f32", variable_shape=PartialShape([1, 4]))
+    (r,) = b.add("ReadValue", 6, b.constant(np.zeros((1, 4), np.float32)), **of)
+    (y,) = b.add("Add", 1, r, x)
+    b.add("Assign", 6, y, variable_id="v")
+    b.result(y)
+    return b.model()
+
 def product():
     b = uncork.Builder("product")
-    b.result(b.add("MatMul", 1, b.parameter("x", "f32", [512, 512]), b.constant(np.eye(512, dtype=np.float32)))[0])
+    x = b.parameter("x", "f32", [512, 512])
+    b.result(b.add("MatMul", 1, x, b.constant(np.eye(512, dtype=np.float32)))[0])
     return b.model()
+
 STATE, SHARED = uncork.compile_model(stateful()), uncork.compile_model(product(), threads=3)
 BIG = np.ones((512, 512), np.float32)
 
@@ -41,20 +54,27 @@ def everything(k):
     STATE(np.ones((1, 4), np.float32))
     STATE.reset_state()
     assert (SHARED(BIG)[0] == BIG).all()
-    model = chain(k); data = np.arange(32, dtype=np.float32).reshape(4, 8)
+    model = chain(k)
+    data = np.arange(32, dtype=np.float32).reshape(4, 8)
     for _ in range(2):
-        np.testing.assert_allclose(uncork.compile_model(model)(data)[0], uncork.compile_model(model, backend="reference")(data)[0])
+        np.testing.assert_allclose(
+            uncork.compile_model(model)(data)[0],
+            uncork.compile_model(model, backend="reference")(data)[0],
+        )
     for n in (3, 3, 3):
         assert F.gather(np.arange(8.0), np.array([n, k % 8]), 0).tolist() == [n, k % 8]
 
 def child_ends_well(work, seconds=60):
     child = os.fork()
     if not child:
-        faulthandler.dump_traceback_later(seconds, exit=True)  # which ends the child when it hangs, and says where
+        # Ends the child when it hangs, and says where.
+        faulthandler.dump_traceback_later(seconds, exit=True)
         status = 1
         try:
-            work(); status = 0
-        except BaseException: traceback.print_exc()
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     return os.waitpid(child, 0)[1] == 0
@@ -112,19 +132,31 @@ def test_a_program_that_another_thread_was_in_is_free_in_a_child(tmp_path: Path)
 
 WAITING = """
 from uncork import concurrency
+
 inside, order = threading.Event(), []
+
 def first_call():
     with concurrency.unforked():
         inside.set()
-        while not concurrency._gate.forking: pass
+        while not concurrency._gate.forking:
+            pass
         order.append("left")
-thread = threading.Thread(target=first_call); thread.start(); inside.wait()
+
+thread = threading.Thread(target=first_call)
+thread.start()
+inside.wait()
+
 def enters():
     assert order == ["left"]
-    with concurrency.unforked(): everything(2)
-print(child_ends_well(enters)); thread.join()
-with concurrency.unforked(): print(child_ends_well(enters))  # forked inside, by the thread that is inside
-with concurrency.unforked(): pass
+    with concurrency.unforked():
+        everything(2)
+
+print(child_ends_well(enters))
+thread.join()
+with concurrency.unforked():
+    print(child_ends_well(enters))  # forked inside, by the thread that is inside
+with concurrency.unforked():
+    pass
 """
 
 
@@ -158,19 +190,28 @@ def test_a_fork_waits_for_llvm(tmp_path: Path) -> None:
 IMPORTS = """
 from uncork import concurrency
 from tests.ops.test_every_op import ALL
+
 outside = []
+
 class Watch:  # asked for every module that is not imported yet
     def find_spec(self, name, path=None, target=None):
         if threading.get_ident() not in concurrency._gate.inside:
             frames = [f for f in traceback.extract_stack() if "/uncork/" in f.filename]
-            outside.append(f"{name} at {frames[-1].filename}:{frames[-1].lineno}" if frames else name)
+            outside.append(
+                f"{name} at {frames[-1].filename}:{frames[-1].lineno}" if frames else name
+            )
+
 sys.meta_path.insert(0, Watch())
-everything(0); everything(1)
+everything(0)
+everything(1)
 uncork.load(sys.argv[1])
 for entry in ALL.values():
-    for sample in entry.samples[:3]: entry.operation(**sample.case.attributes).evaluate(sample.case.specs())
-strings = uncork.Builder("strings"); strings.result(strings.parameter("x", "string", [1]))
-uncork.compile_model(strings.model())(np.array([b"bytes"])); uncork.compile_model(chain(0))([[0] * 8] * 4)
+    for sample in entry.samples[:3]:
+        entry.operation(**sample.case.attributes).evaluate(sample.case.specs())
+strings = uncork.Builder("strings")
+strings.result(strings.parameter("x", "string", [1]))
+uncork.compile_model(strings.model())(np.array([b"bytes"]))
+uncork.compile_model(chain(0))([[0] * 8] * 4)
 print(*outside, sep="; ")
 """
 
@@ -187,20 +228,34 @@ def test_calls_import_modules_where_no_fork_can_cut_in(tmp_path: Path) -> None:
 
 
 AT_RANDOM = """
-seed = int(sys.argv[1]); go = True; numbers = iter(range(100, 10**6)); wrong = []
+seed = int(sys.argv[1])
+go = True
+numbers = iter(range(100, 10**6))
+wrong = []
+
 def work(kind):
     while go:
         try:
-            if kind == 0: k = next(numbers); uncork.compile_model(chain(k))(np.ones((4, 8), np.float32))
-            elif kind == 1: STATE(np.ones((1, 4), np.float32))
-            else: SHARED(BIG)
-        except BaseException as error: wrong.append(repr(error)); break
+            if kind == 0:
+                k = next(numbers)
+                uncork.compile_model(chain(k))(np.ones((4, 8), np.float32))
+            elif kind == 1:
+                STATE(np.ones((1, 4), np.float32))
+            else:
+                SHARED(BIG)
+        except BaseException as error:
+            wrong.append(repr(error))
+            break
+
 threads = [threading.Thread(target=work, args=(kind,)) for kind in range(3)]
 [t.start() for t in threads]
 rng = np.random.default_rng(seed)
 for i in range(5):
-    for _ in range(rng.integers(1, 4)): uncork.compile_model(chain(int(rng.integers(10**6, 2 * 10**6))))(np.ones((4, 8), np.float32))
-    if not child_ends_well(lambda: everything(2 * 10**6 + seed * 100 + i)): wrong.append(f"child {i}")
+    for _ in range(rng.integers(1, 4)):
+        k = int(rng.integers(10**6, 2 * 10**6))
+        uncork.compile_model(chain(k))(np.ones((4, 8), np.float32))
+    if not child_ends_well(lambda: everything(2 * 10**6 + seed * 100 + i)):
+        wrong.append(f"child {i}")
 go = False
 [t.join() for t in threads]
 print("well" if not wrong else wrong)

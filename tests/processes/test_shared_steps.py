@@ -13,24 +13,37 @@ from tests.processes._children import run_child
 
 INTERRUPTED = """
 import signal, sys, time, numpy as np, uncork
-size = 512; rng = np.random.default_rng(int(sys.argv[1]))
-b = uncork.Builder("m"); y = b.parameter("x", "f32", [size, size])
+
+size = 512
+rng = np.random.default_rng(int(sys.argv[1]))
+b = uncork.Builder("m")
+y = b.parameter("x", "f32", [size, size])
 for i in range(3):
-    (y,) = b.add("MatMul", 1, y, b.constant((rng.standard_normal((size, size)) / size**.5).astype(np.float32)))
+    weights = rng.standard_normal((size, size)) / size**0.5
+    (y,) = b.add("MatMul", 1, y, b.constant(weights.astype(np.float32)))
     (y,) = b.add("Tanh", 1, y)
 b.result(y)
 model = uncork.compile_model(b.model(), threads=4)
 data = rng.standard_normal((size, size)).astype(np.float32)
-expected = model(data)[0]; before = time.perf_counter(); model(data); took = time.perf_counter() - before
-class Stop(BaseException): pass
-def stop(*_): raise Stop
+expected = model(data)[0]
+before = time.perf_counter()
+model(data)
+took = time.perf_counter() - before
+
+class Stop(BaseException):
+    pass
+
+def stop(*_):
+    raise Stop
+
 signal.signal(signal.SIGALRM, stop)
 for i in range(60):
     try:
         signal.setitimer(signal.ITIMER_REAL, took * (0.05 + 0.9 * rng.random()))
         model(data)
         signal.setitimer(signal.ITIMER_REAL, 0)
-    except Stop: pass
+    except Stop:
+        pass
     others = [np.zeros(size * size, np.float32) for _ in range(3)]  # takes what was freed
     assert np.array_equal(model(data)[0], expected)
     assert not any(other.any() for other in others)

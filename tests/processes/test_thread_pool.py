@@ -120,17 +120,26 @@ PRODUCTS = """
 import os, signal, sys, threading, traceback
 import numpy as np, uncork
 from uncork.kernels.runtime.thread_pool import pool
+
 rng = np.random.default_rng(0)
-b = uncork.Builder("m"); y = b.parameter("x", "f32", [None, 512])
+b = uncork.Builder("m")
+y = b.parameter("x", "f32", [None, 512])
 for i in range(3):
-    (y,) = b.add("MatMul", 1, y, b.constant((rng.standard_normal((512, 512)) / 512**.5).astype(np.float32)))
+    weights = rng.standard_normal((512, 512)) / 512**0.5
+    (y,) = b.add("MatMul", 1, y, b.constant(weights.astype(np.float32)))
     (y,) = b.add("Tanh", 1, y)
-b.result(y); MODEL = b.model()
-def made(): return uncork.compile_model(MODEL, threads=4)
+b.result(y)
+MODEL = b.model()
+
+def made():
+    return uncork.compile_model(MODEL, threads=4)
+
 data = rng.standard_normal((700, 512)).astype(np.float32)
 alone = uncork.compile_model(MODEL, threads=1)
 expected = {rows: alone(data[:rows])[0].copy() for rows in (700, 650, 5)}
-def right(model, rows=700): return np.array_equal(model(data[:rows])[0], expected[rows])
+
+def right(model, rows=700):
+    return np.array_equal(model(data[:rows])[0], expected[rows])
 """
 
 FORKS = """

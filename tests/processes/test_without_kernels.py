@@ -19,18 +19,27 @@ from uncork import functional as F
 F32 = np.float32
 
 def models():
-    b = uncork.Builder("chain"); x = b.parameter("x", "f32", [4, 8])
-    (y,) = b.add("Add", 1, x, b.constant(F32(2))); (y,) = b.add("Multiply", 1, y, x); b.result(y)
+    b = uncork.Builder("chain")
+    x = b.parameter("x", "f32", [4, 8])
+    (y,) = b.add("Add", 1, x, b.constant(F32(2)))
+    (y,) = b.add("Multiply", 1, y, x)
+    b.result(y)
     yield b.model(), [np.arange(32, dtype=F32).reshape(4, 8)]
     b = uncork.Builder("shared by threads")
-    b.result(b.add("MatMul", 1, b.parameter("x", "f32", [512, 512]), b.constant(np.eye(512, dtype=F32)))[0])
+    x = b.parameter("x", "f32", [512, 512])
+    b.result(b.add("MatMul", 1, x, b.constant(np.eye(512, dtype=F32)))[0])
     yield b.model(), [np.arange(512 * 512, dtype=F32).reshape(512, 512) % 17]
-    b = uncork.Builder("sizes from numbers"); x, n = b.parameter("x", "f32", [None]), b.parameter("n", "i64", [1])
+    b = uncork.Builder("sizes from numbers")
+    x, n = b.parameter("x", "f32", [None]), b.parameter("n", "i64", [1])
     (r,) = b.add("Reshape", 1, x, b.constant(np.array([-1])), special_zero=False)
-    (y,) = b.add("Broadcast", 3, b.constant(F32(3)), n); b.result(y); b.result(b.add("Negative", 1, r)[0])
+    (y,) = b.add("Broadcast", 3, b.constant(F32(3)), n)
+    b.result(y)
+    b.result(b.add("Negative", 1, r)[0])
     yield b.model(), [np.arange(6, dtype=F32), np.array([5])]
-    b = uncork.Builder("bags"); ids, offsets = b.parameter("ids", "i64", [None]), b.parameter("offsets", "i64", [None])
-    b.result(b.add("EmbeddingBagOffsetsSum", 3, b.constant(np.arange(40, dtype=F32).reshape(10, 4)), ids, offsets)[0])
+    b = uncork.Builder("bags")
+    ids, offsets = b.parameter("ids", "i64", [None]), b.parameter("offsets", "i64", [None])
+    table = b.constant(np.arange(40, dtype=F32).reshape(10, 4))
+    b.result(b.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)[0])
     yield b.model(), [np.array([1, 2, 3]), np.array([0, 2])]
 
 def everything():
@@ -39,7 +48,8 @@ def everything():
         compiled = uncork.compile_model(model, threads=3)
         bound = compiled.bind(*data)
         for call in (lambda: compiled(*data), lambda: compiled(*data), bound, bound):
-            for a, b in zip(call(), by_reference): np.testing.assert_array_equal(a, b)
+            for a, b in zip(call(), by_reference):
+                np.testing.assert_array_equal(a, b)
         yield compiled.plan
     for _ in range(4):
         assert F.gather(np.arange(8.0), np.array([3, 1]), 0).tolist() == [3, 1]

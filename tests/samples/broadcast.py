@@ -24,8 +24,12 @@ def filled(*shape: int) -> np.ndarray:
 
 EXAMPLES = [
     Sample("page example 1: numpy", [COLUMN, np.array([1, 2, 3, 3])], [filled(1, 2, 3, 3)], NUMPY),
-    Sample("page example 2: "
-           "explicit", [np.array([1, 2], np.float32), np.array([1, 2, 3, 3]), np.array([1])], [filled(1, 2, 3, 3)], EXPLICIT),
+    Sample(
+        "page example 2: explicit",
+        [np.array([1, 2], np.float32), np.array([1, 2, 3, 3]), np.array([1])],
+        [filled(1, 2, 3, 3)],
+        EXPLICIT,
+    ),
     Sample(
         "page example 3: explicit, two axes",
         [np.array([[1, 2], [3, 4]], np.float32), np.array([1, 2, 2, 3]), np.array([1, 2])],
@@ -33,16 +37,42 @@ EXAMPLES = [
         EXPLICIT,
     ),
     Sample("a scalar", [np.float32(7), np.array([2, 1])], [np.array([[7], [7]], np.float32)]),
-    Sample("a scalar to a scalar", [np.float32(7), np.zeros((0,), np.int64)], [np.float32(7)], openvino="cannot read an empty constant"),
-    Sample("to nothing", [np.ones((1, 2), np.float32), np.array([0, 2])], [np.zeros((0, 2), np.float32)]),
-    Sample("explicit: a scalar", [np.float32(7), np.array([2]), np.zeros((0,), np.int64)], [np.array([7, 7], np.float32)], EXPLICIT),
-    Sample("explicit: 1 stretches", [np.ones((1, 2), np.int32), np.array([3, 2]), np.array([0, 1])], [np.ones((3, 2), np.int32)], EXPLICIT),
-    Sample("strings", [np.array([["a"], ["日本"]], object), np.array([2, 2])], [np.array([["a", "a"], ["日本", "日本"]], object)],
-           openvino="not for strings"),
-    Sample("a third input that is not asked "
-           "for", [np.array([5]), np.array([2]), np.zeros((1,), np.uint8)], [np.array([5, 5])],
-           openvino="refuses it in version 3"),
-]  # fmt: skip
+    Sample(
+        "a scalar to a scalar",
+        [np.float32(7), np.zeros((0,), np.int64)],
+        [np.float32(7)],
+        openvino="cannot read an empty constant",
+    ),
+    Sample(
+        "to nothing",
+        [np.ones((1, 2), np.float32), np.array([0, 2])],
+        [np.zeros((0, 2), np.float32)],
+    ),
+    Sample(
+        "explicit: a scalar",
+        [np.float32(7), np.array([2]), np.zeros((0,), np.int64)],
+        [np.array([7, 7], np.float32)],
+        EXPLICIT,
+    ),
+    Sample(
+        "explicit: 1 stretches",
+        [np.ones((1, 2), np.int32), np.array([3, 2]), np.array([0, 1])],
+        [np.ones((3, 2), np.int32)],
+        EXPLICIT,
+    ),
+    Sample(
+        "strings",
+        [np.array([["a"], ["日本"]], object), np.array([2, 2])],
+        [np.array([["a", "a"], ["日本", "日本"]], object)],
+        openvino="not for strings",
+    ),
+    Sample(
+        "a third input that is not asked for",
+        [np.array([5]), np.array([2]), np.zeros((1,), np.uint8)],
+        [np.array([5, 5])],
+        openvino="refuses it in version 3",
+    ),
+]
 EXAMPLES_3 = [
     Sample(
         "page example 4: bidirectional",

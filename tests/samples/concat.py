@@ -15,16 +15,35 @@ A = np.array([[1, 2], [3, 4]], np.float32)
 B = np.array([[5, 6]], np.float32)
 
 EXAMPLES = [
-    Sample("page example: three "
-           "widths", [np.zeros((1, 8, 2)), np.ones((1, 16, 2)), np.full((1, 32, 2), 2.0)],
-           [np.repeat([0.0, 1.0, 2.0], [16, 32, 64]).reshape(1, 56, 2)], {"axis": 1}),
+    Sample(
+        "page example: three widths",
+        [np.zeros((1, 8, 2)), np.ones((1, 16, 2)), np.full((1, 32, 2), 2.0)],
+        [np.repeat([0.0, 1.0, 2.0], [16, 32, 64]).reshape(1, 56, 2)],
+        {"axis": 1},
+    ),
     Sample("rows", [A, B], [np.array([[1, 2], [3, 4], [5, 6]], np.float32)], {"axis": 0}),
-    Sample("negative axis", [A, A + 4], [np.array([[1, 2, 5, 6], [3, 4, 7, 8]], np.float32)], {"axis": -1}),
+    Sample(
+        "negative axis",
+        [A, A + 4],
+        [np.array([[1, 2, 5, 6], [3, 4, 7, 8]], np.float32)],
+        {"axis": -1},
+    ),
     Sample("one input", [A], [A], {"axis": 1}),
     Sample("an empty part", [A, np.zeros((0, 2), np.float32)], [A], {"axis": 0}),
-    Sample("strings", [np.array(["a"], object), np.array(["", "日本"], object)], [np.array(["a", "", "日本"], object)], {"axis": 0}),
-    Sample("64-bit integers", [np.array([2**62 + 1]), np.array([-1])], [np.array([2**62 + 1, -1])], {"axis": 0}, openvino="narrows to 32 bits"),
-]  # fmt: skip
+    Sample(
+        "strings",
+        [np.array(["a"], object), np.array(["", "日本"], object)],
+        [np.array(["a", "", "日本"], object)],
+        {"axis": 0},
+    ),
+    Sample(
+        "64-bit integers",
+        [np.array([2**62 + 1]), np.array([-1])],
+        [np.array([2**62 + 1, -1])],
+        {"axis": 0},
+        openvino="narrows to 32 bits",
+    ),
+]
 REFUSALS = [
     Refusal("axis", [A, B], r"axis 2 is outside -2\.\.1 for rank 2", {"axis": 2}),
     Refusal("ranks", [A, A[0]], r"inputs of one rank, got shapes \[2,2\], \[2\]", {"axis": 0}),

@@ -163,7 +163,8 @@ REFUSALS = [
 ]
 LIKE = [
     Sample(s.name, [*s.inputs, np.zeros((0, 3), s.attributes["destination_type"].dtype)], s.outputs,
-           types=[*s.types, s.attributes["destination_type"].name], output_types=s.output_types, rtol=s.rtol, atol=s.atol,
+           types=[*s.types, s.attributes["destination_type"].name], output_types=s.output_types,
+           rtol=s.rtol, atol=s.atol,
            openvino=s.openvino or "needs data in `like`")
     for s in EXAMPLES
 ]  # fmt: skip

@@ -37,9 +37,10 @@ def promoted(
 ) -> Sample:
     """`scalar` is the position of the input that is one."""
     shapes = [() if scalar == i else (2,) for i in range(2)]
+    given = " " + ", ".join(attributes) if attributes else ""
+    which = f", {scalar} a scalar" if scalar >= 0 else ""
     return Sample(
-        f"{a} and "
-        f"{b}{' ' + ', '.join(attributes) if attributes else ''}{f', {scalar} a scalar' if scalar >= 0 else ''}",
+        f"{a} and {b}{given}{which}",
         [ones(t, s) for t, s in zip((a, b), shapes)],
         [ones(common, s) for s in shapes],
         attributes or {},

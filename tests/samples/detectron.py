@@ -45,8 +45,8 @@ REGIONS, INFO = rows(A, B, C), rows([50, 100, 1])
 CONFIDENCE = rows([0.5, 0.25, 0.125], [0.125, 0.75, 0.5], [0.25, 0.5, 0.75])
 STILL = np.zeros((3, 12), np.float32)
 OUTPUT = {
-    "score_threshold": 0.1, "nms_threshold": 0.5, "num_classes": 3, "post_nms_count": 9, "max_detections_per_image": 5,
-    "max_delta_log_wh": 1.0, "deltas_weights": [1.0, 1.0, 1.0, 1.0],
+    "score_threshold": 0.1, "nms_threshold": 0.5, "num_classes": 3, "post_nms_count": 9,
+    "max_detections_per_image": 5, "max_delta_log_wh": 1.0, "deltas_weights": [1.0, 1.0, 1.0, 1.0],
 }  # fmt: skip
 
 

@@ -30,25 +30,69 @@ EXAMPLES_1 = [
 EXAMPLES_4 = [
     Sample("page example 1: positive step", [I32(2), I32(23), I32(3)], [UP], to("i32")),
     Sample("page example 2: negative step", [I32(23), I32(2), I32(-3)], [DOWN], to("i32")),
-    Sample("page example 3: "
-           "floating-point", [F32(1), F32(2.5), F32(0.5)], [np.array([1, 1.5, 2], F32)], to("f32")),
-    Sample("inputs are cut to "
-           "integers", [F32(-1.5), F32(3.9), F32(1.9)], [np.array([-1, 0, 1, 2])], to("i64"),
-           openvino="counts before it cuts"),
+    Sample(
+        "page example 3: floating-point",
+        [F32(1), F32(2.5), F32(0.5)],
+        [np.array([1, 1.5, 2], F32)],
+        to("f32"),
+    ),
+    Sample(
+        "inputs are cut to integers",
+        [F32(-1.5), F32(3.9), F32(1.9)],
+        [np.array([-1, 0, 1, 2])],
+        to("i64"),
+        openvino="counts before it cuts",
+    ),
     Sample("mixed inputs", [I64(1), F32(2.2), F64(0.5)], [np.array([1, 1.5, 2], F32)], to("f32")),
-    Sample("f16 inputs", [F64(0), np.float16(2), np.float16(0.75)], [np.array([0, 0.75, 1.5], np.float16)], to("f16")),
-    Sample("one rounding each, no "
-           "drift", [F32(0), F32(1), F32(0.1)], [np.array([k / 10 for k in range(10)], F32)], to("f32")),
-    Sample("64-bit integers are "
-           "exact", [I64(2**53), I64(2**53 + 3), I64(1)], [np.array([2**53, 2**53 + 1, 2**53 + 2])], to("i64"),
-           openvino="counts in doubles and narrows to 32 bits"),
-    Sample("u64 downwards", [np.uint64(2**63), np.uint64(2**63 - 2), I64(-1)], [np.array([2**63, 2**63 - 1], np.uint64)], to("u64"),
-           openvino="narrows to 32 bits"),
-    Sample("elements wrap", [I32(126), I32(130), I32(1)], [np.array([126, 127, -128, -127], np.int8)], to("i8"), openvino="wraps the bounds"),
-    Sample("against the step", [F32(3), F32(1), F32(1)], [np.zeros((0,), F32)], to("f32"), openvino=AGAINST),
-    Sample("bf16", [I32(255), I32(259), I32(1)], [np.array([0x437F, 0x4380, 0x4380, 0x4381], np.uint16)], to("bf16"), output_types=["bf16"],
-           openvino="accumulates otherwise"),
-]  # fmt: skip
+    Sample(
+        "f16 inputs",
+        [F64(0), np.float16(2), np.float16(0.75)],
+        [np.array([0, 0.75, 1.5], np.float16)],
+        to("f16"),
+    ),
+    Sample(
+        "one rounding each, no drift",
+        [F32(0), F32(1), F32(0.1)],
+        [np.array([k / 10 for k in range(10)], F32)],
+        to("f32"),
+    ),
+    Sample(
+        "64-bit integers are exact",
+        [I64(2**53), I64(2**53 + 3), I64(1)],
+        [np.array([2**53, 2**53 + 1, 2**53 + 2])],
+        to("i64"),
+        openvino="counts in doubles and narrows to 32 bits",
+    ),
+    Sample(
+        "u64 downwards",
+        [np.uint64(2**63), np.uint64(2**63 - 2), I64(-1)],
+        [np.array([2**63, 2**63 - 1], np.uint64)],
+        to("u64"),
+        openvino="narrows to 32 bits",
+    ),
+    Sample(
+        "elements wrap",
+        [I32(126), I32(130), I32(1)],
+        [np.array([126, 127, -128, -127], np.int8)],
+        to("i8"),
+        openvino="wraps the bounds",
+    ),
+    Sample(
+        "against the step",
+        [F32(3), F32(1), F32(1)],
+        [np.zeros((0,), F32)],
+        to("f32"),
+        openvino=AGAINST,
+    ),
+    Sample(
+        "bf16",
+        [I32(255), I32(259), I32(1)],
+        [np.array([0x437F, 0x4380, 0x4380, 0x4381], np.uint16)],
+        to("bf16"),
+        output_types=["bf16"],
+        openvino="accumulates otherwise",
+    ),
+]
 REFUSALS = [
     Refusal("step 0", [I32(0), I32(1), I32(0)], "'step': expected a number other than 0, got 0"),
     Refusal("NaN", [F32(0), F32(np.nan), F32(1)], "'stop': expected a finite number, got nan"),

@@ -31,8 +31,12 @@ def how(**more: object) -> dict[str, object]:
 
 
 EXAMPLES = [
-    Sample("version 2: softmax over the classes, one row for each "
-           "image", [CELLS], [SOFT.reshape(1, 14)], how()),
+    Sample(
+        "version 2: softmax over the classes, one row for each image",
+        [CELLS],
+        [SOFT.reshape(1, 14)],
+        how(),
+    ),
     Sample("version 3: each class alone", [CELLS], [SINGLE], how(do_softmax=False, mask=[0])),
     Sample("the mask counts, not num", [CELLS], [SINGLE], how(do_softmax=False, mask=[5], num=9)),
     Sample("some axes become one", [CELLS], [SOFT.reshape(1, 7, 2)], how(axis=-2, end_axis=-1)),
@@ -42,11 +46,27 @@ EXAMPLES = [
         [np.concatenate([np.concatenate([SINGLE, SINGLE[..., ::-1]], 1)] * 2)],
         how(do_softmax=False, mask=[0, 1]),
     ),
-    Sample("the page's shapes: version 3", [np.zeros((1, 255, 2, 2), np.float32)],
-           [np.tile(np.repeat(np.array([0.5, 0, 0.5], np.float32), [2, 2, 81]), 3).reshape(1, 255, 1, 1) * np.ones((1, 1, 2, 2), np.float32)],
-           {"axis": 1, "end_axis": 3, "coords": 4, "classes": 80, "num": 6, "do_softmax": False, "mask": [0, 1, 2]}),
+    Sample(
+        "the page's shapes: version 3",
+        [np.zeros((1, 255, 2, 2), np.float32)],
+        [
+            np.tile(np.repeat(np.array([0.5, 0, 0.5], np.float32), [2, 2, 81]), 3).reshape(
+                1, 255, 1, 1
+            )
+            * np.ones((1, 1, 2, 2), np.float32)
+        ],
+        {
+            "axis": 1,
+            "end_axis": 3,
+            "coords": 4,
+            "classes": 80,
+            "num": 6,
+            "do_softmax": False,
+            "mask": [0, 1, 2],
+        },
+    ),
     Sample("no images", [CELLS[:0]], [np.zeros((0, 14), np.float32)], how()),
-]  # fmt: skip
+]
 REFUSALS = [
     Refusal("rank", [CELLS[0]], r"'data': expected \[N, C, H, W\], got shape \[7,1,2\]", how()),
     Refusal(

@@ -19,21 +19,47 @@ PICKED = np.array([[11, 10], [1, 8], [3, 4]], np.float32)
 EXAMPLES = [
     Sample("page example", [MASK, THEN, ELSE], [PICKED]),
     Sample("without broadcasting", [MASK, THEN, ELSE], [PICKED], {"auto_broadcast": "none"}),
-    Sample("all three stretch", [np.array([[True], [False]]), np.array([1, 2, 3]), np.int64(0)], [np.array([[1, 2, 3], [0, 0, 0]])]),
-    Sample("cond stretches", [np.array([True, False]), THEN, ELSE], [np.array([[-1, 10], [1, 8], [3, 6]], np.float32)]),
-    Sample("pdpd stretches to then", [np.array([True, False]), THEN, np.array([[5, 6]], np.float32)],
-           [np.array([[-1, 6], [1, 6], [3, 6]], np.float32)], {"auto_broadcast": "pdpd"}),
-    Sample("pdpd from an axis", [np.array([True, False, True]), THEN, np.array([7, 8, 9], np.float32)],
-           [np.array([[-1, 0], [8, 8], [3, 4]], np.float32)], {"auto_broadcast": "pdpd", "auto_broadcast_axis": 0}, openvino="not on the CPU"),
-    Sample("the other side's NaN does not "
-           "matter", [np.array([True, False]), np.array([1, np.nan]), np.array([np.nan, 2.0])],
-           [np.array([1.0, 2.0])]),
-    Sample("strings", [np.array([True, False]), np.array(["a", "b"], object), np.array("日本", object)], [np.array(["a", "日本"], object)],
-           openvino="not for strings"),
-    Sample("64-bit integers", [np.array([True, False]), np.array([2**62 + 1, 0]), np.int64(-(2**62) - 1)],
-           [np.array([2**62 + 1, -(2**62) - 1])],
-           openvino="narrows to 32 bits"),
-]  # fmt: skip
+    Sample(
+        "all three stretch",
+        [np.array([[True], [False]]), np.array([1, 2, 3]), np.int64(0)],
+        [np.array([[1, 2, 3], [0, 0, 0]])],
+    ),
+    Sample(
+        "cond stretches",
+        [np.array([True, False]), THEN, ELSE],
+        [np.array([[-1, 10], [1, 8], [3, 6]], np.float32)],
+    ),
+    Sample(
+        "pdpd stretches to then",
+        [np.array([True, False]), THEN, np.array([[5, 6]], np.float32)],
+        [np.array([[-1, 6], [1, 6], [3, 6]], np.float32)],
+        {"auto_broadcast": "pdpd"},
+    ),
+    Sample(
+        "pdpd from an axis",
+        [np.array([True, False, True]), THEN, np.array([7, 8, 9], np.float32)],
+        [np.array([[-1, 0], [8, 8], [3, 4]], np.float32)],
+        {"auto_broadcast": "pdpd", "auto_broadcast_axis": 0},
+        openvino="not on the CPU",
+    ),
+    Sample(
+        "the other side's NaN does not matter",
+        [np.array([True, False]), np.array([1, np.nan]), np.array([np.nan, 2.0])],
+        [np.array([1.0, 2.0])],
+    ),
+    Sample(
+        "strings",
+        [np.array([True, False]), np.array(["a", "b"], object), np.array("日本", object)],
+        [np.array(["a", "日本"], object)],
+        openvino="not for strings",
+    ),
+    Sample(
+        "64-bit integers",
+        [np.array([True, False]), np.array([2**62 + 1, 0]), np.int64(-(2**62) - 1)],
+        [np.array([2**62 + 1, -(2**62) - 1])],
+        openvino="narrows to 32 bits",
+    ),
+]
 REFUSALS = [
     Refusal(
         "shapes",

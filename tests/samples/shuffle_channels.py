@@ -14,12 +14,27 @@ from uncork.ops.shuffle_channels import ShuffleChannels1
 ROW = np.arange(6, dtype=np.float32)
 
 EXAMPLES = [
-    Sample("three groups of two", [ROW.reshape(1, 6)], [np.array([[0, 2, 4, 1, 3, 5]], np.float32)], {"group": 3}),
-    Sample("an axis from the end", [ROW.reshape(6, 1)], [np.array([[0], [3], [1], [4], [2], [5]], np.float32)], {"group": 2, "axis": -2}),
+    Sample(
+        "three groups of two",
+        [ROW.reshape(1, 6)],
+        [np.array([[0, 2, 4, 1, 3, 5]], np.float32)],
+        {"group": 3},
+    ),
+    Sample(
+        "an axis from the end",
+        [ROW.reshape(6, 1)],
+        [np.array([[0], [3], [1], [4], [2], [5]], np.float32)],
+        {"group": 2, "axis": -2},
+    ),
     Sample("one group", [ROW.reshape(1, 6)], [ROW.reshape(1, 6)]),
-    Sample("strings", [np.array(["a", "b", "c", "d"], object)], [np.array(["a", "c", "b", "d"], object)], {"group": 2, "axis": 0},
-           openvino="not for strings"),
-]  # fmt: skip
+    Sample(
+        "strings",
+        [np.array(["a", "b", "c", "d"], object)],
+        [np.array(["a", "c", "b", "d"], object)],
+        {"group": 2, "axis": 0},
+        openvino="not for strings",
+    ),
+]
 REFUSALS = [
     Refusal(
         "no multiple",

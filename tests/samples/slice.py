@@ -38,23 +38,49 @@ EXAMPLES = [
     one("page example 7: backwards, to -10", 9, -10, -1, list(range(9, 0, -1))),
     one("page example 8: backwards by 2", 9, -11, -2, [9, 7, 5, 3, 1]),
     one("page example 9: backwards, bounds beyond", 100, -100, -1, list(range(9, -1, -1))),
-    Sample("page example 10: two "
-           "axes", [TABLE, *map(np.array, ([0, 1], [2, 4], [1, 2], [0, 1]))], [np.array([[1, 3], [6, 8]])]),
-    Sample("page example 12: last axes "
-           "whole", [TABLE.reshape(2, 1, 5), *map(np.array, ([0, 0], [1, 9], [1, 1]))],
-           [TABLE[:1].reshape(1, 1, 5)]),
+    Sample(
+        "page example 10: two axes",
+        [TABLE, *map(np.array, ([0, 1], [2, 4], [1, 2], [0, 1]))],
+        [np.array([[1, 3], [6, 8]])],
+    ),
+    Sample(
+        "page example 12: last axes whole",
+        [TABLE.reshape(2, 1, 5), *map(np.array, ([0, 0], [1, 9], [1, 1]))],
+        [TABLE[:1].reshape(1, 1, 5)],
+    ),
     one("largest and least integers", 2**63 - 1, -(2**63), -3, [9, 6, 3, 0]),
-    Sample("bounds of different "
-           "types", [TEN, np.array([7]), np.array([9], np.int8), np.array([1], np.int32)], [np.array([7, 8])]),
+    Sample(
+        "bounds of different types",
+        [TEN, np.array([7]), np.array([9], np.int8), np.array([1], np.int32)],
+        [np.array([7, 8])],
+    ),
     one("nothing", 4, 4, 1, []),
-    one("backwards from before the start", -20, -30, -1, [], openvino="takes the first element, "
-                                                                      "as Python does not"),
-    Sample("axes from the end, "
-           "unsorted", [TABLE, *map(np.array, ([1, 1], [2, 2], [1, 1], [-1, -2]))], [np.array([[6]])]),
-    Sample("no axes", [TABLE, *[np.zeros((0,), np.int64)] * 4], [TABLE], openvino="cannot read an empty constant"),
-    Sample("strings", [np.array(["a", "", "日本"], object), *map(np.array, ([-1], [-4], [-2]))], [np.array(["日本", "a"], object)],
-           openvino="not for strings"),
-]  # fmt: skip
+    one(
+        "backwards from before the start",
+        -20,
+        -30,
+        -1,
+        [],
+        openvino="takes the first element, as Python does not",
+    ),
+    Sample(
+        "axes from the end, unsorted",
+        [TABLE, *map(np.array, ([1, 1], [2, 2], [1, 1], [-1, -2]))],
+        [np.array([[6]])],
+    ),
+    Sample(
+        "no axes",
+        [TABLE, *[np.zeros((0,), np.int64)] * 4],
+        [TABLE],
+        openvino="cannot read an empty constant",
+    ),
+    Sample(
+        "strings",
+        [np.array(["a", "", "日本"], object), *map(np.array, ([-1], [-4], [-2]))],
+        [np.array(["日本", "a"], object)],
+        openvino="not for strings",
+    ),
+]
 REFUSALS = [
     Refusal(
         "step 0",

@@ -38,43 +38,101 @@ def sample(
 
 
 EXAMPLES = [
-    sample("page example: strides both "
-           "ways", np.arange(16).reshape(4, 4), [[1, 3], [4, 0], [2, -2]], [[7, 5], [15, 13]]),
-    sample("page example: end from the "
-           "end", CUBE, [[0, 0, 0], [2, 2, -1], [1, 1, 1]], [[[0, 1, 2], [4, 5, 6]], [[12, 13, 14], [16, 17, 18]]]),
-    sample("page example: begin_mask and end_mask, the [1:, :, ::-1] of its "
-           "text", CUBE, [[1, 1, 123], [0, 0, 2], [1, 1, -1]],
-           [[[15, 14, 13, 12], [19, 18, 17, 16], [23, 22, 21, 20]]],
-           begin_mask=(0, 1, 1), end_mask=(1, 1, 1)),
-    sample("page example: "
-           "new_axis_mask", CUBE[0, :2], [[1234, 0, -1, 0], [1234, 2, 9876, 4], [132, 1, 241, 1]],
-           [[[[0, 1, 2, 3]], [[4, 5, 6, 7]]]],
-           new_axis_mask=(1, 0, 1, 0)),
-    sample("page example: "
-           "shrink_axis_mask", CUBE, [[0, 0, 0], [1, 0, 4], [1, 1, 1]], [[0, 1, 2, 3]], shrink_axis_mask=(0, 1, 0)),
-    sample("page example: "
-           "ellipsis_mask", CUBE, [[0, 0, 0], [1, 0, 2], [1, -1, 1]], [[[0, 1], [4, 5], [8, 9]]], ellipsis_mask=(0, 1, 0)),
-    sample("page example: masks of unequal "
-           "length", CUBE, [[1, 1, 10, 10], [123, 1, 10, 2], [1, -1, 1, 1]],
-           [[[[12, 13]], [[16, 17]], [[20, 21]]]],
-           begin_mask=(0, 0, 1, 1), end_mask=(1, 1, 0, 0), new_axis_mask=(0, 0, 1), shrink_axis_mask=(0,), ellipsis_mask=(0, 1),
-           openvino="asks for masks of one length"),
+    sample(
+        "page example: strides both ways",
+        np.arange(16).reshape(4, 4),
+        [[1, 3], [4, 0], [2, -2]],
+        [[7, 5], [15, 13]],
+    ),
+    sample(
+        "page example: end from the end",
+        CUBE,
+        [[0, 0, 0], [2, 2, -1], [1, 1, 1]],
+        [[[0, 1, 2], [4, 5, 6]], [[12, 13, 14], [16, 17, 18]]],
+    ),
+    sample(
+        "page example: begin_mask and end_mask, the [1:, :, ::-1] of its text",
+        CUBE,
+        [[1, 1, 123], [0, 0, 2], [1, 1, -1]],
+        [[[15, 14, 13, 12], [19, 18, 17, 16], [23, 22, 21, 20]]],
+        begin_mask=(0, 1, 1),
+        end_mask=(1, 1, 1),
+    ),
+    sample(
+        "page example: new_axis_mask",
+        CUBE[0, :2],
+        [[1234, 0, -1, 0], [1234, 2, 9876, 4], [132, 1, 241, 1]],
+        [[[[0, 1, 2, 3]], [[4, 5, 6, 7]]]],
+        new_axis_mask=(1, 0, 1, 0),
+    ),
+    sample(
+        "page example: shrink_axis_mask",
+        CUBE,
+        [[0, 0, 0], [1, 0, 4], [1, 1, 1]],
+        [[0, 1, 2, 3]],
+        shrink_axis_mask=(0, 1, 0),
+    ),
+    sample(
+        "page example: ellipsis_mask",
+        CUBE,
+        [[0, 0, 0], [1, 0, 2], [1, -1, 1]],
+        [[[0, 1], [4, 5], [8, 9]]],
+        ellipsis_mask=(0, 1, 0),
+    ),
+    sample(
+        "page example: masks of unequal length",
+        CUBE,
+        [[1, 1, 10, 10], [123, 1, 10, 2], [1, -1, 1, 1]],
+        [[[[12, 13]], [[16, 17]], [[20, 21]]]],
+        begin_mask=(0, 0, 1, 1),
+        end_mask=(1, 1, 0, 0),
+        new_axis_mask=(0, 0, 1),
+        shrink_axis_mask=(0,),
+        ellipsis_mask=(0, 1),
+        openvino="asks for masks of one length",
+    ),
     sample("no stride", FOUR, [[1], [3]], [1, 2]),
     sample("fewer bounds than dimensions", CUBE[0], [[1], [2], [1]], [[4, 5, 6, 7]]),
     sample("equal bounds are empty", FOUR, [[1], [1], [1]], np.zeros(0)),
     sample("backwards from before the start", FOUR, [[-10], [-20], [-1]], [0]),
-    sample("backwards over "
-           "everything", FOUR, [[0], [0], [-1]], [3, 2, 1, 0], begin_mask=(1,), end_mask=(1,)),
+    sample(
+        "backwards over everything",
+        FOUR,
+        [[0], [0], [-1]],
+        [3, 2, 1, 0],
+        begin_mask=(1,),
+        end_mask=(1,),
+    ),
     sample("bounds beyond the dimension", FOUR, [[1234], [4321], [1]], np.zeros(0)),
     sample("shrink from the end to a scalar", FOUR, [[-1], [0], [1]], 3.0, shrink_axis_mask=(1,)),
-    sample("shrink with begin_mask", FOUR, [[2], [3], [1]], 0.0, begin_mask=(1,), shrink_axis_mask=(1,)),
-    sample("new axis before an "
-           "ellipsis", CUBE[0, 0], [[0, 0, 1], [0, 0, 2], [1, 1, 1]], [[1]], new_axis_mask=(1,), ellipsis_mask=(0, 1)),
+    sample(
+        "shrink with begin_mask", FOUR, [[2], [3], [1]], 0.0, begin_mask=(1,), shrink_axis_mask=(1,)
+    ),
+    sample(
+        "new axis before an ellipsis",
+        CUBE[0, 0],
+        [[0, 0, 1], [0, 0, 2], [1, 1, 1]],
+        [[1]],
+        new_axis_mask=(1,),
+        ellipsis_mask=(0, 1),
+    ),
     sample("an empty ellipsis", FOUR, [[0, 1], [0, 2], [1, 1]], [1], ellipsis_mask=(1,)),
-    sample("new axis on a scalar", np.float32(5), [[0], [0], [1]], [5], new_axis_mask=(1,), openvino="not on scalars"),
-    Sample("strings", [np.array(["a", "", "日本"], object), np.array([-1]), np.array([0]), np.array([-2])], [np.array(["日本"], object)], PLAIN,
-           openvino="not for strings"),
-]  # fmt: skip
+    sample(
+        "new axis on a scalar",
+        np.float32(5),
+        [[0], [0], [1]],
+        [5],
+        new_axis_mask=(1,),
+        openvino="not on scalars",
+    ),
+    Sample(
+        "strings",
+        [np.array(["a", "", "日本"], object), np.array([-1]), np.array([0]), np.array([-2])],
+        [np.array(["日本"], object)],
+        PLAIN,
+        openvino="not for strings",
+    ),
+]
 ONE = [np.array([0]), np.array([1]), np.array([1])]
 REFUSALS = [
     Refusal(

@@ -26,7 +26,8 @@ from uncork.score import prepare_score
 from uncork.score.unit import UnitScorer
 from uncork.score.engine import write_unit
 parts._GROUP_BYTES = 1 << 20
-prepared = prepare_score(sys.argv[1], sys.argv[2], inputs={"ids": "values(items)", "offsets": "offsets(items)"}, keep=["row", "items"],
+inputs = {"ids": "values(items)", "offsets": "offsets(items)"}
+prepared = prepare_score(sys.argv[1], sys.argv[2], inputs=inputs, keep=["row", "items"],
                          batch_size=512, rows_per_part=10**9)
 (unit,) = prepared.units
 folder = pathlib.Path(sys.argv[3])

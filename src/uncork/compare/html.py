@@ -14,19 +14,24 @@ from uncork.compare.report import HEADING, conclusion, counts, figures, row
 BEGINNING = "<!DOCTYPE html>\n<!-- uncork compare -->\n"
 
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:84rem;padding:1.5rem;color:#1c2430;background:#fff;
-overflow-wrap:anywhere}
+body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:84rem;padding:1.5rem;
+color:#1c2430;background:#fff;overflow-wrap:anywhere}
 h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
-.line{color:#596273;margin:.2rem 0 1rem}.good,.bad{padding:.7rem 1rem;border-radius:.4rem;border-left:.3rem solid}
+.line{color:#596273;margin:.2rem 0 1rem}
+.good,.bad{padding:.7rem 1rem;border-radius:.4rem;border-left:.3rem solid}
 .good{background:#e9f6ee;border-color:#1f8a4c}.bad{background:#fdecec;border-color:#c62f2f}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.8rem}
-th{position:sticky;top:0;background:#f2f4f7;text-align:left}th,td{padding:.25rem .5rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.name{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
+th{position:sticky;top:0;background:#f2f4f7;text-align:left}
+th,td{padding:.25rem .5rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+td.name{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
 tr.differs td,tr.failed td{background:#fdecec}tr.unmatched td{color:#8b94a3}
 svg{display:block}rect{fill:#5b7db1}label{user-select:none}
-#only:checked~.layers tr.same,#only:checked~.layers tr.rounding,#only:checked~.layers tr.unmatched{display:none}
+#only:checked~.layers tr.same,#only:checked~.layers tr.rounding,
+#only:checked~.layers tr.unmatched{display:none}
 @media(max-width:40rem){body{padding:1rem}td.name{max-width:11rem}}
-@media(prefers-color-scheme:dark){body{background:#14181f;color:#dde3ec}th{background:#222935}th,td{border-color:#2a3240}
+@media(prefers-color-scheme:dark){
+body{background:#14181f;color:#dde3ec}th{background:#222935}th,td{border-color:#2a3240}
 .good{background:#14301f}.bad,tr.differs td,tr.failed td{background:#3a1a1c}.line{color:#93a0b4}}
 """
 

@@ -329,8 +329,10 @@ class Planner(BodyPlanner):
         return [
             s
             for s in self.facts.symbols
-            if s.origin.node == node.id and s in self._used_symbols and s not in self.program.symbols
-        ]  # fmt: skip
+            if s.origin.node == node.id
+            and s in self._used_symbols
+            and s not in self.program.symbols
+        ]
 
     def _find(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
         """A layer whose result tells sizes: those of its shape by the reference's arrays, elements

@@ -26,7 +26,12 @@ _STEPS = """
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct step {{ long kind, tile, first, second; void *place; long stride; void (*function)(void *, long); }};
+struct step {{
+    long kind, tile, first, second;
+    void *place;
+    long stride;
+    void (*function)(void *, long);
+}};
 
 __attribute__((target("amx-tile,amx-bf16"))) void run(const struct step *step, long count) {{
     for (const struct step *end = step + count; step < end; step++) {{
@@ -47,7 +52,8 @@ __attribute__((target("amx-tile,amx-bf16"))) void run(const struct step *step, l
 }}
 
 void *low_memory(void) {{
-    return mmap((void *){low}, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    return mmap((void *){low}, 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
 }}
 
 static void say(int number) {{
@@ -59,7 +65,9 @@ void handle_before(void) {{ signal(SIGILL, say); }}
 
 /* What the emulator does not know. */
 void undefined(void *place, long stride) {{ __asm__ volatile("ud2"); }}
-void product_of_bytes(void *place, long stride) {{ __asm__ volatile("tdpbssd %tmm0, %tmm1, %tmm2"); }}
+void product_of_bytes(void *place, long stride) {{
+    __asm__ volatile("tdpbssd %tmm0, %tmm1, %tmm2");
+}}
 /* Assemblers refuse to write tdpbf16ps with a tile twice. */
 void twice(void *place, long stride) {{ __asm__ volatile(".byte 0xC4, 0xE2, 0x72, 0x5C, 0xC1"); }}
 

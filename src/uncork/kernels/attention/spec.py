@@ -31,13 +31,12 @@ def _strided(name: str, *axes: str) -> Iterator[str]:
 #: all queries that share keys.
 ARGUMENTS = (
     *_strided("query", "batch", "head", "member", "row"),
-    *_strided("key", "batch", "head", "row", "number"),
-    *_strided("value", "batch", "head", "row"),
+    *_strided("key", "batch", "head", "row", "number"), *_strided("value", "batch", "head", "row"),
     *_strided("output", "batch", "head", "member", "row"),
     *_strided("mask", "batch", "head", "member", "row"),
-    *_strided("sink", "batch", "head", "member", "row"),
-    *("scale", "targets", "sources", "heads", "members", "first", "count", "room"),
-)
+    *_strided("sink", "batch", "head", "member", "row"), "scale", "targets", "sources", "heads",
+    "members", "first", "count", "room",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

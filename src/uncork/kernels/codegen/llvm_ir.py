@@ -178,10 +178,9 @@ class IRBuilder:
         self._keep()
         text = f"br i1 {condition.name}, label %{yes.name}, label %{no.name}"
         if weights is not None:
-            text += (
-                ", !prof "
-                f'{self.module.metadata(f"""!{{!"branch_weights", i32 {weights[0]}, i32 {weights[1]}}}""")}'
-            )
+            taken, other = weights
+            metadata = f'!{{!"branch_weights", i32 {taken}, i32 {other}}}'
+            text += f", !prof {self.module.metadata(metadata)}"
         self._end(text)
 
     def ret(self, value: Ref) -> None:

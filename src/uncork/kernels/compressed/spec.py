@@ -68,9 +68,9 @@ class Stored:
 #: column and how many; sizes; working memory. `inner` of one column; `table` has room for the
 #: addresses of all rows.
 ARGUMENTS = (
-    *("data", "codes", "code_row", "zeros", "scales", "parameter_row", "output"),
-    *("rows", "inner", "columns", "first", "count", "room", "table"),
-)
+    "data", "codes", "code_row", "zeros", "scales", "parameter_row", "output", "rows", "inner",
+    "columns", "first", "count", "room", "table",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ class FewRows:
 
     @property
     def name(self) -> str:
-        return f"compressed_{self.rows}x{self.columns}x{self.stored.lanes}_{self.stored.name}{self.end.name}"
+        sizes = f"{self.rows}x{self.columns}x{self.stored.lanes}"
+        return f"compressed_{sizes}_{self.stored.name}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ BLOCK_WORDS = 3
 #: In place of a number of vectors: one, of which only the first pixels exist.
 MASKED = -1
 ARGUMENTS = (
-    "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns",
-    "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "end_group",
-    "rows", "source_row", "target_row", "eights", "channels", "target_channel",
+    "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns", "images",
+    "source_image", "target_image", "groups", "source_group", "target_group", "filters_group",
+    "end_group", "rows", "source_row", "target_row", "eights", "channels", "target_channel",
 )  # fmt: skip
 
 

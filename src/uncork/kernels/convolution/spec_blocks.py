@@ -26,26 +26,10 @@ class Dense:
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *(
-            "source",
-            "target",
-            "filters",
-            "table",
-            "count",
-            "images",
-            "source_image",
-            "target_image",
-            "rows",
-            "source_row",
-        ),
-        *(
-            "target_row",
-            "target_block",
-            "groups",
-            "group",
-            *(f"tiles_{kind}" for kind in range(KINDS)),
-        ),
-    )
+        "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
+        "rows", "source_row", "target_row", "target_block", "groups", "group",
+        *(f"tiles_{kind}" for kind in range(KINDS)),
+    )  # fmt: skip
     lanes: int
     inner: int
     blocks: int
@@ -81,33 +65,11 @@ class Winograd:
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_winograd:emit_winograd"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *(
-            "source",
-            "target",
-            "filters",
-            "scratch",
-            "across",
-            "down",
-            "height",
-            "width",
-            "result_height",
-            "result_width",
-            "top",
-            "left",
-        ),
-        *(
-            "source_image",
-            "source_block",
-            "source_row",
-            "target_image",
-            "target_block",
-            "target_row",
-            "channels",
-            "groups",
-        ),
-        *(f"tiles_{kind}" for kind in range(KINDS)),
-        *("first", "end", "strip", "room"),
-    )
+        "source", "target", "filters", "scratch", "across", "down", "height", "width",
+        "result_height", "result_width", "top", "left", "source_image", "source_block",
+        "source_row", "target_image", "target_block", "target_row", "channels", "groups",
+        *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "room",
+    )  # fmt: skip
     outputs: int
     lanes: int
     inner: int
@@ -118,7 +80,8 @@ class Winograd:
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        return f"winograd_{self.outputs}_{self.inner}to{self.blocks}x{self.lanes}_{widths}{self.end.name}"
+        sizes = f"{self.outputs}_{self.inner}to{self.blocks}x{self.lanes}"
+        return f"winograd_{sizes}_{widths}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -134,20 +97,9 @@ class Depthwise:
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *(
-            "source",
-            "target",
-            "filters",
-            "zeros",
-            "channels",
-            "first",
-            "end",
-            "height",
-            "width",
-            "result_height",
-        ),
-        *("result_width", "top", "left"),
-    )
+        "source", "target", "filters", "zeros", "channels", "first", "end", "height", "width",
+        "result_height", "result_width", "top", "left",
+    )  # fmt: skip
     lanes: int
     rows: int
     columns: int
@@ -162,7 +114,8 @@ class Depthwise:
     @property
     def name(self) -> str:
         groups = f"_of{self.members}" if self.members > 1 else ""
-        windows = f"{self.rows}x{self.columns}_by{self.stride[0]}x{self.stride[1]}_{self.dilation[0]}x{self.dilation[1]}"
+        strides, dilations = ("x".join(map(str, sizes)) for sizes in (self.stride, self.dilation))
+        windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
         lanes = f"{self.together}x{self.lanes}" if self.together > 1 else f"{self.lanes}"
         return f"depthwise_{windows}_{self.width}x{lanes}{groups}{self.end.name}"
 

@@ -42,5 +42,7 @@ class Pooled:
 
     @property
     def name(self) -> str:
-        windows = f"{self.rows}x{self.columns}_by{self.stride[0]}x{self.stride[1]}_{self.dilation[0]}x{self.dilation[1]}"
-        return f"pool_{self.word}{'_all' if self.counts_all else ''}_{windows}_{self.width}x{self.lanes}"
+        strides, dilations = ("x".join(map(str, sizes)) for sizes in (self.stride, self.dilation))
+        windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
+        counted = "_all" if self.counts_all else ""
+        return f"pool_{self.word}{counted}_{windows}_{self.width}x{self.lanes}"

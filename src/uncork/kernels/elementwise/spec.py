@@ -37,7 +37,8 @@ class Expression:
     @property
     def name(self) -> str:
         ops = "_".join(member.op for member in self.members)
-        return f"{ops[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:8]
+        return f"{ops[:60]}_{self.members[-1].result}_{digest}"
 
 
 def argument_names(spec: Expression) -> list[str]:

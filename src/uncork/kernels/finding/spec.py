@@ -47,9 +47,8 @@ class SortPlaces:
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("data", "places", "found"),
-        *("keys", "other_keys", "other_places", "counts", "count"),
-    )
+        "data", "places", "found", "keys", "other_keys", "other_places", "counts", "count",
+    )  # fmt: skip
     element: str
 
     @property
@@ -65,9 +64,9 @@ class Unique:
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("data", "places", "elements", "firsts", "reverse", "counts"),
-        *("marks", "numbers", "count", "found"),
-    )
+        "data", "places", "elements", "firsts", "reverse", "counts", "marks", "numbers", "count",
+        "found",
+    )  # fmt: skip
     element: str
     index: str
     counted: str
@@ -99,9 +98,9 @@ class FillRows:
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("values", "shape", "indices", "default"),
-        *("output_indices", "output_values", "empty", "count", "rows", "total"),
-    )
+        "values", "shape", "indices", "default", "output_indices", "output_values", "empty",
+        "count", "rows", "total",
+    )  # fmt: skip
     item: int
     index: str
     strict: bool

@@ -26,7 +26,8 @@ class Products:
 
     @property
     def name(self) -> str:
-        return f"products_{self.vectors}x{self.lanes}_{self.tail}{'' if self.neighbours else '_apart'}{self.end.name}"
+        apart = "" if self.neighbours else "_apart"
+        return f"products_{self.vectors}x{self.lanes}_{self.tail}{apart}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

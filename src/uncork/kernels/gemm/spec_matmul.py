@@ -28,7 +28,8 @@ class Linear:
     @property
     def name(self) -> str:
         tail = "masked" if self.tail == MASKED else self.tail
-        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{'_packed' if self.packed else ''}"
+        packed = "_packed" if self.packed else ""
+        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -44,5 +45,6 @@ class Linear:
 #: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses,
 #: `panels` for a packed matrix.
 ARGUMENTS = (
-    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "output", "batches", "rows", "inner", "columns", "table", "panels",
+    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "output", "batches", "rows",
+    "inner", "columns", "table", "panels",
 )  # fmt: skip

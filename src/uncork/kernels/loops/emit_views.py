@@ -296,7 +296,8 @@ class Views:
         k, lanes = self.k, addresses.lanes
         pointers = k.builder.inttoptr(addresses.llvm, ir.VectorType(type_.llvm.as_pointer(), lanes))
         vector = ir.VectorType(type_.llvm, lanes)
-        name = f"llvm.masked.gather.v{lanes}{'f' if type_.kind == 'float' else 'i'}{type_.bits}.v{lanes}p0"
+        element = f"{'f' if type_.kind == 'float' else 'i'}{type_.bits}"
+        name = f"llvm.masked.gather.v{lanes}{element}.v{lanes}p0"
         function = k.declared(name, vector, [pointers.type, ir.IntType(32), mask.llvm.type, vector])
         other = k.number(0, type_, lanes).llvm
         return Value(

@@ -236,9 +236,11 @@ def _with_indices(
         place = f"({place}) * s{number} + {window.cell()}"
     axis = normalised_axis(operation, operation.axis, len(shape))
     where = {0: "k, (n + first_n) * s", 1: "k, (n + first_n) % c * s"}.get(axis, "k % w, 0")
+    better = f"either({cell} == m, differs({cell}))"
+    first = f"where(both(inside(X[n, {cells}]) > 0, {better}), integer({place}), {_NOWHERE})"
     text = f"""n {" ".join(w.axis for w in windows[:-1])} x*:
   {taps}: m = max({cell})
-  {taps}: f = min(where(both(inside(X[n, {cells}]) > 0, either({cell} == m, differs({cell}))), integer({place}), {_NOWHERE}))
+  {taps}: f = min({first})
   k = where(f == {_NOWHERE}, 0, f)
   Y[{out}] = m
   I[{out}] = index({where})"""

@@ -52,7 +52,8 @@ class _Maker(Laid):
         g, work = self.g, self.work
         end = work.end.ending
         spec = Apart(
-            self.lanes, g.rows.taps, g.columns.taps, g.columns.stride, g.columns.dilation, self.channels, self.widths, end
+            self.lanes, g.rows.taps, g.columns.taps, g.columns.stride, g.columns.dilation,
+            self.channels, self.widths, end,
         )  # fmt: skip
         channel, across = int(self.channel.ctypes.data), self.channel.shape[1] * 4
         words: dict[str, Operand] = {

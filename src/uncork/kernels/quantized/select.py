@@ -172,9 +172,10 @@ def select_reheld(
         return spec, words
 
     cost = nanoseconds(product(plain), 1 / 8)
-    split = lambda threads: Stages(
-        [[some(*part) for part in shares(shared, threads, target.lanes)]], 0
-    )
+
+    def split(threads: int) -> Stages:
+        return Stages([[some(*part) for part in shares(shared, threads, target.lanes)]], 0)
+
     return KernelPlan(spec.name, [some(0, shared)], keep=[numbers], cost=cost, split=split)
 
 

@@ -84,31 +84,10 @@ class Dots:
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_dots:emit_dots"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *(
-            "source",
-            "target",
-            "weights",
-            "table",
-            "runs",
-            "run",
-            "start",
-            "scale",
-            "shift",
-            "numbers",
-        ),
-        *(
-            "images",
-            "source_image",
-            "target_image",
-            "rows",
-            "source_row",
-            "target_row",
-            "target_pixel",
-            "groups",
-            "group",
-        ),
-        *(f"tiles_{kind}" for kind in range(KINDS)),
-    )
+        "source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers",
+        "images", "source_image", "target_image", "rows", "source_row", "target_row",
+        "target_pixel", "groups", "group", *(f"tiles_{kind}" for kind in range(KINDS)),
+    )  # fmt: skip
     how: str
     lanes: int
     blocks: int
@@ -128,7 +107,8 @@ class Dots:
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
         way = "_inside" if self.inside else ""
-        return f"dots_{self.how}_{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}{way}{self.end.name}"
+        sizes = f"{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}"
+        return f"dots_{self.how}_{sizes}{way}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -146,21 +126,10 @@ class Apart:
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_apart:emit_apart"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *(
-            "source",
-            "target",
-            "weights",
-            "start",
-            "scale",
-            "shift",
-            "numbers",
-            "images",
-            "source_image",
-            "target_image",
-            "rows",
-        ),
-        *("source_row", "tap_row", "target_row", *(f"tiles_{kind}" for kind in range(KINDS))),
-    )
+        "source", "target", "weights", "start", "scale", "shift", "numbers", "images",
+        "source_image", "target_image", "rows", "source_row", "tap_row", "target_row",
+        *(f"tiles_{kind}" for kind in range(KINDS)),
+    )  # fmt: skip
     lanes: int
     rows: int
     columns: int
@@ -188,21 +157,9 @@ class Surround:
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
     arguments: ClassVar[tuple[str, ...]] = (
-        *(
-            "source",
-            "target",
-            "images",
-            "source_image",
-            "rows",
-            "above",
-            "inside",
-            "source_row",
-            "left",
-            "copied",
-            "right",
-            "code",
-        ),
-    )
+        "source", "target", "images", "source_image", "rows", "above", "inside", "source_row",
+        "left", "copied", "right", "code",
+    )  # fmt: skip
     wide: bool
     lanes: int
 

@@ -95,8 +95,9 @@ TILE_ROOM = 2 * 64 + 16 * 4 * 64
 #: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1,
 #: `clip` the bits of an f32.
 ARGUMENTS = (
-    "x", "x_row", "x_step", "h0", "h0_row", "c0", "c0_row", "lengths", "y", "y_row", "ho", "ho_row", "co", "co_row",
-    "w", "r", "r_new", "bias", "inner_bias", "batch", "steps", "inputs", "hidden", "padded", "backward", "clip", "ahead", "workspace",
+    "x", "x_row", "x_step", "h0", "h0_row", "c0", "c0_row", "lengths", "y", "y_row", "ho", "ho_row",
+    "co", "co_row", "w", "r", "r_new", "bias", "inner_bias", "batch", "steps", "inputs", "hidden",
+    "padded", "backward", "clip", "ahead", "workspace",
 )  # fmt: skip
 
 #: Member -1 prepares for the others, and runs before them.

@@ -24,8 +24,10 @@ class Reduction:
 
     @property
     def name(self) -> str:
-        way = f"{'rows' if self.along_rows else 'columns'}_{self.lanes}x{self.chains}{'_open' if self.open_row else ''}"
-        return f"reduce_{self.word}_{self.element_type}_{way}"
+        axis = "rows" if self.along_rows else "columns"
+        open_row = "_open" if self.open_row else ""
+        sizes = f"{self.lanes}x{self.chains}{open_row}"
+        return f"reduce_{self.word}_{self.element_type}_{axis}_{sizes}"
 
 
 @dataclass(frozen=True, slots=True)

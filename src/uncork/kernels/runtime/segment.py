@@ -119,9 +119,11 @@ class Segment:
         )
         patches, addresses = self._collect(plan, placed, words)
         sizes = {
-            "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds), "op_table": 4 * len(plan.ops),
-            "check_table": 4 * len(plan.checks), "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
-            "address_table": 4 * len(addresses), "result_table": 3 * len(results), "step_table": 3 * len(plan.steps),
+            "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds),
+            "op_table": 4 * len(plan.ops), "check_table": 4 * len(plan.checks),
+            "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
+            "address_table": 4 * len(addresses), "result_table": 3 * len(results),
+            "step_table": 3 * len(plan.steps),
         }  # fmt: skip
         at: dict[str, int] = {}
         place = len(HEAD)
@@ -195,12 +197,13 @@ class Segment:
             ],
         }
         head: dict[str, int] = {
-            **functions(),
-            "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(), "context": context.base,
-            "cost": context.zero if plan.cost is None else slot(plan.cost.number), "release_cost": int(release_cost),
-            "likes": len(likes), "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
-            "buffers": len(plan.buffers), "live": self.live, "live_before": before.live if before else 0,
-            "patches": len(patches), "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
+            **functions(), "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(),
+            "context": context.base,
+            "cost": context.zero if plan.cost is None else slot(plan.cost.number),
+            "release_cost": int(release_cost), "likes": len(likes), "binds": len(plan.binds),
+            "ops": len(plan.ops), "checks": len(plan.checks), "buffers": len(plan.buffers),
+            "live": self.live, "live_before": before.live if before else 0, "patches": len(patches),
+            "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
             "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
         everything = [head[name] for name in HEAD]

@@ -52,7 +52,8 @@ class Ranked:
     @property
     def name(self) -> str:
         order = "in_place" if self.by_index else "in_order"
-        return f"ranked_{self.element}_{self.index}_{'largest' if self.largest else 'smallest'}_{order}_{self.lanes}"
+        best = "largest" if self.largest else "smallest"
+        return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +68,5 @@ class Columns:
 
     @property
     def name(self) -> str:
-        return f"columns_{self.element}_{self.index}_{'largest' if self.largest else 'smallest'}_{self.lanes}"
+        best = "largest" if self.largest else "smallest"
+        return f"columns_{self.element}_{self.index}_{best}_{self.lanes}"
