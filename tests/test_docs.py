@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import export_page, operations_page
+from tools import address, export_page, operations_page
 
 from tests import _pages
 
@@ -132,6 +132,44 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_links_of_the_readme() -> None:
+    """They are absolute, for it is shown elsewhere, too, and lead to what the project has."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"(?s)```.*?```|`[^`\n]*`|(?m:^ {4}[^\n]*)", "", text)
+    defined = dict(re.findall(r"(?m)^\[([^\]]+)\]: (\S+)$", prose))
+    inline = re.findall(r"\]\(([^)\s]+)\)", prose)
+    for link in [*defined.values(), *inline]:
+        assert "://" in link or link.startswith("#"), f"{link} is relative"
+        if link.startswith(address.home()):
+            place = address.place(link.partition("#")[0])
+            assert place is not None and (ROOT / place).exists(), link
+    used = re.findall(r"(?m)^\[[^\]]+\]: .*$|\[[^\]]+\]\[([^\]]+)\]|\[([^\]]+)\](?![\[(:])", prose)
+    names = {name for pair in used for name in pair if name}
+    assert names == defined.keys()
+
+
+def test_the_address_is_in_one_place(tmp_path: Path) -> None:
+    """What else has it follows: `python -m tools.address` moves all of it."""
+    for name in address.FILES:
+        (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    old = address.home(tmp_path)
+    assert address.move("https://example.org/me/cork/", tmp_path) > 10
+    assert address.home(tmp_path) == "https://example.org/me/cork"
+    assert address.place("https://example.org/me/cork/blob/main/docs/cli.md", tmp_path) == (
+        "docs/cli.md"
+    )
+    for name in address.FILES:
+        assert old not in (tmp_path / name).read_text(encoding="utf-8")
+    assert address.main(["nowhere"]) == 2
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.partition("[project.urls]\n")[2].partition("\n[")[0]
+    urls = dict(re.findall(r'(?m)^(\w+) = "([^"]+)"$', section))
+    assert urls.keys() == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(url.startswith(old) for url in urls.values())
+    for link in (urls["Documentation"], urls["Changelog"]):
+        assert (ROOT / str(address.place(link))).exists()
 
 
 @pytest.mark.oracle
