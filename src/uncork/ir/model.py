@@ -10,11 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import Label, ValidationError, shortened
+from uncork.ir.elsewhere import MODEL, missing
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.ops import Operation
@@ -135,6 +136,11 @@ class Model:
             PORT_HEADING,
             port_rows(self.inputs, self.outputs),
         )
+
+    if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, "a model", name, MODEL)
 
     @lazy
     def by_id(self) -> Mapping[int, Node]:
