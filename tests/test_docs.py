@@ -4,14 +4,16 @@ example run.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tools import export_page, operations_page
+from tools import address, export_page, operations_page
 
 from tests import _pages
 
@@ -47,13 +49,26 @@ def test_readme_code_runs() -> None:
     assert "probabilities f32[?,8]" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["troubleshooting", "threads_and_state", "scoring", "shrink"])
-def test_pages_run_as_they_say(name: str, tmp_path: Path) -> None:
-    ((needs, steps),) = _pages.steps(ROOT / "docs" / f"{name}.md").items()
+PARTS = {
+    (name, needs): steps
+    for name in ("troubleshooting", "threads_and_state", "scoring", "shrink")
+    for needs, steps in _pages.steps(ROOT / "docs" / f"{name}.md").items()
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    PARTS,
+    ids=lambda part: "-".join([*part]) if isinstance(part, tuple) else part,
+)
+def test_pages_run_as_they_say(name: str, needs: tuple[str, ...], tmp_path: Path) -> None:
     for module in needs:
-        pytest.importorskip(module)
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    if "pyspark" in needs and shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    _pages.run(steps, tmp_path)
+    _pages.run(PARTS[name, needs], tmp_path)
 
 
 def test_every_page_with_code_is_run() -> None:
@@ -132,6 +147,44 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_links_of_the_readme() -> None:
+    """They are absolute, for it is shown elsewhere, too, and lead to what the project has."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"(?s)```.*?```|`[^`\n]*`|(?m:^ {4}[^\n]*)", "", text)
+    defined = dict(re.findall(r"(?m)^\[([^\]]+)\]: (\S+)$", prose))
+    inline = re.findall(r"\]\(([^)\s]+)\)", prose)
+    for link in [*defined.values(), *inline]:
+        assert "://" in link or link.startswith("#"), f"{link} is relative"
+        if link.startswith(address.home()):
+            place = address.place(link.partition("#")[0])
+            assert place is not None and (ROOT / place).exists(), link
+    used = re.findall(r"(?m)^\[[^\]]+\]: .*$|\[[^\]]+\]\[([^\]]+)\]|\[([^\]]+)\](?![\[(:])", prose)
+    names = {name for pair in used for name in pair if name}
+    assert names == defined.keys()
+
+
+def test_the_address_is_in_one_place(tmp_path: Path) -> None:
+    """What else has it follows: `python -m tools.address` moves all of it."""
+    for name in address.FILES:
+        (tmp_path / name).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+    old = address.home(tmp_path)
+    assert address.move("https://example.org/me/cork/", tmp_path) > 10
+    assert address.home(tmp_path) == "https://example.org/me/cork"
+    assert address.place("https://example.org/me/cork/blob/main/docs/cli.md", tmp_path) == (
+        "docs/cli.md"
+    )
+    for name in address.FILES:
+        assert old not in (tmp_path / name).read_text(encoding="utf-8")
+    assert address.main(["nowhere"]) == 2
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = text.partition("[project.urls]\n")[2].partition("\n[")[0]
+    urls = dict(re.findall(r'(?m)^(\w+) = "([^"]+)"$', section))
+    assert urls.keys() == {"Homepage", "Documentation", "Source", "Changelog", "Issues"}
+    assert all(url.startswith(old) for url in urls.values())
+    for link in (urls["Documentation"], urls["Changelog"]):
+        assert (ROOT / str(address.place(link))).exists()
 
 
 @pytest.mark.oracle

@@ -8,6 +8,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import re
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import uncork
+from uncork.ir import elsewhere
 from uncork.ir.ports import best_name
 
 A = np.array([[1, 2], [3, 4]], np.float32)
@@ -132,6 +134,10 @@ def test_results_are_a_mapping_too() -> None:
     assert {**results}["sum"] is results[0]
     total, product = results
     assert total is results[0] and product is results[-1]
+    with pytest.raises(
+        IndexError, match=r"there is no output 2; outputs: sum f32\[\?,2\], product"
+    ):
+        results[2]
     with pytest.raises(KeyError, match=r"'a f32\[\?,2\]' is no output of this model; outputs: sum"):
         results[COMPILED.inputs[0]]
 
@@ -301,6 +307,67 @@ def test_what_there_is_not(name: str, way: str) -> None:
         traceback.format_exception_only(caught.value)
     )  # Python's own, beside ours
     assert not hasattr(uncork, "__path_of_nothing__")
+
+
+@pytest.mark.parametrize(
+    ("thing", "name", "message"),
+    [
+        (COMPILED.inputs[0], "get_any_name", "a port has no 'get_any_name': port.name"),
+        (COMPILED.inputs[0], "get_element_type", "port.element_type"),
+        (COMPILED.inputs[0], "nmae", "^a port has no 'nmae'$"),
+        (COMPILED.model, "get_parameters", "a model has no 'get_parameters': model.inputs"),
+        (COMPILED.model, "get_ops", r"model\.nodes"),
+        (COMPILED, "infer", r"a compiled model has no 'infer': call it: compiled\(inputs\)"),
+        (COMPILED, "get_property", r"options are arguments of uncork\.load, as in threads=2"),
+        (COMPILED, "predict", "call it"),
+        (
+            COMPILED.create_infer_request(),
+            "get_output_tensor",
+            r"a request has no 'get_output_tensor': request\.results\[0\] is the array",
+        ),
+    ],
+)
+def test_attributes_that_there_are_not(thing: Any, name: str, message: str) -> None:
+    with pytest.raises(AttributeError, match=message) as caught:
+        getattr(thing, name)
+    assert "Did you mean" not in "".join(traceback.format_exception_only(caught.value))
+
+
+@pytest.mark.parametrize("table", [elsewhere.PORT, elsewhere.MODEL, elsewhere.COMPILED])
+def test_the_way_to_go_is_there(table: dict[str, str]) -> None:
+    """No name of a table is one that is there, and what a way begins with is."""
+    things = {
+        "port": COMPILED.inputs[0],
+        "model": COMPILED.model,
+        "compiled": COMPILED,
+        "uncork": uncork,
+    }
+    own = things[
+        {id(elsewhere.PORT): "port", id(elsewhere.MODEL): "model"}.get(id(table), "compiled")
+    ]
+    for name, way in table.items():
+        assert not hasattr(own, name), name
+        for kind, attribute in re.findall(r"\b(port|model|compiled|uncork)\.(\w+)", way):
+            if (kind, attribute) != ("model", "xml"):
+                assert hasattr(things[kind], attribute), way
+
+
+def test_what_an_attribute_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is not hidden behind a message that there is no such attribute."""
+
+    def broken(port: Any) -> None:
+        raise AttributeError("of another kind")
+
+    monkeypatch.setattr(uncork.ModelPort, "rank", property(broken))
+    with pytest.raises(AttributeError, match="of another kind"):
+        _ = COMPILED.inputs[0].rank
+
+
+def test_requests_say_what_they_do() -> None:
+    request = COMPILED.create_infer_request()
+    assert repr(request) == "<InferRequest of 'sums': idle>"
+    request.infer([A, B])
+    assert repr(request).startswith("<InferRequest of 'sums': Results(sum: f32[2,2]")
 
 
 def test_the_namespace_is_what_is_public() -> None:

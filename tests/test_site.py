@@ -5,6 +5,7 @@ mkdocs builds it.
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools import reference, site
+from tools import address, reference, site
 
 import uncork
 from uncork.compare import compare
 from uncork.score import Scorer
 
 ROOT = Path(__file__).resolve().parents[1]
+HOME = address.home()
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,14 @@ ROOT = Path(__file__).resolve().parents[1]
             "[licence](LICENSE) and [`LICENSE`](LICENSE)",
             "licence (`LICENSE`) and `LICENSE`",
         ),
+        ("README.md", f"[a]({HOME}/blob/main/docs/cli.md#b)", "[a](cli.md#b)"),
+        ("README.md", f"[docs/cli.md]: {HOME}/blob/main/docs/cli.md", "[docs/cli.md]: cli.md"),
+        (
+            "README.md",
+            f"[results]: {HOME}/tree/main/benchmarks/results",
+            "[results]: benchmarks.md",
+        ),
+        ("README.md", f"[code]: {HOME}/tree/main/src", f"[code]: {HOME}/tree/main/src"),
         ("docs/openvino.md", "[a](../README.md#b)", "[a](index.md#b)"),
         ("docs/openvino.md", "[a](nowhere.md)", "[a](nowhere.md)"),
         ("examples/word_language/README.md", "[a](../../docs/cli.md)", "[a](../cli.md)"),
@@ -116,3 +126,9 @@ def test_the_site_is_built(tmp_path: Path) -> None:
         "operations/index.html",
         "results/models/index.html",
     } <= pages
+    for page in pages:  # what the site has itself it does not look for elsewhere
+        text = (tmp_path / "site" / page).read_text(encoding="utf-8")
+        away = {
+            address.place(link.partition("#")[0]) for link in re.findall('href="([^"]+)"', text)
+        }
+        assert not away & site.pages().keys(), page

@@ -4,7 +4,8 @@ The README is its first page, so that it is written once; so are the other pages
 for in the root of the project, those of examples, and what the benchmarks measured. The reference
 is generated from docstrings.
 
-A link leads where it leads in the project. What is no page of the site is named, without a link.
+A link leads where it leads in the project, also where it is absolute, as those of the README are.
+What is no page of the site is named, without a link.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, os.fspath(ROOT))  # mkdocs imports this file by its path
 
-from tools import reference  # noqa: E402
+from tools import address, reference  # noqa: E402
 
 #: Pages of the root by what the site calls them.
 PAGES = {
@@ -30,6 +31,8 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
 }
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+#: A link that is defined below the text, as in "[docs/cli.md]: https://..".
+_DEFINED = re.compile(r"^\[([^\]]+)\]: (\S+)$", re.MULTILINE)
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -37,6 +40,7 @@ def pages() -> dict[str, str]:
     """Every page of the site that is a file: its place in the project, and on the site."""
     found = dict(PAGES)
     found |= {f"docs/{path.name}": path.name for path in ROOT.glob("docs/*.md")}
+    found |= {f"docs/{path.name}": path.name for path in ROOT.glob("docs/*.svg")}
     results = [*ROOT.glob("benchmarks/results/*.md"), *ROOT.glob("benchmarks/results/*.png")]
     found |= {f"benchmarks/results/{path.name}": f"results/{path.name}" for path in results}
     for path in ROOT.glob("examples/*/README.md"):
@@ -49,22 +53,35 @@ def linked(text: str, source: str) -> str:
     known = pages()
     here = posixpath.dirname(known[source]) or "."
 
-    def link(found: re.Match[str]) -> str:
-        image, label, target = found.groups()
+    def on_site(target: str) -> tuple[str, str]:
+        """Where the link leads in the project ("": elsewhere), and on the site ("": to no page)."""
         path, mark, anchor = target.partition("#")
         if not path or ":" in path:
-            return found[0]
-        place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-        if place == "benchmarks/results":
-            place = "docs/benchmarks.md"
-        if place in known:
-            return f"{image}[{label}]({posixpath.relpath(known[place], here)}{mark}{anchor})"
-        if not (ROOT / place).exists():
-            return found[0]  # mkdocs says so
+            place = address.place(path) or ""
+        else:
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+        page = "docs/benchmarks.md" if place == "benchmarks/results" else place
+        if page not in known:
+            return place, ""
+        return place, posixpath.relpath(known[page], here) + mark + anchor
+
+    def link(found: re.Match[str]) -> str:
+        image, label, target = found.groups()
+        place, page = on_site(target)
+        if page:
+            return f"{image}[{label}]({page})"
+        if ":" in target or not place or not (ROOT / place).exists():
+            return found[0]  # leads to the project or elsewhere; what leads nowhere mkdocs names
         return label if label.startswith("`") else f"{label} (`{place}`)"
 
+    def definition(found: re.Match[str]) -> str:
+        _, page = on_site(found[2])
+        return f"[{found[1]}]: {page}" if page else found[0]
+
     parts = _FENCE.split(text)
-    return "".join(p if p.startswith("```") else _LINK.sub(link, p) for p in parts)
+    return "".join(
+        p if p.startswith("```") else _DEFINED.sub(definition, _LINK.sub(link, p)) for p in parts
+    )
 
 
 # ---- what mkdocs calls

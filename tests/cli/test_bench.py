@@ -16,12 +16,13 @@ import pytest
 import uncork
 from tests.cli.conftest import Command
 from uncork.cli._latency import Contender, measure
-from uncork.compiler.profile import Profile, microseconds
+from uncork.compiler.profile import Limits, Profile, ProfiledStep, microseconds
 from uncork.compiler.work import operations, traffic
 from uncork.kernels import select
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 Same = Callable[..., str]
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "word_language"
 
 
 def test_latency(command: Command, rows: Path) -> None:
@@ -264,6 +265,44 @@ def test_operations(
 ) -> None:
     """By hand: two for each term of a product."""
     assert operations(type_name, inputs, [output]) == pytest.approx(expected)
+
+
+def test_the_work_of_layers_that_run_as_one() -> None:
+    """By hand, from the lengths of the example's words: 2 directions of 80 units with 3 gates,
+    which read 80 states; the products of its letters are made before.
+    """
+    compiled = uncork.load(EXAMPLE / "model.xml", threads=1)
+    with np.load(EXAMPLE / "words.npz") as file:
+        words = dict(file)
+    steps = {step.layer: step for step in compiled.profile(words).steps}
+    if not select.unavailable():
+        gru = 2 * int(words["lengths"].sum()) * 2 * 80 * 3 * 80
+        assert steps["gru"].operations == pytest.approx(gru)
+        weights = 2 * 3 * 80 * (32 + 80) + 2 * 4 * 80
+        rows = words["chars"].size * 32  # at most: the table has fewer
+        others = 8 * words["chars"].size + 4 * (weights + 40 * 2 * 80)
+        assert others < steps["gru"].bytes <= others + 4 * rows + 8 * 40
+    for moved in ("seen", "zero_state"):
+        assert steps[moved].operations == 0 and steps[moved].bytes > 0
+    shown = compiled.profile(words).rows()
+    assert all(not row[6] for row in shown if row[0] == "seen"), "what only moves has no GFLOP/s"
+
+
+@pytest.mark.parametrize(
+    ("operations", "bytes_", "expected"),
+    [
+        (50.0, 1.0, "50% of the arithmetic"),
+        (1.0, 50.0, "50% of the memory"),
+        (300.0, 1.0, "3.0 times one thread's arithmetic"),
+        (40.0, 200.0, "40% of the arithmetic, in the cache"),
+        (0.0, 200.0, "in the cache"),
+        (0.1, 0.1, ""),
+    ],
+)
+def test_what_bounds_a_step(operations: float, bytes_: float, expected: str) -> None:
+    step = ProfiledStep("layer", "Add-1", "add", "", "f32[1]", 1.0, bytes_, operations)
+    profile = Profile((step,), 1.0, Limits(bandwidth=100.0, operations=100.0))
+    assert profile.rows()[1][-1] == expected
 
 
 def test_traffic() -> None:

@@ -8,6 +8,7 @@ import errno
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_help(command: Command):
 def test_help_is_a_command(command: Command):
     assert command("help").out == command("--help").out
     assert command("help", "run").out == command("run", "--help").out
-    assert "expected run or score" in command("help", "walk").err
+    assert "there is no command 'walk'; commands: run, score" in command("help", "walk").err
 
 
 def test_completion(command: Command, tmp_path: Path):
@@ -66,6 +67,13 @@ def test_completion(command: Command, tmp_path: Path):
         ("uncork bench m.xml --pr", 3, "--precision --profile"),
         ("uncork help sho", 2, "show"),
         ("uncork run mod", 2, ""),
+        ("uncork run --backend ''", 3, "cpu reference"),
+        ("uncork run m.xml --precision bf", 4, "bf16 bf16x3"),
+        ("uncork score m.xml t.parquet out --on-error ''", 6, "fail null reject"),
+        ("uncork compare m.xml --against o", 4, "openvino"),
+        ("uncork cache ''", 2, "ls clear prepare"),
+        ("uncork cache prepare ''", 3, ""),
+        ("uncork completion z", 2, "zsh"),
     ):
         done = subprocess.run(
             ["bash", "-c", ask.format(words, position)],
@@ -81,7 +89,42 @@ def test_completion(command: Command, tmp_path: Path):
         f"        '{name}:" in zsh and f"            {name}) compadd -- " in zsh
         for name in COMMANDS
     )
+    assert '            "run --backend") compadd -- cpu reference ;;\n' in zsh
     assert command("completion", "fish").status == 2
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
+def test_completion_of_zsh(command: Command, tmp_path: Path):
+    """What is added is written down: zsh completes on a terminal only."""
+    (tmp_path / "_uncork").write_text(command("completion", "zsh").out)
+    ask = (
+        "compadd() {{ shift; print -- $* }}; _files() {{ print files }}; "
+        "_describe() {{ print -l ${{(P)2}} }}; "
+        "words=({}) CURRENT={} PREFIX=$words[-1]; . ./_uncork"
+    )
+    for words, position, expected in (
+        ("uncork co", 2, r"(?s).*compare:the first layer .*completion:.*"),
+        ("uncork help ''", 3, r"(?s).*score:score every row.*"),
+        ("uncork check --", 3, r"--help --weights --json\n"),
+        ("uncork run --backend ''", 4, r"cpu reference\n"),
+        ("uncork cache ''", 3, r"ls clear prepare\n"),
+        ("uncork run mod", 3, r"files\n"),
+    ):
+        done = subprocess.run(
+            ["zsh", "-f", "-c", ask.format(words, position)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert re.fullmatch(expected, done.stdout), (words, done.stdout, done.stderr)
+
+
+def test_help_of_a_command_that_is_not_there(command: Command):
+    """The message is the one of the command itself."""
+    assert command("help", "rnu").err == command("rnu").err
+    assert "there is no command 'rnu'; did you mean 'run'?" in command("help", "rnu").err
+    assert command("help", "rnu").status == 2
 
 
 def test_without_a_command(command: Command):

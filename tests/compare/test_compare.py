@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +167,56 @@ def test_nothing_that_both_have(model: Path) -> None:
             r"against: expected openvino, reference, onnxruntime:FILE\.onnx, .*, got 'tensorflow'",
         ),
         ("onnxruntime", "got 'onnxruntime'"),
-        ("nowhere.xml", r"nowhere\.xml: cannot open the model: .*"),
+        ("nowhere.xml", r"^nowhere\.xml: cannot be read: No such file or directory$"),
     ],
 )
 def test_other_sides_that_are_none(model: Path, against: str, message: str) -> None:
     with pytest.raises(uncork.UncorkError, match=message):
+        compare(model, against, [X])
+
+
+def test_another_model_that_cannot_be_read(model: Path, tmp_path: Path) -> None:
+    """Its problem is told as it is, without the names of classes."""
+    other = tmp_path / "broken.xml"
+    other.write_text("<net")
+    with pytest.raises(uncork.UncorkError) as caught:
+        compare(model, str(other), [X])
+    assert str(caught.value).startswith(f"{other}: cannot open the model: ")
+    assert "Error" not in str(caught.value) and str(caught.value).count(str(other)) == 1
+
+
+@pytest.mark.parametrize(
+    ("against", "missing", "message"),
+    [
+        (
+            "openvino",
+            "openvino",
+            "against openvino: needs openvino, which is not installed: pip install openvino",
+        ),
+        ("torch:model.pt2", "torch", "against torch: needs torch, .*: pip install torch"),
+        (
+            "onnxruntime:model.onnx",
+            "onnxruntime",
+            "against onnxruntime: needs .*onnxruntime, which is not installed: pip install .*",
+        ),
+    ],
+)
+def test_packages_that_are_missing(
+    model: Path, monkeypatch: pytest.MonkeyPatch, against: str, missing: str, message: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(uncork.UncorkError, match=message):
+        compare(model, against, [X])
+
+
+@pytest.mark.parametrize("against", ["torch:nowhere.pt2", "onnxruntime:nowhere.onnx"])
+def test_files_that_are_missing(
+    model: Path, monkeypatch: pytest.MonkeyPatch, against: str
+) -> None:
+    """No process is started for them, whatever is installed."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("subprocess.Popen", None)
+    with pytest.raises(uncork.UncorkError, match=r"^nowhere\.\w+: cannot be read: No such file"):
         compare(model, against, [X])
 
 
@@ -252,7 +298,7 @@ def test_the_command(model: Path, tmp_path: Path, command: Command) -> None:
         "compare", model, "--against", "other.xml", "--random", "--shape", "x=2,3,6", "--seed", "4"
     )
     assert other.status == 1
-    assert re.search(r"soft +SoftMax +f32\[2, 3, 4\] .*differs: \d+ of 24 values\n", other.out)
+    assert re.search(r"soft +SoftMax +f32\[2,3,4\] .*differs: \d+ of 24 values\n", other.out)
     assert other.out.endswith(
         "the first layer that differs is layer 'soft' (SoftMax-8, id 6), output 0: 24 of 24 "
         "values\n"

@@ -4,7 +4,10 @@ the same kind.
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -129,7 +132,9 @@ def test_a_scorer_is_pickled_by_path(model: Path, tmp_path: Path) -> None:
     assert again(TABLE) == expected
     assert again.compiled is scorer.compiled, "a process loads a model once"
     assert again.schema(TABLE.schema) == expected.schema
-    assert list(scorer.map_batches(TABLE.to_batches())) == expected.to_batches()
+    (batch,) = scorer.map_batches(TABLE.to_batches())
+    assert batch.to_pydict() == expected.to_pydict()
+    assert batch.schema.field("sums").type == pa.list_(pa.float32()), "Spark knows no other lists"
     (tmp_path / "scorer.pickle").write_bytes(pickle.dumps(scorer))
     code = (
         "import pickle, pyarrow as pa; s = pickle.load(open('scorer.pickle', 'rb'));"
@@ -205,3 +210,41 @@ print(ray.data.from_arrow(rows).map_batches(scorer, batch_format="pyarrow").take
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [{"key": key, "sums": sums} for key, sums in zip("abc", SUMS)]
     assert done.stdout.strip().splitlines()[-1] == str(rows)
+
+
+def test_polars_calls_it(model: Path) -> None:
+    """In a query that is planned before there are rows."""
+    polars = pytest.importorskip("polars")
+    scorer = uncork.score.Scorer(model, keep=["key"])
+    rows = polars.LazyFrame(TABLE.to_pydict(), schema_overrides={"ids": polars.List(polars.Int64)})
+    columns = scorer(rows.head(0).collect()).schema
+    scored = rows.map_batches(scorer, schema=columns).filter(polars.col("key") != "b").collect()
+    assert scored["key"].to_list() == ["a", "c"]
+    assert scored["sums"].to_list() == [SUMS[0], SUMS[2]]
+
+
+def test_spark(model: Path) -> None:
+    """In a process of its own, as Ray Data."""
+    if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
+        pytest.skip("no Spark, or no Java for it")
+    code = f"""
+import uncork
+from pyspark.sql import SparkSession
+settings = {{"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+rows = [("a", [1, 2]), ("b", [0, 3]), ("c", [3, 3])]
+rows = spark.createDataFrame(rows, "key string, ids array<long>")
+scorer = uncork.score.Scorer({str(model)!r}, inputs={{"ids": "padded(ids, 2)"}}, keep=["key"])
+scored = rows.mapInArrow(scorer.map_batches, "key string, sums array<float>")
+print([tuple(row) for row in scored.collect()])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip().splitlines()[-1] == str(list(zip("abc", SUMS)))

@@ -35,7 +35,7 @@ COMMANDS = {
     "extract": "the part of a model that computes some tensors from others",
     "reshape": "other sizes of a model's inputs",
     "rename": "other names of a model's inputs and outputs",
-    "cache": "the compiled kernels that are kept on disk: list or delete them",
+    "cache": "the compiled kernels that are kept on disk: list, delete, or make them",
     "doctor": "what a bug report needs to know of this machine",
     "completion": "what makes bash or zsh complete commands and options",
     "help": "this text, or that of a command",
@@ -96,6 +96,13 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _command(name: str, words: list[str]) -> int:
+    module = importlib.import_module(f"uncork.cli.{known_command(name).replace('-', '_')}")
+    status: int = module.execute(module.parser().read(words))
+    return status
+
+
+def known_command(name: str) -> str:
+    """The name, where there is such a command; ends the process where there is none."""
     if name not in COMMANDS:
         from uncork.compiler.arguments import did_you_mean
 
@@ -103,9 +110,7 @@ def _command(name: str, words: list[str]) -> int:
             f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; "
             f"commands: {', '.join(COMMANDS)}"
         )
-    module = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}")
-    status: int = module.execute(module.parser().read(words))
-    return status
+    return name
 
 
 def main_parser() -> Parser:

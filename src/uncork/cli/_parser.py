@@ -72,7 +72,19 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=30)
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
+class Suggesting:
+    """For `add_argument(type=...)`: a function that reads a word, and words that a shell may
+    complete.
+    """
+
+    def __init__(self, parse: Callable[[str], Any], *words: str) -> None:
+        self._parse, self.words = parse, words
+
+    def __call__(self, text: str) -> Any:
+        return self._parse(text)
+
+
+def one_of(*choices: str) -> Suggesting:
     """For `add_argument(type=...)`: one of some words."""
 
     def parse(text: str) -> str:
@@ -84,4 +96,4 @@ def one_of(*choices: str) -> Callable[[str], str]:
             )
         return text
 
-    return parse
+    return Suggesting(parse, *choices)

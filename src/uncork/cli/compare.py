@@ -11,7 +11,7 @@ from uncork.cli._files import read_arrays
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, Suggesting, one_of
 from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
@@ -62,7 +62,8 @@ def parser() -> Parser:
     )
     parser.add_model()
     add = parser.add_argument
-    add("--against", required=True, metavar="WHAT", help="the other side, see below")
+    against = Suggesting(str, "openvino", "reference")
+    add("--against", required=True, type=against, metavar="WHAT", help="the other side, see below")
     add_inputs(parser)
     add(
         "--backend",

@@ -6,7 +6,7 @@ import argparse
 import importlib
 
 from uncork.cli._output import emit
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, Suggesting, one_of
 
 _EPILOG = """\
 examples:
@@ -24,8 +24,10 @@ _uncork() {{
         case ${{COMP_WORDS[1]}} in
 {cases}
         esac
-    elif [ "${{COMP_WORDS[1]}}" = help ]; then
-        words="{commands}"
+    else
+        case "${{COMP_WORDS[1]}} ${{COMP_WORDS[COMP_CWORD-1]}}" in
+{values}
+        esac
     fi
     if [ -n "$words" ]; then
         COMPREPLY=($(compgen -W "$words" -- "$word"))
@@ -46,7 +48,10 @@ _uncork() {{
     elif [[ $words[2] == help ]]; then
         _describe command commands
     elif [[ $PREFIX != -* ]]; then
-        _files
+        case "${{(Q)words[2]}} ${{(Q)words[CURRENT-1]}}" in
+{values}
+            *) _files ;;
+        esac
     else
         case ${{(Q)words[2]}} in
 {cases}
@@ -75,9 +80,26 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _parser_of(command: str) -> Parser:
+    found: Parser = importlib.import_module(f"uncork.cli.{command.replace('-', '_')}").parser()
+    return found
+
+
 def _options(command: str) -> list[str]:
-    own: Parser = importlib.import_module(f"uncork.cli.{command.replace('-', '_')}").parser()
+    own = _parser_of(command)
     return [name for name in own._option_string_actions if name.startswith("--")]
+
+
+def _values(command: str) -> list[tuple[str, str]]:
+    """What may stand behind a word: "run --backend" and "cpu reference". An operand stands behind
+    the command itself.
+    """
+    return [
+        (f"{command} {name}", " ".join(action.type.words))
+        for action in _parser_of(command)._actions
+        if isinstance(action.type, Suggesting)
+        for name in action.option_strings or [command]
+    ]
 
 
 def _bash() -> str:
@@ -86,7 +108,12 @@ def _bash() -> str:
     cases = "\n".join(
         f'            {command}) words="{" ".join(_options(command))}" ;;' for command in COMMANDS
     )
-    return _BASH.format(commands=" ".join(COMMANDS), cases=cases)
+    values = "\n".join(
+        f'            "{behind}") words="{words}" ;;'
+        for command in COMMANDS
+        for behind, words in _values(command)
+    )
+    return _BASH.format(commands=" ".join(COMMANDS), cases=cases, values=values)
 
 
 def _zsh() -> str:
@@ -100,4 +127,9 @@ def _zsh() -> str:
         f"            {command}) compadd -- {' '.join(_options(command))} ;;"
         for command in COMMANDS
     )
-    return _ZSH.format(described=described, cases=cases)
+    values = "\n".join(
+        f'            "{behind}") compadd -- {words} ;;'
+        for command in COMMANDS
+        for behind, words in _values(command)
+    )
+    return _ZSH.format(described=described, cases=cases, values=values)

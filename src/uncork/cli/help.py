@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, Suggesting
 
 _EPILOG = """\
 examples:
@@ -15,13 +15,17 @@ examples:
 
 
 def parser() -> Parser:
-    from uncork.cli import COMMANDS
+    from uncork.cli import COMMANDS, known_command
 
     parser = Parser(
         "uncork help", "Say what a command does.", _EPILOG, "uncork help [OPTION]... [COMMAND]"
     )
     parser.add_argument(
-        "command", metavar="COMMAND", nargs="?", type=one_of(*COMMANDS), help="one of the commands"
+        "command",
+        metavar="COMMAND",
+        nargs="?",
+        type=Suggesting(known_command, *COMMANDS),
+        help="one of the commands",
     )
     return parser
 

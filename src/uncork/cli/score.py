@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from uncork.cli._output import emit, emit_json, printable
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, Suggesting, one_of
 from uncork.cli._tables import add_tables, given_tables
 from uncork.errors import UncorkError
 from uncork.score import ScoringInterrupted, prepare_score, score
@@ -97,7 +97,7 @@ def parser() -> Parser:
     add("--top-k", type=_count, metavar="N", help="of each row the N best items and their scores")
     add(
         "--on-error",
-        type=_on_error,
+        type=Suggesting(_on_error, "fail", "null", "reject"),
         default=("fail", None),
         metavar="WHAT",
         help="a row that cannot be scored: fail (default), null, or reject FILE.parquet",

@@ -253,7 +253,9 @@ def _text(facts: Json, problems: int) -> str:
                     port["name"],
                     port["element_type"] or "?",
                     _shape(port),
-                    ", ".join(port["names"][1:]),
+                    ", ".join(
+                        dict.fromkeys(name for name in port["names"] if name != port["name"])
+                    ),
                 ]
             )
         parts.append(_section(f"{title.capitalize()} ({len(rows) - 1})", rows))

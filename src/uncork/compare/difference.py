@@ -80,7 +80,7 @@ def _of_numbers(
         relative = np.where(apart > 0, apart / np.maximum(np.abs(wide), np.abs(other)), 0.0)
     if odd.any():
         where = _place(odd)
-        reason = f"{int(odd.sum())} of {odd.size} values are NaN or infinite on one side only"
+        reason = f"{int(odd.sum()):,} of {odd.size:,} values are NaN or infinite on one side only"
     else:
         where = tuple(int(i) for i in np.unravel_index(int(np.argmax(apart)), apart.shape))
         reason = ""
@@ -89,9 +89,9 @@ def _of_numbers(
     if beyond and not reason:
         count = int((apart > allowed * scale).sum())
         reason = (
-            f"{count} of {apart.size} values"
+            f"{count:,} of {apart.size:,} values"
             if allowed
-            else f"{int((~same).sum())} of {same.size} values, which must be the same"
+            else f"{int((~same).sum()):,} of {same.size:,} values, which must be the same"
         )
     return Difference(
         DIFFERS if beyond or odd.any() else ROUNDING,

@@ -233,7 +233,7 @@ class Walk:
         arguments: Mapping[Source, Array | None],
     ) -> LayerReport:
         spec = node.outputs[output].spec
-        tensor = f"{spec.element_type}{list(mine.shape)}" if mine is not None else str(spec)
+        tensor = str(_described(spec, mine))
         if other is None:
             return LayerReport(number, node, output, tensor, "unmatched", problem)
         if isinstance(other, Failed):

@@ -32,7 +32,10 @@ class Results(Sequence[Array]):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, (int, slice)):
-            return self._arrays[key]
+            try:
+                return self._arrays[key]
+            except IndexError:
+                raise IndexError(no_such_port(self._ports, key, "output")) from None
         found = find_port(self._ports, key)
         if found is None:
             # KeyError, as any mapping raises; the message is still one to act on.

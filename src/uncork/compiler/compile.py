@@ -25,6 +25,7 @@ from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
+from uncork.ir.elsewhere import COMPILED, missing
 from uncork.ir.hints import Hints
 from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
@@ -331,6 +332,11 @@ class CompiledModel:
     def infer_new_request(self, inputs: Any = None) -> Results:
         """A call with variables in their initial state, which it does not change."""
         return self.create_infer_request().infer(inputs)
+
+    if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, "a compiled model", name, COMPILED)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -20,12 +20,11 @@ from uncork.blas import at_most
 from uncork.compiler.arguments import accept, match, present
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.single_layer import alone, carrier
-from uncork.compiler.work import operations, traffic
+from uncork.compiler.work import work
 from uncork.errors import InputError, UncorkError, shortened
 from uncork.ir.build import Builder
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.runtime.target import Target
-from uncork.ops import Operation
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Seconds for one step at most, and calls at least.
 _SECONDS, _CALLS = 0.02, 3
+#: Rows and columns of the product that the limit is measured with: short, so that one of many is
+#: not interrupted where others want the processor, too.
+_PRODUCT = 384
 #: Seconds of a run of calls between two looks at the clock.
 _RUN = 20e-6
 #: What takes no time in a call.
@@ -111,8 +113,8 @@ class Profile:
                     step.outputs,
                     microseconds(step.seconds),
                     f"{step.seconds / whole:.1%}",
-                    f"{step.operations * per_second:.2f}",
-                    f"{step.bytes * per_second:.2f}",
+                    f"{step.operations * per_second:.2f}" if step.operations else "",
+                    f"{step.bytes * per_second:.2f}" if step.bytes else "",
                     step.reason or self._bound(step),
                 ]
             )
@@ -130,8 +132,8 @@ class Profile:
         if (
             name == "memory" and shares[name] > 1
         ):  # what a step before has written is read from nearer
-            return f"{shares['arithmetic']:.0%} of the arithmetic, in the cache"
-        return f"{shares[name]:.0%} of the {name}" if shares[name] >= 0.005 else ""
+            return ", ".join([*_share("arithmetic", shares["arithmetic"]), "in the cache"])
+        return "".join(_share(name, shares[name]))
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -158,6 +160,15 @@ class Profile:
             f"call {microseconds(self.call_seconds)}\n"
             f"one thread of this machine: {limits}"
         )
+
+
+def _share(name: str, share: float) -> list[str]:
+    """How much of a limit that is, as text; of one thread's, where several have shared a step."""
+    if share < 0.005:
+        return []
+    return [
+        f"{share:.0%} of the {name}" if share < 1.1 else f"{share:.1f} times one thread's {name}"
+    ]
 
 
 def microseconds(seconds: float) -> str:
@@ -227,12 +238,6 @@ def _empty_call(compile_layer: CompileLayer) -> float:
     )
 
 
-def _kind(node: Node) -> str:
-    """The type of what is computed: that of the product, where other layers are joined to one."""
-    product = getattr(node.operation, "product", None)
-    return product.type_name if isinstance(product, Operation) else node.type_name
-
-
 class _Steps:
     """The steps of one call, each by itself, with the values that it has."""
 
@@ -284,6 +289,7 @@ class _Steps:
         ]
         for position, array in enumerate(results):
             self._values[Source(node.id, position)] = array
+        computed, moved = (0.0, 0.0) if kernel == "view" else work(node.operation, given, outputs)
         return ProfiledStep(
             node.name,
             node.operation.label(),
@@ -291,8 +297,8 @@ class _Steps:
             reason,
             " ".join(map(str, outputs)),
             seconds,
-            0.0 if kernel == "view" else traffic(node.type_name, given, outputs),
-            0.0 if kernel == "view" else operations(_kind(node), given, outputs),
+            moved,
+            computed,
         )
 
     def _value(self, source: Source) -> Array:
@@ -358,13 +364,13 @@ def machine_limits(compile_layer: CompileLayer) -> Limits:
     """
     source, target = np.ones(8 << 20, np.float64), np.empty(8 << 20, np.float64)
     copies = smallest(lambda: np.copyto(target, source), 0.1)
-    a, b, c = (np.ones((768, 768), np.float32) for _ in range(3))
+    a, b, c = (np.ones((_PRODUCT, _PRODUCT), np.float32) for _ in range(3))
     with at_most(1):
         products = min(
             smallest(lambda: np.matmul(a, b, out=c), 0.1),
             smallest(_own_product(a, b, compile_layer), 0.1),
         )
-    return Limits(2 * source.nbytes / copies, 2 * 768**3 / products)
+    return Limits(2 * source.nbytes / copies, 2 * _PRODUCT**3 / products)
 
 
 def _own_product(a: Array, b: Array, compile_layer: CompileLayer) -> Callable[[], Any]:

@@ -19,26 +19,13 @@ import numpy as np
 from uncork.compiler.arguments import Results
 from uncork.compiler.threads import available_threads
 from uncork.errors import InputError
+from uncork.ir.elsewhere import REQUEST, missing
 
 if TYPE_CHECKING:
     from uncork.compiler.compile import CompiledModel
 
 Callback = Callable[..., object]
 After = Callable[[BaseException | None], None]
-#: What OpenVINO's requests have and these do not, with the way here.
-_ELSEWHERE = {
-    "get_output_tensor": "request.results[0] is the array",
-    "get_tensor": "request.results['name'] is the array of an output; inputs are given to infer()",
-    "output_tensors": "request.results has the arrays",
-    "set_input_tensor": "give the inputs to infer() or start_async()",
-    "set_input_tensors": "give the inputs to infer() or start_async()",
-    "set_output_tensor": "compiled.bind(..., outputs=...) writes into arrays of yours",
-    "set_tensor": "give the inputs to infer() or start_async()",
-    "set_tensors": "give the inputs to infer() or start_async()",
-    "query_state": "reset_state() forgets the variables, and every request has its own",
-    "get_profiling_info": "compiled.profile(inputs) tells the time of every step",
-    "profiling_info": "compiled.profile(inputs) tells the time of every step",
-}
 
 
 class _Thread:
@@ -181,10 +168,15 @@ class InferRequest:
         running.result()
         return True
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"a request has no '{name}'" + (f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else "")
-        )
+    if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, "a request", name, REQUEST)
+
+    def __repr__(self) -> str:
+        running = self._running is not None and not self._running.done()
+        what = "running" if running else "idle" if self._results is None else repr(self._results)
+        return f"<InferRequest of {self._compiled.model.name!r}: {what}>"
 
 
 def _copied(inputs: Any) -> Any:

@@ -7,6 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from uncork.internal_ops.final_states import LastStates
+from uncork.internal_ops.looked_up_sequence import LookedUp
+from uncork.ops import Operation
 from uncork.types import TensorSpec
 
 #: Products and their relatives: two operations for each term.
@@ -25,6 +28,40 @@ _PRODUCTS = (
 LOOKUPS = ("Gather", "Embedding", "CompressedLookup", "SparseLookup", "NarrowedBag", "LookedUp")
 #: Gates of a step, by the layer.
 _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
+
+
+def work(
+    operation: Operation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> tuple[float, float]:
+    """Operations of a step, and bytes that it reads and writes at least. Values of inputs tell
+    more than their shapes: how long the rows of a sequence are.
+    """
+    moved = traffic(operation.type_name, inputs, outputs)
+    if isinstance(operation, LookedUp):
+        # The products of the table's rows are made before any call: those of the states are left.
+        ids, *others, table, axis = inputs
+        (x,) = operation.gather.describe([table, ids, axis])
+        moved = traffic("Gather", [table, ids], [x]) + traffic("", others, outputs) - _bytes(x)
+        states = work(operation.sequence, [x, *others], outputs)[0]
+        return states * _last(others[0]) / (_last(x) + _last(others[0])), moved
+    if isinstance(operation, LastStates):
+        return work(operation.sequence, inputs, operation.sequence.describe(inputs))[0], moved
+    if operation.moves_values:
+        return 0.0, moved
+    product = getattr(operation, "product", None)
+    kind = product.type_name if isinstance(product, Operation) else operation.type_name
+    return operations(kind, inputs, outputs) * _steps_taken(operation, inputs), moved
+
+
+def _steps_taken(operation: Operation, inputs: Sequence[TensorSpec]) -> float:
+    """The share of the steps of a sequence that its lengths leave; 1 where they are not known."""
+    names = [port.name for port in operation.inputs]
+    if "sequence_lengths" not in names:
+        return 1.0
+    lengths, steps = inputs[names.index("sequence_lengths")].value, inputs[0].shape[1].static_size
+    if lengths is None or not lengths.size or not steps:
+        return 1.0
+    return float(lengths.mean()) / steps
 
 
 def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> float:

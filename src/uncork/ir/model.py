@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError
+from uncork.ir.elsewhere import MODEL, missing
 from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.types import TensorSpec
@@ -56,6 +57,11 @@ class Model(Graph):
             PORT_HEADING,
             port_rows(self.inputs, self.outputs),
         )
+
+    if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, "a model", name, MODEL)
 
     @lazy
     def inputs(self) -> tuple[ModelPort, ...]:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from uncork.errors import InputError
+from uncork.ir.elsewhere import PORT, missing
 from uncork.types import ElementType, PartialShape
 
 #: Names that converters number: they tell a reader nothing.
@@ -72,6 +73,11 @@ class ModelPort:
         native = self.element_type.is_native or not self.element_type.is_float
         return self.element_type.dtype if native else np.dtype(np.float32)
 
+    if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, "a port", name, PORT)
+
     def __str__(self) -> str:
         return f"{self.name} {self.element_type}{self.shape}"
 
@@ -107,7 +113,7 @@ def port_rows(inputs: Sequence[ModelPort], outputs: Sequence[ModelPort]) -> list
             port.name,
             str(port.element_type),
             str(port.shape),
-            ", ".join(name for name in port.names if name != port.name),
+            ", ".join(dict.fromkeys(name for name in port.names if name != port.name)),
         ]
         for what, ports in (("input", inputs), ("output", outputs))
         for port in ports

@@ -142,9 +142,11 @@ class Scorer:
         return to_frame(pa.Table.from_batches(batches, scorer.schema), rows)
 
     def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches of an iterator, scored: what Spark's `mapInArrow` takes."""
+        """The batches of an iterator, scored: what Spark's `mapInArrow` takes. Lists are of any
+        length here, since Spark knows no others.
+        """
         for batch in batches:
-            yield self(batch)
+            yield _with_plain_lists(self(batch))
 
     def _bound(self, source: pa.Schema) -> tuple[BatchScorer, int]:
         source = source.remove_metadata()
@@ -169,6 +171,17 @@ class Scorer:
 
     def __repr__(self) -> str:
         return f"<Scorer of {self.model}: {', '.join(column.name for column in self.columns)}>"
+
+
+def _with_plain_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, with lists of any length in place of those of one size."""
+    arrays = [
+        array.cast(pa.list_(array.type.value_type))
+        if pa.types.is_fixed_size_list(array.type)
+        else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def _batches(table: pa.Table, size: int) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -5,7 +5,9 @@ dies.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -27,6 +29,10 @@ _START = (
 )
 
 
+#: The packages of a kind of peer.
+_NEEDS = {"openvino": ("openvino",), "onnxruntime": ("onnx", "onnxruntime"), "torch": ("torch",)}
+
+
 @dataclass(frozen=True)
 class Failed:
     """A tensor that the peer has no value for, and why."""
@@ -42,6 +48,7 @@ class PeerProcess:
     ) -> None:
         """Raises UncorkError when the peer cannot open the model."""
         self.name = name
+        _check(kind, path)
         self._opening = (kind, path, list(inputs), weights)
         self._process: subprocess.Popen[bytes] | None = None
         self.model: PeerModel = self._open()
@@ -90,7 +97,8 @@ class PeerProcess:
         found = self._asked("open", *self._opening)
         if isinstance(found, Failed):
             self.close()
-            raise UncorkError(f"cannot open the model: {found.reason}", self.name)
+            reason = found.reason.removeprefix(f"{self.name}: ")
+            raise UncorkError(f"cannot open the model: {reason}", self.name)
         model: PeerModel = found
         return model
 
@@ -113,3 +121,18 @@ class PeerProcess:
                 else f"the process ended with status {status}"
             )
         return Failed(value) if kind == "error" else value
+
+
+def _check(kind: str, path: str) -> None:
+    """Raises UncorkError for what no process needs to be started for."""
+    missing = [name for name in _NEEDS.get(kind, ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        names = " ".join(missing)
+        raise UncorkError(
+            f"needs {' and '.join(missing)}, which is not installed: pip install {names}",
+            f"against {kind}",
+        )
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise UncorkError(f"cannot be read: {error.strerror or error}", path) from None

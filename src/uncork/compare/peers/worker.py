@@ -14,6 +14,7 @@ import warnings
 from typing import Any
 
 from uncork.compare.peers.base import PeerRuntime
+from uncork.errors import UncorkError
 
 #: Kinds of peers, and what makes one.
 KINDS = {
@@ -61,6 +62,9 @@ def main() -> None:
 
 def _said(error: BaseException) -> str:
     """The line of a message that says most: other systems begin with places in their sources."""
+    if isinstance(error, UncorkError):
+        found = [str(problem) for problem in error.problems]
+        return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if found[3:] else "")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     plain = [
         line
