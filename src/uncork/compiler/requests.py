@@ -22,6 +22,7 @@ from uncork.errors import InputError
 
 if TYPE_CHECKING:
     from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.variables import VariableState
 
 Callback = Callable[..., object]
 After = Callable[[BaseException | None], None]
@@ -35,7 +36,6 @@ _ELSEWHERE = {
     "set_output_tensor": "compiled.bind(..., outputs=...) writes into arrays of yours",
     "set_tensor": "give the inputs to infer() or start_async()",
     "set_tensors": "give the inputs to infer() or start_async()",
-    "query_state": "reset_state() forgets the variables, and every request has its own",
     "get_profiling_info": "compiled.profile(inputs) tells the time of every step",
     "profiling_info": "compiled.profile(inputs) tells the time of every step",
 }
@@ -139,6 +139,13 @@ class InferRequest:
         """Put the variables of this request back to their initial values."""
         self._check_idle()
         self._compiled.reset_state()
+
+    def query_state(self) -> list[VariableState]:
+        """The variables of this request, to read, set and reset one by one: see
+        `VariableState`.
+        """
+        self._check_idle()
+        return self._compiled.query_state()
 
     def _check_idle(self) -> None:
         if self._running is not None and not self._running.done():

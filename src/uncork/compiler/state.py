@@ -5,7 +5,7 @@ values among its arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -67,6 +67,15 @@ class OfVariables:
         """Plan the calls of inputs of these shapes, by number, and what begins the state."""
         self.executor.prepare(shapes)
         self.initial.prepare(shapes)
+
+    def whole(self, name: str, value: Any) -> Array:
+        """A variable's value as one array, which may look at its storage."""
+        array: Array = value
+        return array
+
+    def as_kept(self, name: str, value: Array) -> Any:
+        """A variable's value as it is kept."""
+        return value
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
@@ -131,11 +140,7 @@ class InitialValues:
         self.model, self.reads = model, reads
         self._executor_of = executor_of
         #: The reads whose initial value the model computes.
-        self._computed = tuple(
-            node
-            for node in reads
-            if any(model.spec(source).value is None for source in node.inputs)
-        )
+        self._computed = tuple(node for node in reads if is_computed(model, node))
 
     def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
         """By node, what is read of the variables that are not in the state; None where only the
@@ -156,20 +161,9 @@ class InitialValues:
             except UncorkError:
                 return None
         return {
-            node.id: computed[node.id] if node.id in computed else self._constant(node)
+            node.id: computed[node.id] if node.id in computed else constant_value(self.model, node)
             for node in unset
         }
-
-    def _constant(self, node: Node) -> Array:
-        """An initial value that is no result of the model."""
-        operation = node.operation
-        assert operation is not None
-        try:
-            value = operation.evaluate([self.model.spec(source) for source in node.inputs])[0].value
-        except UncorkError as error:
-            raise error.at(node.label) from None
-        assert value is not None
-        return np.ascontiguousarray(value).reshape(value.shape)
 
     @lazy
     def _executor(self) -> StatelessExecutor | None:
@@ -189,6 +183,23 @@ class InitialValues:
         """Give the working memory of calls that are not running back."""
         if self._computed and self._executor is not None:
             self._executor.release_memory()
+
+
+def is_computed(model: Model, read: Node) -> bool:
+    """What a ReadValue begins with is a result of the model, which a call computes."""
+    return any(model.spec(source).value is None for source in read.inputs)
+
+
+def constant_value(model: Model, read: Node) -> Array:
+    """What a ReadValue begins with, where that is no result of the model."""
+    assert read.operation is not None
+    try:
+        specs = [model.spec(source) for source in read.inputs]
+        value = read.operation.evaluate(specs)[0].value
+    except UncorkError as error:
+        raise error.at(read.label) from None
+    assert value is not None
+    return np.ascontiguousarray(value).reshape(value.shape)
 
 
 def owned_values(
