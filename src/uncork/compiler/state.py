@@ -5,6 +5,7 @@ values among its arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,12 +57,14 @@ class OfVariables:
         self.initial = InitialValues(model, reads, executor_of)
 
     def plan(self) -> Plan:
-        """How a call runs."""
-        return self.executor.plan()
+        """How a call runs, and before it what computes initial values."""
+        return self.initial.before(self.executor.plan(), lambda initial: initial.plan())
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
         """How calls of inputs of these shapes run, by number."""
-        return self.executor.plan_for(shapes)
+        return self.initial.before(
+            self.executor.plan_for(shapes), lambda initial: initial.plan_for(shapes)
+        )
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the calls of inputs of these shapes, by number, and what begins the state."""
@@ -131,6 +134,11 @@ class StateExecutor(OfVariables):
         return [array.copy() if id(array) in ours else array for array in results]
 
 
+#: Remarks of a plan: when initial values are computed, and where nobody but references can.
+_ONLY_AT_FIRST = "steps of <initial values> run in calls that find a variable without a value"
+_BY_REFERENCES = "<initial values> depend on other variables: references make calls that find one without a value"
+
+
 class InitialValues:
     """What variables hold before anything was assigned to them: constants, or what the model
     computes of the inputs.
@@ -173,6 +181,23 @@ class InitialValues:
         with unforked():
             model = initial_values(self.model, self._computed)
             return None if model is None else self._executor_of(model, ())
+
+    def before(self, plan: Plan, plan_of: Callable[[StatelessExecutor], Plan]) -> Plan:
+        """The plan of a call with the steps that compute initial values, which `plan_of` tells."""
+        if not self._computed:
+            return plan
+        if self._executor is None:
+            return replace(plan, remarks=(*plan.remarks, _BY_REFERENCES))
+        own = plan_of(self._executor)
+        steps = [replace(step, layer=f"<initial values> {step.layer}") for step in own.steps]
+        known = own.working_bytes is not None and plan.working_bytes is not None
+        return replace(
+            plan,
+            steps=(*steps, *plan.steps),
+            working_bytes=(own.working_bytes or 0) + (plan.working_bytes or 0) if known else None,
+            guards=tuple(dict.fromkeys((*own.guards, *plan.guards))),
+            remarks=(*plan.remarks, _ONLY_AT_FIRST) if steps else plan.remarks,
+        )
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the computing of the values."""
