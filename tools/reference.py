@@ -15,7 +15,10 @@ from typing import Any
 PAGES = {
     "calling": (
         "Loading and calling",
-        ["load", "compile_model", "CompiledModel", "Results", "InferRequest", "AsyncInferQueue"],
+        [
+            *("load", "compile_model", "CompiledModel", "Results", "InferRequest"),
+            *("AsyncInferQueue", "VariableState"),
+        ],
     ),
     "models": ("Models", ["read_model", "write_model", "Model", "ModelPort", "Builder"]),
     "surgery": ("Changing models", ["with_constants", "surgery"]),

@@ -30,6 +30,7 @@ from uncork.types import Dimension, ElementType, PartialShape
 if TYPE_CHECKING:
     from uncork import functional, surgery
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
+    from uncork.compiler.variables import VariableState
     from uncork.export.onnx import to_onnx
     from uncork.export.onnx.files import write_onnx
     from uncork.export.torch import to_torch
@@ -58,6 +59,7 @@ __all__ = [
     "UncorkWarning",
     "UnsupportedError",
     "ValidationError",
+    "VariableState",
     "compile_model",
     "functional",
     "load",
@@ -79,6 +81,7 @@ _LATER = {
     "AsyncInferQueue": "uncork.compiler.requests",
     "Builder": "uncork.ir.build",
     "InferRequest": "uncork.compiler.requests",
+    "VariableState": "uncork.compiler.variables",
     "functional": "",
     "score": "",
     "surgery": "",

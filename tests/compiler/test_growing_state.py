@@ -18,6 +18,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork import PartialShape
 from uncork.compiler import state_storage
+from uncork.compiler.plan import Plan
 from uncork.ir.model import Source
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 
@@ -79,6 +80,12 @@ def storage(compiled: uncork.CompiledModel, name: str) -> Array:
     kept = compiled._state[name]
     assert isinstance(kept, tuple), "the variable does not grow in place"
     return kept[0]
+
+
+def of_every_call(plan: Plan) -> list[str]:
+    """The operations of the steps that do not compute initial values."""
+    steps = [step for step in plan.steps if not step.layer.startswith("<initial values>")]
+    return [step.operation for step in steps]
 
 
 def rows(*values: float) -> Array:
@@ -376,6 +383,41 @@ def test_a_computed_initial_value(backend: str) -> None:
     assert compiled(rows(3), rows(7))["whole"].ravel().tolist() == [70, 3]
 
 
+def test_a_plan_tells_how_initial_values_are_computed() -> None:
+    """Before any call, after one, and for sizes; only they are marked."""
+    net = Net()
+    x, prefix = net.input("x", "f32", [None, 1]), net.input("prefix", "f32", [None, 1])
+    old = net.read("v", [None, 1], net.add("Multiply", 1, prefix, net.constant(10, np.float32)))
+    whole = net.grown("v", old, x, 0)
+    compiled = uncork.compile_model(net.model(y=net.add("Abs", 1, whole)))
+    plans = [compiled.plan, compiled.plan_for(x=[1, 1], prefix=[7, 1])]
+    compiled(rows(1), rows(5, 6))
+    plans.append(compiled.plan)
+    for plan in plans:
+        marked = [step.layer.startswith("<initial values> ") for step in plan.steps]
+        assert marked == [True] + [False] * (len(marked) - 1) and len(marked) > 1
+        assert plan.steps[0].operation == "Multiply-1" and plan.steps[0].kernel != "reference"
+        assert "steps of <initial values> run in calls that find" in str(plan)
+    assert plans[1].steps[0].outputs == "f32[7,1]"
+    net = Net()
+    whole = net.grown("v", net.read("v", [None, 1]), net.input("x", "f32", [None, 1]), 0)
+    assert "<initial values>" not in str(uncork.compile_model(net.model(whole=whole)).plan)
+
+
+def test_an_initial_value_that_depends_on_another_variable() -> None:
+    """References compute it, and say so; the calls after it have kernels."""
+    net = Net()
+    x = net.input("x", "f32", [1])
+    first = net.read("first", [1], net.constant([3], np.float32))
+    second = net.read("second", [1], net.add("Add", 1, first, x))
+    net.assign("first", net.add("Add", 1, first, x))
+    net.assign("second", net.add("Multiply", 1, second, x))
+    compiled = uncork.compile_model(net.model(y=net.add("Subtract", 1, second, first)))
+    assert "<initial values> depend on other variables: references make calls" in str(compiled.plan)
+    two = np.array([2], np.float32)
+    assert [compiled(two)["y"].item() for _ in range(3)] == [2, 5, 13]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_beside_a_variable_that_does_not_grow(backend: str) -> None:
     net = Net()
@@ -543,7 +585,7 @@ def test_attention_reads_keys_and_values_where_they_lie(
         ]
         given += [numbers(2, 1, count, length)] if masked else []
         np.testing.assert_allclose(fast(*given)[0], slow(*given)[0], rtol=1e-4, atol=1e-5)
-    kinds = [row.operation for row in fast.plan.steps]
+    kinds = of_every_call(fast.plan)
     assert sum(kind == "AppendState-0" for kind in kinds) == 2
     assert sum(kind == "FusedAttention-0" for kind in kinds) == 1
     assert not any(
@@ -598,7 +640,7 @@ def test_products_read_matrices_where_they_lie(groups: int, turned: bool) -> Non
         )
         given = [query, np.ascontiguousarray(key.swapaxes(2, 3)) if turned else key, value]
         np.testing.assert_allclose(fast(*given)[0], slow(*given)[0], rtol=1e-4, atol=1e-5)
-    kinds = [row.operation for row in fast.plan.steps]
+    kinds = of_every_call(fast.plan)
     assert sum(kind == "StateProduct-0" for kind in kinds) == 2
     assert not any(
         kind.startswith(("StateValue", "Concat", "Broadcast", "MatMul")) for kind in kinds

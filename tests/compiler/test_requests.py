@@ -123,7 +123,7 @@ def test_every_request_has_its_own_variables(counter: uncork.CompiledModel) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["get_output_tensor", "set_input_tensor", "query_state", "nothing_like_it"]
+    "name", ["get_output_tensor", "set_input_tensor", "get_profiling_info", "nothing_like_it"]
 )
 def test_what_requests_have_not(doubled: uncork.CompiledModel, name: str) -> None:
     with pytest.raises(

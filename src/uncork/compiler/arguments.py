@@ -168,14 +168,14 @@ def _taken_apart(
     return (only if alone and ports[0].shape.contains(np.shape(only[0])) else positional), named
 
 
-def accept(port: ModelPort, value: Any) -> Array:
+def accept(port: ModelPort, value: Any, where: Label | None = None) -> Array:
     """The carrier array for an input, C-contiguous. Casts only when every value stays exactly what
     it is.
 
     bf16 and smaller floats are given as any float array whose values they can hold; small integers
-    as any integers.
+    as any integers. Messages name the input, or what is said to be `where`.
     """
-    where = Label(f"input '{port.name}'", input=port.name)
+    where = where or Label(f"input '{port.name}'", input=port.name)
     array = _as_array(where, port, value)
     if not port.shape.contains(array.shape):
         raise InputError(f"expected shape {port.shape}, got {list(array.shape)}", where)

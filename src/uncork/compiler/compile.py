@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
+    from uncork.compiler.variables import VariableState
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
@@ -314,6 +315,12 @@ class CompiledModel:
         """Forget what the calls so far have assigned to the model's variables."""
         with self._turn:
             self._state.clear()
+
+    def query_state(self) -> list[VariableState]:
+        """The model's variables, to read, set and reset one by one: see `VariableState`."""
+        from uncork.compiler.variables import variable_states  # for whoever asks
+
+        return variable_states(self)
 
     def new_request(self) -> CompiledModel:
         """The same compiled model with variables of its own, in their initial state. Constants and

@@ -148,6 +148,20 @@ class Executor:
         stateful = self._stateful
         return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
 
+    def value_of(self, variable: str, state: Values) -> Array | None:
+        """What a variable holds; None where nothing was assigned to it. It may be looked at until
+        the next call.
+        """
+        value, stateful = state.get(variable), self._stateful
+        if value is None or stateful is None:
+            return cast("Array | None", value)
+        return stateful.whole(variable, value)
+
+    def set_value(self, variable: str, value: Array, state: Values) -> None:
+        """Have a variable hold this array from now on."""
+        stateful = self._stateful
+        state[variable] = value if stateful is None else stateful.as_kept(variable, value)
+
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results by a plan for every size; None where there is none, or it refuses the
         call.

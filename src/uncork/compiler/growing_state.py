@@ -97,13 +97,13 @@ class GrowingStateExecutor(OfVariables):
             arrays = None if given is None else self._call(inputs, given)
             if given is not None and arrays is not None:
                 return self._done(inputs, given, arrays, state)
-        values = {name: self._whole(name, value) for name, value in state.items()}
+        values = {name: self.whole(name, value) for name, value in state.items()}
         results = (
             interpret(self.model, inputs, values)
             if self._appends
             else self._plain.run(inputs, values)
         )
-        state.update({name: self._kept(name, value) for name, value in values.items()})
+        state.update({name: self.as_kept(name, value) for name, value in values.items()})
         return results
 
     def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
@@ -211,13 +211,13 @@ class GrowingStateExecutor(OfVariables):
 
     # ---- values of variables
 
-    def _whole(self, name: str, value: Array | Kept) -> Array:
-        """A variable's value as an array of its own."""
+    def whole(self, name: str, value: Array | Kept) -> Array:
+        """A variable's value as one array, which may look at its storage."""
         if not isinstance(value, tuple):
             return value
         return np.ascontiguousarray(first_of(value[0], self._axis(name), int(value[1][0])))
 
-    def _kept(self, name: str, value: Array) -> Array | Kept:
+    def as_kept(self, name: str, value: Array) -> Array | Kept:
         """A variable's value as it is kept."""
         return kept(value, self._axis(name)) if name in self._names else value
 

@@ -23,6 +23,7 @@ from uncork.ir.elsewhere import REQUEST, missing
 
 if TYPE_CHECKING:
     from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.variables import VariableState
 
 Callback = Callable[..., object]
 After = Callable[[BaseException | None], None]
@@ -126,6 +127,13 @@ class InferRequest:
         """Put the variables of this request back to their initial values."""
         self._check_idle()
         self._compiled.reset_state()
+
+    def query_state(self) -> list[VariableState]:
+        """The variables of this request, to read, set and reset one by one: see
+        `VariableState`.
+        """
+        self._check_idle()
+        return self._compiled.query_state()
 
     def _check_idle(self) -> None:
         if self._running is not None and not self._running.done():

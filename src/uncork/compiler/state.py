@@ -5,7 +5,8 @@ values among its arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -56,17 +57,28 @@ class OfVariables:
         self.initial = InitialValues(model, reads, executor_of)
 
     def plan(self) -> Plan:
-        """How a call runs."""
-        return self.executor.plan()
+        """How a call runs, and before it what computes initial values."""
+        return self.initial.before(self.executor.plan(), lambda initial: initial.plan())
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
         """How calls of inputs of these shapes run, by number."""
-        return self.executor.plan_for(shapes)
+        return self.initial.before(
+            self.executor.plan_for(shapes), lambda initial: initial.plan_for(shapes)
+        )
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the calls of inputs of these shapes, by number, and what begins the state."""
         self.executor.prepare(shapes)
         self.initial.prepare(shapes)
+
+    def whole(self, name: str, value: Any) -> Array:
+        """A variable's value as one array, which may look at its storage."""
+        array: Array = value
+        return array
+
+    def as_kept(self, name: str, value: Array) -> Any:
+        """A variable's value as it is kept."""
+        return value
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
@@ -122,6 +134,11 @@ class StateExecutor(OfVariables):
         return [array.copy() if id(array) in ours else array for array in results]
 
 
+#: Remarks of a plan: when initial values are computed, and where nobody but references can.
+_ONLY_AT_FIRST = "steps of <initial values> run in calls that find a variable without a value"
+_BY_REFERENCES = "<initial values> depend on other variables: references make calls that find one without a value"
+
+
 class InitialValues:
     """What variables hold before anything was assigned to them: constants, or what the model
     computes of the inputs.
@@ -131,11 +148,7 @@ class InitialValues:
         self.model, self.reads = model, reads
         self._executor_of = executor_of
         #: The reads whose initial value the model computes.
-        self._computed = tuple(
-            node
-            for node in reads
-            if any(model.spec(source).value is None for source in node.inputs)
-        )
+        self._computed = tuple(node for node in reads if is_computed(model, node))
 
     def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
         """By node, what is read of the variables that are not in the state; None where only the
@@ -156,20 +169,9 @@ class InitialValues:
             except UncorkError:
                 return None
         return {
-            node.id: computed[node.id] if node.id in computed else self._constant(node)
+            node.id: computed[node.id] if node.id in computed else constant_value(self.model, node)
             for node in unset
         }
-
-    def _constant(self, node: Node) -> Array:
-        """An initial value that is no result of the model."""
-        operation = node.operation
-        assert operation is not None
-        try:
-            value = operation.evaluate([self.model.spec(source) for source in node.inputs])[0].value
-        except UncorkError as error:
-            raise error.at(node.label) from None
-        assert value is not None
-        return np.ascontiguousarray(value).reshape(value.shape)
 
     @lazy
     def _executor(self) -> StatelessExecutor | None:
@@ -180,6 +182,23 @@ class InitialValues:
             model = initial_values(self.model, self._computed)
             return None if model is None else self._executor_of(model, ())
 
+    def before(self, plan: Plan, plan_of: Callable[[StatelessExecutor], Plan]) -> Plan:
+        """The plan of a call with the steps that compute initial values, which `plan_of` tells."""
+        if not self._computed:
+            return plan
+        if self._executor is None:
+            return replace(plan, remarks=(*plan.remarks, _BY_REFERENCES))
+        own = plan_of(self._executor)
+        steps = [replace(step, layer=f"<initial values> {step.layer}") for step in own.steps]
+        known = own.working_bytes is not None and plan.working_bytes is not None
+        return replace(
+            plan,
+            steps=(*steps, *plan.steps),
+            working_bytes=(own.working_bytes or 0) + (plan.working_bytes or 0) if known else None,
+            guards=tuple(dict.fromkeys((*own.guards, *plan.guards))),
+            remarks=(*plan.remarks, _ONLY_AT_FIRST) if steps else plan.remarks,
+        )
+
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the computing of the values."""
         if self._computed and self._executor is not None:
@@ -189,6 +208,23 @@ class InitialValues:
         """Give the working memory of calls that are not running back."""
         if self._computed and self._executor is not None:
             self._executor.release_memory()
+
+
+def is_computed(model: Model, read: Node) -> bool:
+    """What a ReadValue begins with is a result of the model, which a call computes."""
+    return any(model.spec(source).value is None for source in read.inputs)
+
+
+def constant_value(model: Model, read: Node) -> Array:
+    """What a ReadValue begins with, where that is no result of the model."""
+    assert read.operation is not None
+    try:
+        specs = [model.spec(source) for source in read.inputs]
+        value = read.operation.evaluate(specs)[0].value
+    except UncorkError as error:
+        raise error.at(read.label) from None
+    assert value is not None
+    return np.ascontiguousarray(value).reshape(value.shape)
 
 
 def owned_values(
