@@ -1,5 +1,5 @@
 """The command line: `python -m benchmarks
-ops|models|zoo|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`.
+ops|models|zoo|peak|gain|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ COMMANDS = {
     "ops": "each operation alone, in many sizes",
     "models": "whole models",
     "zoo": "well-known networks with recorded inputs (--models)",
+    "peak": "the most memory that a process needs which loads and calls a network (--models)",
+    "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",
     "kernels": "single layers of networks",
     "startup": "from the start of a process to its first result",
     "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that "
@@ -92,7 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
         calls=given.calls,
         seconds=given.seconds or (0.2 if given.quick else 2.0),
     )
-    commands = list(COMMANDS) if "all" in given.commands else list(dict.fromkeys(given.commands))
+    every = [name for name in COMMANDS if name != "gain" or given.threads > 1]
+    commands = every if "all" in given.commands else list(dict.fromkeys(given.commands))
     status = 0
     for command in commands:
         status = max(status, importlib.import_module(f"benchmarks.{command}").main(options))

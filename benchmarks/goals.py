@@ -37,6 +37,8 @@ GOALS = {
 #: Cases small enough that an ordinary call is nearly all there is: at least this many times
 #: OpenVINO's `compiled(inputs)`.
 ORDINARY_TINY = 10.0
+#: Two threads gain so much over one wherever they gain OpenVINO so much.
+GAIN_OF_TWO, GAIN_OF_OTHERS = 1.8, 1.7
 #: precision="bf16x3" against OpenVINO in f32, and "bf16" against its bf16.
 PRECISIONS = {
     ("GRU, full batches", "bf16x3"): 1.5,

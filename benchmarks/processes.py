@@ -19,7 +19,7 @@ PROGRAMS = {
     "uncork": """
 import uncork
 def load(path, inputs):
-    return uncork.load(path)
+    return uncork.load(path, threads=THREADS)
 def run(loaded, inputs):
     return list(loaded(*inputs))
 """,

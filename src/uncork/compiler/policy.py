@@ -15,8 +15,10 @@ MOST_TRIES = 8
 #: Good calls that no plan could be made for, before a scope counts as one that has none.
 MOST_FAILURES = 4
 #: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by
-#: threads: to wake one and wait for it takes about 40 microseconds.
-SPLIT_COST = 1_500_000
+#: threads. One that looks for work takes it at once, and threads do so for a while after each step
+#: of a network; to wake one takes up to 40 microseconds, in which whoever waits does the work
+#: himself, call by call.
+SPLIT_COST = 100_000
 #: Calls that take longer than this many nanoseconds let other Python threads run meanwhile; for
 #: shorter ones handing over costs more.
 RELEASE_COST = 50_000.0

@@ -79,6 +79,17 @@ def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLi
     return [(first, last - first) for first, last in pairwise(borders)]
 
 
+def whole_shares(count: SizeLike, parts: int, block: int) -> Sequence[tuple[SizeLike, SizeLike]]:
+    """As `shares`, but no run of a known count has less than a block where there is one: the last
+    one has what is left as well.
+    """
+    if isinstance(count, Size):
+        return shares(count, parts, block)
+    found = [(first * block, some * block) for first, some in shares(count // block, parts)]
+    first, some = found[-1]
+    return [*found[:-1], (first, some + count % block)]
+
+
 @dataclass(frozen=True)
 class Stages:
     """The work of a step as stages, one after the other; the calls of a stage may run at the same

@@ -133,7 +133,7 @@ def epilogue_of(
 
 
 def operands_for(
-    epilogue: Epilogue, positions: Sequence[int], channel: int, element: SizeLike
+    epilogue: Epilogue, positions: Sequence[int], channel: SizeLike, element: SizeLike
 ) -> list[Operand]:
     """The operands of a call: bytes into those of channels and into those of elements."""
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}

@@ -11,7 +11,16 @@ from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import OPERATIONS, Lowered, lowered
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Selection,
+    Stages,
+    whole_shares,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -20,6 +29,8 @@ from uncork.types import ElementType, TensorSpec
 
 #: A result is walked through by at most so many loops.
 _MOST_LOOPS = 6
+#: Threads share a row by runs of so many vectors.
+_SHARED = 16
 #: Rough cost in nanoseconds of a vector of a scalar operation; all others are one step of
 #: arithmetic.
 _COSTS = dict.fromkeys(
@@ -200,13 +211,43 @@ def _native(parts: Sequence[Part], target: Target) -> Selection:
     if isinstance(found, str):
         return found
     spec, loops, sources = found
-    operands: list[Operand] = [Out(0), *(In(source) for source in sources), *loops.sizes]
-    for depth in range(spec.loops - 1):
-        operands += [strides[depth] for strides in loops.strides]
     steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
     return KernelPlan(
-        spec.name, [(spec, operands)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes)
+        spec.name,
+        [_call(spec, loops, sources)],
+        cost=nanoseconds(product(loops.sizes), steps / spec.lanes),
+        split=lambda threads: _split(spec, loops, sources, threads),
     )
+
+
+def _call(
+    spec: Expression,
+    loops: Loops,
+    sources: Sequence[int],
+    depth: int = 0,
+    part: tuple[SizeLike, SizeLike] | None = None,
+) -> KernelCall:
+    """The kernel on all of the result, or on some turns, (first, number), of the loop at `depth`."""
+    first, number = part or (0, loops.sizes[depth])
+    begins = [first * strides[depth] for strides in loops.strides]
+    operands: list[Operand] = [Out(0, begins[0])]
+    operands += [In(source, begin) for source, begin in zip(sources, begins[1:])]
+    operands += [*loops.sizes[:depth], number, *loops.sizes[depth + 1 :]]
+    for outer in range(spec.loops - 1):
+        operands += [strides[outer] for strides in loops.strides]
+    return spec, operands
+
+
+def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int) -> Stages:
+    """Threads share the outermost loop that has a turn for each, or the longest one."""
+    last = len(loops.sizes) - 1
+    known = [size if isinstance(size, int) else threads for size in loops.sizes]
+    depth = next((d for d, size in enumerate(known) if size >= threads), known.index(max(known)))
+    block = _SHARED * spec.lanes if depth == last else 1
+    if known[depth] < block:
+        block = 1 if spec.lanes == 1 else spec.lanes
+    parts = whole_shares(loops.sizes[depth], threads, block)
+    return Stages([[_call(spec, loops, sources, depth, part) for part in parts]], 0)
 
 
 @selects(*OPERATIONS)

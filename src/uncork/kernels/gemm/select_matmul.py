@@ -5,7 +5,7 @@ matrices of the call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
     shares,
+    whole_shares,
 )
 from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, placing
@@ -41,6 +42,8 @@ from uncork.types import Array, ElementType, TensorSpec
 _PANEL = 3 << 18
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
+#: Working memory of each thread begins at a cache line.
+_LINE = 64
 
 
 def specialised(
@@ -95,6 +98,18 @@ def select_linear(
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.batches == 1 and len(shape.runs) == 1 else None
     return _Maker(shape, constant, end, others, target).native()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of a product, each (first, number): rows of every batch, batches, and columns, where
+    there is one row; `memory` is where its own part of the working memory begins.
+    """
+
+    rows: tuple[SizeLike, SizeLike]
+    batches: tuple[SizeLike, SizeLike]
+    columns: tuple[SizeLike, SizeLike]
+    memory: SizeLike = 0
 
 
 class _Maker:
@@ -168,21 +183,24 @@ class _Maker:
                 ]
                 yield placing(self.target.lanes, In(1, first * width * 4), target, nest)
 
-    def multiply(self, run: Run, first: SizeLike, count: SizeLike) -> KernelCall:
-        """Some rows of every batch of a run."""
-        shape, inner, columns = self.shape, self.shape.inner, self.shape.columns
+    def multiply(self, run: Run, part: _Part) -> KernelCall:
+        """Some of a run."""
+        shape, inner = self.shape, self.shape.inner
+        (row, rows), (batch, batches), (column, columns) = part.rows, part.batches, part.columns
         matrix = shape.rows * inner * 4
-        begin = run.first * matrix + first * inner * 4
+        begin = (run.first + (0 if run.one_first else batch)) * matrix + row * inner * 4
         source = Scratch(begin) if shape.turned_first else In(0, begin)
         if self.packing:
-            second: list[Operand] = [self.packing.arrays[0].ctypes.data, 0, 0, 0]
+            address = self.packing.arrays[0].ctypes.data
+            second: list[Operand] = [address + column * inner * 4, 0, 0, 0]
         elif self.alone:
-            second = [Scratch(self.turned), 0, 0, 0]
+            second = [Scratch(self.turned + column * inner * 4), 0, 0, 0]
         else:
-            strides = (4, inner * 4) if shape.turned_second else (columns * 4, 4)
-            each = inner * columns * 4
-            second = [In(1, run.second * each), *strides, 0 if run.one_second else each]
-        made = (run.result * shape.rows + first) * columns * 4
+            strides = (4, inner * 4) if shape.turned_second else (shape.columns * 4, 4)
+            each = inner * shape.columns * 4
+            which = run.second + (0 if run.one_second else batch)
+            second = [In(1, which * each), *strides, 0 if run.one_second else each]
+        made = (((run.result + batch) * shape.rows + row) * shape.columns + column) * 4
         words: list[Operand] = [
             source,
             inner * 4,
@@ -191,25 +209,43 @@ class _Maker:
             Out(0, made),
         ]
         words += [
-            shape.batches,
-            count,
+            batches,
+            rows,
             inner,
             columns,
-            Scratch(self.turned + self.panels + first * 8),
-            Scratch(self.turned),
+            Scratch(self.turned + self.panels + part.memory),
+            Scratch(self.turned + part.memory),
         ]
-        words += operands_for(self.spec.end, self.others, 0, made)
+        words += operands_for(self.spec.end, self.others, column * 4, made)
         assert len(words) == len(self.spec.arguments)
         return self.spec, words
 
     def stages(self, threads: int) -> Stages:
+        """What is brought into order first, then the products, run by run."""
+        shape = self.shape
         before = [[call] for call in (*self.turn_first(), *self.pack_second())]
-        rows = self.shape.rows
-        parts = shares(rows, threads, _BLOCK) if threads > 1 and self.alone else [(0, rows)]
-        runs = [
-            [self.multiply(run, first, count) for first, count in parts] for run in self.shape.runs
-        ]
-        return Stages([*before, *runs], self.scratch)
+        whole = _Part((0, shape.rows), (0, shape.batches), (0, shape.columns))
+        parts, scratch = [whole], self.scratch
+        if threads > 1 and not self.alone:  # each with memory of its own for a matrix in panels
+            own = (self.panels + shape.rows * 8 + (_LINE - 1)) // _LINE * _LINE
+            parts = [
+                replace(whole, batches=some, memory=own * number)
+                for number, some in enumerate(shares(shape.batches, threads))
+            ]
+            scratch = self.turned + own * threads
+        elif threads > 1 and certainly(shape.rows, 1):  # one row has no next one that is elsewhere
+            parts = [
+                replace(whole, columns=some, memory=number * 8)
+                for number, some in enumerate(whole_shares(shape.columns, threads, self.spec.width))
+            ]
+            scratch = self.scratch + threads * 8
+        elif threads > 1:
+            parts = [
+                replace(whole, rows=(first, count), memory=first * 8)
+                for first, count in shares(shape.rows, threads, _BLOCK)
+            ]
+        runs = [[self.multiply(run, part) for part in parts] for run in shape.runs]
+        return Stages([*before, *runs], scratch)
 
     def native(self) -> KernelPlan:
         """The product."""
@@ -220,8 +256,4 @@ class _Maker:
             len(shape.runs) * shape.batches * shape.rows * shape.inner * shape.columns, 1 / 30
         )
         keep = [self.packing] if self.packing else []
-        # A matrix of several is brought into order by every call of the kernel, and rows of a batch
-        # lie apart.
-        return KernelPlan(
-            self.spec.name, calls, self.scratch, keep, cost, self.stages if self.alone else None
-        )
+        return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages)

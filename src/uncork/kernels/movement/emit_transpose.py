@@ -41,11 +41,16 @@ def emit_blocks(spec: Blocks, machine: Target) -> str:
 
 
 def _blocks(k: Kernel, a: dict[str, Value], side: int, source: Value, target: Value) -> None:
-    """One matrix, which has at least a block."""
-    with k.loop(0, a["rows"], side) as some_row:
-        row = k.minimum(some_row, a["rows"] - side)
-        with k.loop(0, a["columns"], side) as some_column:
-            column = k.minimum(some_column, a["columns"] - side)
+    """One matrix, which has at least a block.
+
+    Blocks follow each other along what is written: as many streams as a block has columns, which
+    the processor follows. Along what is read, each store would be so many lines from the one
+    before: where that is a power of two, they are all in the few places that a cache has for them.
+    """
+    with k.loop(0, a["columns"], side) as some_column:
+        column = k.minimum(some_column, a["columns"] - side)
+        with k.loop(0, a["rows"], side) as some_row:
+            row = k.minimum(some_row, a["rows"] - side)
             begin = source + row * a["row"] + column * 4
             rows = [k.load(begin + a["row"] * n, I32, side) for n in range(side)]
             end = target + column * a["column"] + row * 4

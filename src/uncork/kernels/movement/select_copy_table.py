@@ -9,11 +9,21 @@ a table of runs is what the kernel walks through.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.errors import UncorkError
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec_copy_table import Runs
 from uncork.kernels.runtime.target import Target
@@ -68,8 +78,7 @@ def _select_runs(
     if len(moved) > _MOST_INPUTS:
         return "NumPy moves that many tensors as fast"
     covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
-    calls: list[KernelCall] = []
-    keep: list[Array] = []
+    moves: list[_Move] = []
     name = "move"
     for position in moved:
         traced = _traced(operation, inputs, moved, position)
@@ -91,17 +100,42 @@ def _select_runs(
                 np.ascontiguousarray(sources, np.int32),
                 np.ascontiguousarray(places, np.int32),
             ]
-            keep += tables
-            words: list[Operand] = [
-                In(position),
-                Out(number),
-                *(t.ctypes.data for t in tables),
-                len(places),
-            ]
-            calls.append((kernel, words))
+            moves.append(_Move(kernel, position, number, tables))
     if not all(c.all() for c in covered):
         return "the result has elements that come from no input"
-    return KernelPlan(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))
+
+    def split(threads: int) -> Stages:
+        """Every move is shared: no two write to one place."""
+        return Stages([[move.part(*p) for move in moves for p in shares(move.runs, threads)]], 0)
+
+    return KernelPlan(
+        name,
+        [move.part(0, move.runs) for move in moves],
+        keep=[table for move in moves for table in move.tables],
+        cost=float(sum(c.size for c in covered)),
+        split=split,
+    )
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What goes from an input to an output, with the tables of its runs' sources and places."""
+
+    kernel: Runs
+    source: int
+    target: int
+    tables: list[Array]
+
+    @property
+    def runs(self) -> int:
+        return len(self.tables[0])
+
+    def part(self, first: int, count: int) -> KernelCall:
+        """Some of the runs."""
+        begin = first * self.kernel.run if self.kernel.in_order else 0
+        words: list[Operand] = [In(self.source), Out(self.target, begin)]
+        words += [table.ctypes.data + first * table.itemsize for table in self.tables]
+        return self.kernel, [*words, count]
 
 
 def _traced(

@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Out,
+    Selection,
+    Stages,
+    shares,
+    whole_shares,
+)
 from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
 from uncork.kernels.movement.select_slices import pad_copies, slice_copies, strided_slice_copies
 from uncork.kernels.movement.spec_nd_copy import FillBytes
@@ -20,6 +29,8 @@ from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
+#: Threads share a run by pieces of so many bytes.
+_PIECE = 4096
 Specs = Sequence[TensorSpec]
 Rule = Callable[[Operation, Specs, Specs], "Sequence[Copy | Fill] | None"]
 
@@ -45,13 +56,12 @@ def select_nd_copy(
     for count in bytes_of:
         total = total + count
     calls = [_call(copy, bytes_of[0]) for copy in copies]
-    only = copies[0] if len(copies) == 1 else None
     name = calls[-1][0].name if calls else "nd_copy_nothing"
     return KernelPlan(
         name,
         calls,
         cost=nanoseconds(total, 1 / 8),
-        split=_split(only) if isinstance(only, Copy) else None,
+        split=lambda threads: _split(copies, bytes_of[0], threads),
     )
 
 
@@ -70,26 +80,43 @@ def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:
     ]
 
 
-def _split(copy: Copy) -> Callable[[int], Stages]:
-    """Threads share the outermost loop."""
+def _split(copies: Sequence[Copy | Fill], output_bytes: SizeLike, threads: int) -> Stages:
+    """Fills first, one after the other; then all copies at once, of which no two write to one
+    place.
+    """
+    fills = [[_call(copy, output_bytes)] for copy in copies if isinstance(copy, Fill)]
+    moves = [part for copy in copies if isinstance(copy, Copy) for part in _parts(copy, threads)]
+    return Stages([*fills, moves] if moves else fills, 0)
 
-    def split(threads: int) -> Stages:
-        loops, run = merged(copy.loops, copy.run)
-        if not loops:
-            return Stages([[_call(copy, 0)]], 0)
-        first, *others = loops
-        parts = [
-            nd_copy(
-                In(copy.source, copy.source_offset + begin * first.source),
-                Out(copy.target, copy.target_offset + begin * first.target),
-                [Loop(count, first.source, first.target), *others],
-                run,
-            )
-            for begin, count in shares(first.count, threads)
+
+def _parts(copy: Copy, threads: int) -> list[KernelCall]:
+    """Threads share the outermost loop of a copy, or the bytes of one long run."""
+    loops, run = merged(copy.loops, copy.run)
+
+    def part(
+        loops: Sequence[Loop], run: SizeLike, source: SizeLike, target: SizeLike
+    ) -> KernelCall:
+        return nd_copy(
+            In(copy.source, copy.source_offset + source),
+            Out(copy.target, copy.target_offset + target),
+            loops,
+            run,
+        )
+
+    if not loops:
+        return [
+            part([], count, begin, begin) for begin, count in whole_shares(run, threads, _PIECE)
         ]
-        return Stages([parts], 0)
-
-    return split
+    first, *others = loops
+    return [
+        part(
+            [Loop(count, first.source, first.target), *others],
+            run,
+            begin * first.source,
+            begin * first.target,
+        )
+        for begin, count in shares(first.count, threads)
+    ]
 
 
 def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:

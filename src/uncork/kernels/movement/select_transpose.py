@@ -18,6 +18,7 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
     shares,
+    whole_shares,
 )
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
@@ -31,6 +32,8 @@ from uncork.types import TensorSpec
 
 #: Fewer rows and columns make no block.
 _SMALLEST = 4
+#: Threads share a matrix by so many columns.
+_SHARED = 16
 
 
 #: How many times, and bytes from one to the next in the source and in the target.
@@ -130,6 +133,17 @@ def select_transpose(
             (sizes[last], goes[last]),
         )
 
+    def columns_part(first: SizeLike, count: SizeLike) -> KernelCall:
+        """Some of the columns of the only matrix."""
+        return turning(
+            width,
+            In(0, first * 4),
+            Out(0, first * goes[last]),
+            loops,
+            (sizes[row], steps[row]),
+            (count, goes[last]),
+        )
+
     width = target.lanes
     side = min(
         [
@@ -138,12 +152,13 @@ def select_transpose(
         ]
     )
     cost = nanoseconds(product(sizes), 1 / 6)
-    alone = certainly(turns, 1)
-    split = (
-        None
-        if alone
-        else lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)
-    )
+
+    def split(threads: int) -> Stages:
+        if certainly(turns, 1):
+            some = whole_shares(sizes[last], threads, max(side, _SHARED))
+            return Stages([[columns_part(*share) for share in some]], 0)
+        return Stages([[part(*share) for share in shares(turns, threads)]], 0)
+
     return KernelPlan(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
 
 

@@ -4,13 +4,21 @@ MVN along rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Out,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.loops import rows as nests
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
@@ -95,10 +103,26 @@ def select_reduction(
         _fitting(row, element_bytes, target.lanes),
         open_row=not isinstance(row, int),
     )
-    words: list[Operand] = [In(0), Out(0), outer, count, inner]
+    stored = data.element_type.dtype.itemsize
+
+    def part(first: SizeLike, number: SizeLike) -> KernelCall:
+        """Some of the outer turns."""
+        begin = first * inner * stored
+        return spec, [In(0, begin * count), Out(0, begin), number, count, inner]
+
     return KernelPlan(
-        spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes)
+        spec.name,
+        [part(0, outer)],
+        cost=nanoseconds(outer * count * inner, 1 / spec.lanes),
+        split=None if certainly(outer, 1) else _sharing(part, outer),
     )
+
+
+def _sharing(
+    part: Callable[[SizeLike, SizeLike], KernelCall], count: SizeLike
+) -> Callable[[int], Stages]:
+    """Threads share so many turns."""
+    return lambda threads: Stages([[part(*share) for share in shares(count, threads)]], 0)
 
 
 def _folds(
@@ -125,8 +149,18 @@ def _rows(
         return "NumPy adds long rows as fast"
     width = _fitting(count, 4, target.lanes)
     found = Rows(kind, width, _chains(count, width), epsilon, not isinstance(count, int))
-    words: list[Operand] = [In(0), Out(0), rows, count]
-    return KernelPlan(found.name, [(found, words)], cost=nanoseconds(rows * count, cost))
+
+    def part(first: SizeLike, number: SizeLike) -> KernelCall:
+        """Some of the rows."""
+        begin = first * count * 4
+        return found, [In(0, begin), Out(0, begin), number, count]
+
+    return KernelPlan(
+        found.name,
+        [part(0, rows)],
+        cost=nanoseconds(rows * count, cost),
+        split=None if certainly(rows, 1) else _sharing(part, rows),
+    )
 
 
 @selects("SoftMax", "LogSoftmax")
