@@ -11,7 +11,7 @@ import numpy as np
 
 from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds
+from uncork.kernels.extents import extents, is_empty, nanoseconds
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
 from uncork.kernels.gemm.spec_matmul import MASKED, Linear
 from uncork.kernels.kernel_plan import (
@@ -93,7 +93,7 @@ def select_linear(
     if isinstance(shape, str):
         return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
-    constant = b.value if shape.batches == 1 and len(shape.runs) == 1 else None
+    constant = b.value if shape.is_one_product else None
     return _Maker(shape, constant, end, others, target).native()
 
 
@@ -111,7 +111,7 @@ class _Maker:
         self.shape, self.others, self.target = shape, others, target
         #: One matrix is brought into panels before all rows are multiplied; of several, each by the
         #: call that needs it.
-        self.alone = certainly(shape.batches, 1) and len(shape.runs) == 1
+        self.alone = shape.is_one_product
         self.spec = spec = specialised(
             target.lanes, shape.columns, end, packed=self.alone, inner=shape.inner
         )
@@ -171,27 +171,36 @@ class _Maker:
     def multiply(self, run: Run, first: SizeLike, count: SizeLike) -> KernelCall:
         """Some rows of every batch of a run."""
         shape, inner, columns = self.shape, self.shape.inner, self.shape.columns
-        matrix = shape.rows * inner * 4
+        batches, outer = shape.batches, shape.outer
+        matrix, each = shape.rows * inner * 4, inner * columns * 4
         begin = run.first * matrix + first * inner * 4
         source = Scratch(begin) if shape.turned_first else In(0, begin)
+        firsts = 1 if batches.one_first else batches.count
+        seconds = 1 if batches.one_second else batches.count
         if self.packing:
-            second: list[Operand] = [self.packing.arrays[0].ctypes.data, 0, 0, 0]
+            second: list[Operand] = [self.packing.arrays[0].ctypes.data, 0, 0, 0, 0]
         elif self.alone:
-            second = [Scratch(self.turned), 0, 0, 0]
+            second = [Scratch(self.turned), 0, 0, 0, 0]
         else:
             strides = (4, inner * 4) if shape.turned_second else (columns * 4, 4)
-            each = inner * columns * 4
-            second = [In(1, run.second * each), *strides, 0 if run.one_second else each]
+            second = [
+                In(1, run.second * each),
+                *strides,
+                0 if batches.one_second else each,
+                0 if outer.one_second else seconds * each,
+            ]
         made = (run.result * shape.rows + first) * columns * 4
         words: list[Operand] = [
             source,
             inner * 4,
-            0 if run.one_first else matrix,
+            0 if batches.one_first else matrix,
+            0 if outer.one_first else firsts * matrix,
             *second,
             Out(0, made),
         ]
         words += [
-            shape.batches,
+            outer.count,
+            batches.count,
             count,
             inner,
             columns,
@@ -216,9 +225,7 @@ class _Maker:
         shape = self.shape
         alone = self.stages(1)
         calls = [call for stage in alone.stages for call in stage]
-        cost = nanoseconds(
-            len(shape.runs) * shape.batches * shape.rows * shape.inner * shape.columns, 1 / 30
-        )
+        cost = nanoseconds(shape.products * shape.rows * shape.inner * shape.columns, 1 / 30)
         keep = [self.packing] if self.packing else []
         # A matrix of several is brought into order by every call of the kernel, and rows of a batch
         # lie apart.
