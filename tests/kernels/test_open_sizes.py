@@ -317,3 +317,59 @@ def test_quantized_tables(kind: str, stored: str) -> None:
         (y,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)))
     builder.result(y, "y")
     hold(builder.model(), given or [[generator.integers(0, 50, shape)] for shape in calls])
+
+
+@st.composite
+def stretched_products(
+    draw: st.DrawFn,
+) -> tuple[list[int | None], list[int | None], bool, bool, list[tuple[np.ndarray, np.ndarray]]]:
+    """Shapes of two batches of matrices, and calls: each dimension of the batches is the same in
+    both or stretches in one of them.
+    """
+    kinds = draw(st.lists(st.sampled_from(["both", "first", "second"]), min_size=1, max_size=3))
+    fixed = draw(st.lists(st.sampled_from([None, 2, 3]), min_size=3, max_size=3))
+    turned = draw(st.booleans()), draw(st.booleans())
+    # A size that both have is one number in the file: two open ones may stretch at the call.
+    known = [n if kind != "both" else n or 3 for n, kind in zip(fixed, kinds)]
+    if len(known) == 3:
+        known[0] = known[0] or 2  # the kernel has two loops over batches
+    generator = np.random.default_rng(draw(st.integers(0, 1 << 20)))
+    calls = []
+    for _ in range(3):
+        sizes = [n or draw(st.integers(1, 3)) for n in known]
+        rows, inner, columns = (draw(st.sampled_from([1, 2, 7, 16, 33])) for _ in range(3))
+        a = [1 if kind == "second" else n for n, kind in zip(sizes, kinds)]
+        b = [1 if kind == "first" else n for n, kind in zip(sizes, kinds)]
+        a += [inner, rows] if turned[0] else [rows, inner]
+        b += [columns, inner] if turned[1] else [inner, columns]
+        calls.append((numbers(generator, a), numbers(generator, b)))
+    first: list[int | None] = [1 if k == "second" else n for n, k in zip(known, kinds)]
+    second: list[int | None] = [1 if k == "first" else n for n, k in zip(known, kinds)]
+    return [*first, None, None], [*second, None, None], *turned, calls
+
+
+@FEW
+@given(stretched_products())
+def test_products_of_open_batches(
+    case: tuple[
+        list[int | None], list[int | None], bool, bool, list[tuple[np.ndarray, np.ndarray]]
+    ],
+) -> None:
+    first, second, turned_first, turned_second, calls = case
+    builder = uncork.Builder()
+    a, b = builder.parameter("a", "f32", first), builder.parameter("b", "f32", second)
+    turned = {"transpose_a": turned_first, "transpose_b": turned_second}
+    builder.result(builder.add("MatMul", 1, a, b, **turned)[0])
+    hold(builder.model(), calls)
+
+
+def test_products_of_as_many_batches_as_both_have() -> None:
+    """Heads of attention: an open number of batches, of which both sides have as many."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 4, None, 8])
+    (scores,) = builder.add("MatMul", 1, data, data, transpose_b=True)
+    builder.result(builder.add("MatMul", 1, scores, data)[0])
+    generator = np.random.default_rng(3)
+    hold(
+        builder.model(), [[numbers(generator, (n, 4, m, 8))] for n, m in ((1, 5), (3, 1), (2, 40))]
+    )

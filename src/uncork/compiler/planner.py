@@ -451,10 +451,8 @@ class Planner(BodyPlanner):
             place = self._places[Source(node.id, operand.position)]
         offset = self.program.number(operand.offset)
         if isinstance(place, ConstantPlace):
-            self._keep.append(place.array)
-            if not isinstance(offset, int):
-                raise NotPlanned(f"{node.label}: an open offset into a constant")
-            return int(place.array.ctypes.data) + offset
+            self._keep.append(place.array)  # an open offset: the size program adds it
+            return self.program.number(operand.offset + int(place.array.ctypes.data))
         if isinstance(place, TensorAddress):
             if not isinstance(offset, int):
                 raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")

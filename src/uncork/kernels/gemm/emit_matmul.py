@@ -41,13 +41,14 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     row_bytes = a["columns"] * 4
     panel_bytes = a["inner"] * (spec.width * 4)
 
-    with k.loop(0, a["batches"]) as batch:
+    with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
+        first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]
         with k.loop(0, a["rows"]) as row:
-            k.store(a["a"] + batch * a["a_batch"] + row * a["a_row"], a["table"] + row * 8)
+            k.store(first + row * a["a_row"], a["table"] + row * 8)
         if not spec.packed:
-            _pack(k, spec, a, a["b"] + batch * a["b_batch"])
+            _pack(k, spec, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
         matrix = a["b"] if spec.packed else a["panels"]
-        output = a["output"] + batch * a["rows"] * row_bytes
+        output = a["output"] + (outer * a["batches"] + batch) * a["rows"] * row_bytes
 
         def run(
             kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output

@@ -18,22 +18,32 @@ _MOST_RUNS = 64
 
 
 @dataclass(frozen=True)
-class Run:
-    """Batches that lie evenly: the first matrix of each operand and of the result, and whether
-    either is one for all of them.
-    """
+class Group:
+    """Batches that lie evenly: how many, and whether either operand has one matrix for all."""
 
-    first: SizeLike
-    second: SizeLike
-    result: SizeLike
+    count: SizeLike
     one_first: bool
     one_second: bool
 
 
+#: No batches.
+_ONE = Group(1, False, False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The matrices that a run of batches begins with, of each operand and of the result."""
+
+    first: SizeLike
+    second: SizeLike
+    result: SizeLike
+
+
 @dataclass(frozen=True)
 class MatMulShape:
-    """`first [.., rows, inner]` (or transposed), `second [.., inner, columns]` (or transposed);
-    `batches` of each of the `runs`.
+    """`first [.., rows, inner]` (or transposed), `second [.., inner, columns]` (or transposed).
+
+    Each of the `runs` has `batches` for each of those of `outer`.
     """
 
     rows: SizeLike
@@ -43,8 +53,23 @@ class MatMulShape:
     turned_second: bool
     #: Matrices of the first operand.
     firsts: SizeLike
-    batches: SizeLike
+    batches: Group
+    outer: Group
     runs: Sequence[Run]
+
+    @property
+    def is_one_product(self) -> bool:
+        """There is one matrix of either operand."""
+        return (
+            certainly(self.batches.count, 1)
+            and certainly(self.outer.count, 1)
+            and len(self.runs) == 1
+        )
+
+    @property
+    def products(self) -> SizeLike:
+        """How many pairs of matrices are multiplied."""
+        return len(self.runs) * self.outer.count * self.batches.count
 
 
 def matmul_shape(
@@ -68,25 +93,33 @@ def matmul_shape(
     if not turned_first and all(
         certainly(size, 1) for size in batch_second
     ):  # one matrix for all batches: they are rows of one product
-        return MatMulShape(
-            rows * firsts, inner, columns, False, turned_second, 1, 1, [Run(0, 0, 0, False, False)]
-        )
-    outer = next(n for n in range(count + 1) if _evenly(batch_first[n:], batch_second[n:]))
-    if not all(map(is_known, (*batch_first[:outer], *batch_second[:outer]))):
+        one = [Run(0, 0, 0)]
+        return MatMulShape(rows * firsts, inner, columns, False, turned_second, 1, _ONE, _ONE, one)
+    rest, batches = _last_group(batch_first, batch_second, count)
+    rest, outer = _last_group(batch_first, batch_second, rest)
+    if not all(map(is_known, (*batch_first[:rest], *batch_second[:rest]))):
         return "no kernel for batches that stretch by sizes of the call"
-    of_first, of_second = batch_first[outer:], batch_second[outer:]
+    places = list(_places(batch_first[:rest], batch_second[:rest]))
+    if len(places) > _MOST_RUNS:
+        return "no kernel for that many batches that stretch"
+    each_first, each_second = product(batch_first[rest:]), product(batch_second[rest:])
+    each = outer.count * batches.count
+    runs = [Run(a * each_first, b * each_second, n * each) for n, (a, b) in enumerate(places)]
+    return MatMulShape(
+        rows, inner, columns, turned_first, turned_second, firsts, batches, outer, runs
+    )
+
+
+def _last_group(
+    first: Sequence[SizeLike], second: Sequence[SizeLike], end: int
+) -> tuple[int, Group]:
+    """The most batches before dimension `end` that lie evenly, and the dimension they begin at."""
+    begin = next(n for n in range(end + 1) if _evenly(first[n:end], second[n:end]))
+    of_first, of_second = first[begin:end], second[begin:end]
     one_first, one_second = (
         all(certainly(size, 1) for size in sizes) for sizes in (of_first, of_second)
     )
-    batches = product(of_second if one_first else of_first)
-    places = list(_places(batch_first[:outer], batch_second[:outer]))
-    if len(places) > _MOST_RUNS:
-        return "no kernel for that many batches that stretch"
-    runs = [
-        Run(a * product(of_first), b * product(of_second), number * batches, one_first, one_second)
-        for number, (a, b) in enumerate(places)
-    ]
-    return MatMulShape(rows, inner, columns, turned_first, turned_second, firsts, batches, runs)
+    return begin, Group(product(of_second if one_first else of_first), one_first, one_second)
 
 
 def _evenly(first: Sequence[SizeLike], second: Sequence[SizeLike]) -> bool:

@@ -96,18 +96,19 @@ def select_linear(
     if isinstance(shape, str):
         return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
-    constant = b.value if shape.batches == 1 and len(shape.runs) == 1 else None
+    constant = b.value if shape.is_one_product else None
     return _Maker(shape, constant, end, others, target).native()
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of a product, each (first, number): rows of every batch, batches, and columns, where
-    there is one row; `memory` is where its own part of the working memory begins.
+    """Some of a product, each (first, number): rows of every batch, batches for each of `outer`,
+    and columns, where there is one row; `memory` is where its part of the working memory begins.
     """
 
     rows: tuple[SizeLike, SizeLike]
     batches: tuple[SizeLike, SizeLike]
+    outer: tuple[SizeLike, SizeLike]
     columns: tuple[SizeLike, SizeLike]
     memory: SizeLike = 0
 
@@ -126,7 +127,7 @@ class _Maker:
         self.shape, self.others, self.target = shape, others, target
         #: One matrix is brought into panels before all rows are multiplied; of several, each by the
         #: call that needs it.
-        self.alone = certainly(shape.batches, 1) and len(shape.runs) == 1
+        self.alone = shape.is_one_product
         self.spec = spec = specialised(
             target.lanes, shape.columns, end, packed=self.alone, inner=shape.inner
         )
@@ -186,30 +187,39 @@ class _Maker:
     def multiply(self, run: Run, part: _Part) -> KernelCall:
         """Some of a run."""
         shape, inner = self.shape, self.shape.inner
-        (row, rows), (batch, batches), (column, columns) = part.rows, part.batches, part.columns
-        matrix = shape.rows * inner * 4
-        begin = (run.first + (0 if run.one_first else batch)) * matrix + row * inner * 4
-        source = Scratch(begin) if shape.turned_first else In(0, begin)
+        batches, outer = shape.batches, shape.outer
+        (row, rows), (column, columns) = part.rows, part.columns
+        (batch, _), (group, _) = part.batches, part.outer
+        #: Matrices from one of `outer` to the next.
+        firsts = 0 if outer.one_first else 1 if batches.one_first else batches.count
+        seconds = 0 if outer.one_second else 1 if batches.one_second else batches.count
+        matrix, each = shape.rows * inner * 4, inner * shape.columns * 4
+        begin = run.first + group * firsts + (0 if batches.one_first else batch)
+        address = begin * matrix + row * inner * 4
+        source = Scratch(address) if shape.turned_first else In(0, address)
         if self.packing:
-            address = self.packing.arrays[0].ctypes.data
-            second: list[Operand] = [address + column * inner * 4, 0, 0, 0]
+            packed = self.packing.arrays[0].ctypes.data
+            second: list[Operand] = [packed + column * inner * 4, 0, 0, 0, 0]
         elif self.alone:
-            second = [Scratch(self.turned + column * inner * 4), 0, 0, 0]
+            second = [Scratch(self.turned + column * inner * 4), 0, 0, 0, 0]
         else:
             strides = (4, inner * 4) if shape.turned_second else (shape.columns * 4, 4)
-            each = inner * shape.columns * 4
-            which = run.second + (0 if run.one_second else batch)
-            second = [In(1, which * each), *strides, 0 if run.one_second else each]
-        made = (((run.result + batch) * shape.rows + row) * shape.columns + column) * 4
+            which = run.second + group * seconds + (0 if batches.one_second else batch)
+            own = 0 if batches.one_second else each
+            second = [In(1, which * each), *strides, own, seconds * each]
+        result = run.result + group * batches.count + batch
+        made = ((result * shape.rows + row) * shape.columns + column) * 4
         words: list[Operand] = [
             source,
             inner * 4,
-            0 if run.one_first else matrix,
+            0 if batches.one_first else matrix,
+            firsts * matrix,
             *second,
             Out(0, made),
         ]
         words += [
-            batches,
+            part.outer[1],
+            part.batches[1],
             rows,
             inner,
             columns,
@@ -224,13 +234,15 @@ class _Maker:
         """What is brought into order first, then the products, run by run."""
         shape = self.shape
         before = [[call] for call in (*self.turn_first(), *self.pack_second())]
-        whole = _Part((0, shape.rows), (0, shape.batches), (0, shape.columns))
+        batches, outer = shape.batches.count, shape.outer.count
+        whole = _Part((0, shape.rows), (0, batches), (0, outer), (0, shape.columns))
         parts, scratch = [whole], self.scratch
         if threads > 1 and not self.alone:  # each with memory of its own for a matrix in panels
             own = (self.panels + shape.rows * 8 + (_LINE - 1)) // _LINE * _LINE
+            flat = certainly(outer, 1)
             parts = [
-                replace(whole, batches=some, memory=own * number)
-                for number, some in enumerate(shares(shape.batches, threads))
+                replace(whole, **{"batches" if flat else "outer": some}, memory=own * number)
+                for number, some in enumerate(shares(batches if flat else outer, threads))
             ]
             scratch = self.turned + own * threads
         elif threads > 1 and certainly(shape.rows, 1):  # one row has no next one that is elsewhere
@@ -252,8 +264,6 @@ class _Maker:
         shape = self.shape
         alone = self.stages(1)
         calls = [call for stage in alone.stages for call in stage]
-        cost = nanoseconds(
-            len(shape.runs) * shape.batches * shape.rows * shape.inner * shape.columns, 1 / 30
-        )
+        cost = nanoseconds(shape.products * shape.rows * shape.inner * shape.columns, 1 / 30)
         keep = [self.packing] if self.packing else []
         return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages)

@@ -49,8 +49,8 @@ def select_state_product(
     strides = (4, line) if matmul.transpose_b else (line, 4)
     table = rows * 8
     panels = (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
-    words = [In(0), inner * 4, rows * inner * 4, In(1), *strides, line * stored[-2], Out(0)]
-    words += [batches, rows, inner, columns, Scratch(0), Scratch(table)]
+    words = [In(0), inner * 4, rows * inner * 4, 0, In(1), *strides, line * stored[-2], 0, Out(0)]
+    words += [1, batches, rows, inner, columns, Scratch(0), Scratch(table)]
     assert len(words) == len(spec.arguments)
     cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
     return KernelPlan(spec.name, [(spec, words)], scratch=table + panels, cost=cost)

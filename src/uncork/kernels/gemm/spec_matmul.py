@@ -42,9 +42,9 @@ class Linear:
         return self.vectors * self.lanes
 
 
-#: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses,
-#: `panels` for a packed matrix.
+#: Addresses, strides in bytes, counts: `outer` times `batches` of `rows`. `table` has room for the
+#: addresses of the rows of one batch, `panels` for a packed matrix.
 ARGUMENTS = (
-    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "output", "batches", "rows",
-    "inner", "columns", "table", "panels",
+    "a", "a_row", "a_batch", "a_outer", "b", "b_inner", "b_column", "b_batch", "b_outer",
+    "output", "outer", "batches", "rows", "inner", "columns", "table", "panels",
 )  # fmt: skip
