@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from uncork.symbolic import Origin, Size, SizeLike, Symbol
+from uncork.symbolic import Origin, Size, SizeLike, Symbol, substitute
 from uncork.symbolic.atoms import Atom
-from uncork.symbolic.size import substitute
 
 #: Sizes and numbers of a call, by what they are of.
 Hints = Mapping[Origin, int]

@@ -21,7 +21,7 @@ from uncork.compiler.threads import available_threads
 from uncork.errors import InputError
 
 if TYPE_CHECKING:
-    from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.compiled_model import CompiledModel
 
 Callback = Callable[..., object]
 After = Callable[[BaseException | None], None]
