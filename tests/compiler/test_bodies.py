@@ -91,7 +91,10 @@ def column_step() -> GraphBody:
 def test_iterations_by_kernels(axis: int) -> None:
     """Along axis 1 the parts are not contiguous."""
     generator = np.random.default_rng(1)
-    draw = lambda n: generator.standard_normal((n, 24) if axis == 0 else (24, n)).astype(np.float32)  # noqa: E731
+
+    def draw(n: int) -> np.ndarray:
+        return generator.standard_normal((n, 24) if axis == 0 else (24, n)).astype(np.float32)
+
     compiled = agree(iterator(axis), [(draw(n), draw(1)) for n in (1, 5, 0, 9)])
     (body,) = kernel_bodies(compiled)
     assert body.executor is not None

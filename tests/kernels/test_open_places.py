@@ -4,7 +4,7 @@ sizes in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -176,9 +176,10 @@ def test_numbers_of_the_call(kind: str) -> None:
         builder.result(source, f"result_{number}")
     builder.result(builder.add("Negative", 1, x)[0], "negative")
     generator = np.random.default_rng(3)
-    given_numbers: Callable[[int], list[np.ndarray]] = lambda n: (  # noqa: E731
-        [np.array(n - 5), np.array(n)] if kind == "range" else [np.array([n])]
-    )
+
+    def given_numbers(n: int) -> list[np.ndarray]:
+        return [np.array(n - 5), np.array(n)] if kind == "range" else [np.array([n])]
+
     hold(
         builder.model(),
         [

@@ -157,7 +157,10 @@ def test_every_lookup(stored: str) -> None:
     weights = generator.standard_normal((6, 5)).astype(np.float32)
     sums = np.stack([summed(whole, row) for row in ids])
     weighted = np.stack([summed(whole, row, w) for row, w in zip(ids, weights)])
-    f32 = lambda array: spec_of(array, ElementType.f32)  # noqa: E731
+
+    def f32(array: np.ndarray) -> TensorSpec:
+        return spec_of(array, ElementType.f32)
+
     check(CompressedPacked(find("EmbeddingBagPackedSum", 3)(), table), [i64(ids)], sums)
     check(
         CompressedPacked(find("EmbeddingBagPackedSum", 3)(), table),

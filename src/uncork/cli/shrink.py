@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from uncork.cli._expect import tolerance
 from uncork.cli._input_options import (
     check_random,
     collect,
@@ -72,7 +73,7 @@ def parser() -> Parser:
     )
     parser.add_argument(
         "--max-error",
-        type=_bound,
+        type=tolerance,
         metavar="E",
         help="write nothing when an output differs by more: E, "
         "or E%% of the largest magnitude of that output",
@@ -120,19 +121,6 @@ def _out(text: str) -> str:
     if not text.endswith(".xml"):
         raise argparse.ArgumentTypeError(f"expected a file that ends in .xml, got '{text}'")
     return text
-
-
-def _bound(text: str) -> tuple[float, bool]:
-    """(the bound, it is relative)"""
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(
-            f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'"
-        )
-    return (number / 100, True) if text.endswith("%") else (number, False)
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from uncork.kernels.runtime.layout import OK
 from uncork.types import Array, describe_array
 
 if TYPE_CHECKING:
-    from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.compiled_model import CompiledModel
 
 
 class BoundCall:

@@ -11,8 +11,9 @@ from uncork.compiler.call_plan import BodyRun, CallPlan
 from uncork.compiler.loop_call import LoopCall, SlicedInput, sliced_inputs, turn_plan
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.ops._operation import Operation
+from uncork.ops._turns import Turns
 from uncork.ops.branch import If8
-from uncork.ops.iteration import Iteration, Turns
+from uncork.ops.iteration import Iteration
 from uncork.types import Array
 
 #: Plans of a body for which memory is kept.

@@ -20,7 +20,7 @@ from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable
 from uncork.kernels.runtime.turns_layout import REACHED, ROOM, STOPPED
 from uncork.ops._body import BodyMap, Slicing
-from uncork.ops.iteration import Turns
+from uncork.ops._turns import Turns
 from uncork.types import Array
 
 #: Nanoseconds until a native call returns, so that Python sees signals. Turns of the first one at

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from uncork.compiler.call_plan import CallPlan
+from uncork.compiler.known_sizes import Hints, known_size
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
@@ -21,7 +22,6 @@ from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
 from uncork.compiler.scope import NARROWER, Scope, Shapes, narrowed, scoped
 from uncork.compiler.scoped_plans import (
-    Hints,
     HintsOf,
     NoPlan,
     PlannedCall,
@@ -36,7 +36,7 @@ from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Origin, Size, SizeLike
+from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
 
 __all__ = ["NoPlan", "PlanSet", "PlannedCall", "Refused"]
@@ -243,16 +243,17 @@ class PlanSet:
         hints = _hints_of(self._model, inputs)
         try:
             plan = plans.made_for(hints)
-            return (
-                None
-                if plan is None
-                else {
-                    number: tuple(_value(size, hints) for size in shape)
-                    for number, shape in plan.extended
-                }
-            )
-        except (NoPlan, KeyError, ValueError):
+        except NoPlan:
             return {}
+        if plan is None:
+            return None
+        shapes: dict[int, tuple[int, ...]] = {}
+        for number, extended in plan.extended:
+            sizes = [known_size(size, hints) for size in extended]
+            shapes[number] = tuple(size for size in sizes if isinstance(size, int))
+            if len(shapes[number]) < len(sizes):
+                return {}
+        return shapes
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""
@@ -278,14 +279,6 @@ class PlanSet:
         for plans in self._all:
             for call in plans.calls:
                 call.release_memory()
-
-
-def _value(size: SizeLike, hints: Hints) -> int:
-    return (
-        size.evaluate({symbol: hints[symbol.origin] for symbol in size.symbols})
-        if isinstance(size, Size)
-        else size
-    )
 
 
 def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:

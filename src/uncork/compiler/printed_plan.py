@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 
 from uncork.compiler import policy
 from uncork.compiler.call_plan import CallPlan, ConstantPlace, NativeStep, Place, PlannedStep
+from uncork.compiler.known_sizes import known_size
 from uncork.compiler.memory import Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.scope import Scope
 from uncork.ir.model import Model
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, PlacedBuffer
 from uncork.symbolic import Guard, Origin, Size
-from uncork.symbolic.atoms import Atom
-from uncork.symbolic.size import substitute
 from uncork.types import Dimension, PartialShape, TensorSpec
 
 #: What the operations of size programs compute.
@@ -90,14 +89,10 @@ def _with_numbers(spec: TensorSpec, hints: Mapping[Origin, int]) -> TensorSpec:
     """The spec with numbers for the symbols that are known."""
     if not hints or spec.rank is None or spec.shape.is_static:
         return spec
-    dims = []
-    for dim in spec.shape.dims:
-        if isinstance(dim.size, Size):
-            known: dict[Atom, Size] = {
-                s: Size.of(hints[s.origin]) for s in dim.size.symbols if s.origin in hints
-            }
-            dim = Dimension.of(substitute(dim.size, known))
-        dims.append(dim)
+    dims = [
+        dim if dim.size is None else Dimension.of(Size.of(known_size(dim.size, hints)))
+        for dim in spec.shape.dims
+    ]
     return TensorSpec(spec.element_type, PartialShape(dims))
 
 

@@ -29,7 +29,7 @@ from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
-    from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.compiled_model import CompiledModel
 
     #: Compiles a model of one layer for a target and so many threads.
     CompileLayer = Callable[[Model, Target | None, int], CompiledModel]

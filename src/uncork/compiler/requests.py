@@ -22,7 +22,7 @@ from uncork.errors import InputError
 from uncork.ir.elsewhere import REQUEST, missing
 
 if TYPE_CHECKING:
-    from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.compiled_model import CompiledModel
     from uncork.compiler.variables import VariableState
 
 Callback = Callable[..., object]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Union
 
 from uncork.collector import collector_paused
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
+from uncork.compiler.known_sizes import Hints, known_size, known_values
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
@@ -21,13 +22,11 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Check, Guard, Origin, Size, Symbol
+from uncork.symbolic import Check, Guard
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls of one plan.
 PlannedCall = Union[NativeCall, PartedCall]
-#: Sizes and numbers of a call, by what they are of.
-Hints = Mapping[Origin, int]
 #: Gives the hints of a call, when somebody needs them.
 HintsOf = Callable[[], Hints]
 
@@ -214,7 +213,7 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
 def _serves(plan: CallPlan, hints: Hints) -> bool:
     """No guard of the plan is known to fail."""
     for relation in plan.relations:
-        values = _values(relation.symbols, hints)
+        values = known_values(relation.symbols, hints)
         if isinstance(relation, Guard) and values is not None and not relation.holds(values):
             return False
     return True
@@ -245,7 +244,7 @@ class _Negative(Exception):
 def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
     """A check that calls of these sizes break, whatever else they are."""
     for relation in plan.relations:
-        values = _values(relation.symbols, hints)
+        values = known_values(relation.symbols, hints)
         if isinstance(relation, Check) and values is not None and not relation.holds(values):
             return relation
     return None
@@ -254,16 +253,9 @@ def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
 def refuse_wrong_sizes(plan: CallPlan, hints: Hints) -> None:
     """Raise InputError for sizes that break a check."""
     if check := _broken_check(plan, hints):
-        known = _values(check.symbols, hints) or {}
+        known = known_values(check.symbols, hints) or {}
         left, right = check.left.exact_value(known), check.right.exact_value(known)
         raise InputError(f"expected {check}, got {left} and {right}", check.where)
-
-
-def _values(symbols: Collection[Symbol], hints: Hints) -> dict[Symbol, int] | None:
-    """The symbols by numbers; None where one is not known."""
-    if any(symbol.origin not in hints for symbol in symbols):
-        return None
-    return {symbol: hints[symbol.origin] for symbol in symbols}
 
 
 def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
@@ -290,11 +282,8 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
         return None
     sizes: list[int] = []
     for dim in spec.shape.dims:
-        size = dim.size
-        if isinstance(size, Size):
-            values = _values(size.symbols, hints)
-            size = None if values is None else size.evaluate(values)
-        if size is None:
+        size = None if dim.size is None else known_size(dim.size, hints)
+        if not isinstance(size, int):
             return None
         if size < 0:
             raise _Negative

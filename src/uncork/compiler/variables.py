@@ -14,7 +14,7 @@ from uncork.ops.state import Assign3, ReadValue3
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
-    from uncork.compiler.compile import CompiledModel
+    from uncork.compiler.compiled_model import CompiledModel
 
 
 @dataclass(frozen=True, slots=True)

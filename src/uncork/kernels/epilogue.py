@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 #: How an operand lies on the result: one number for each channel (or column), one for each element,
 #: or one number for all.
@@ -48,3 +49,30 @@ class Epilogue:
 
 #: Nothing comes after the sums.
 PLAIN = Epilogue()
+
+
+class WithArguments(Protocol):
+    """An epilogue of any kind, as far as a kernel's list of arguments needs it."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments for it."""
+
+
+class EpilogueSpec:
+    """The base of specs whose kernels have an epilogue, `end`: its arguments come last."""
+
+    __slots__ = ()
+    #: The kernel's arguments before those of its epilogue.
+    arguments_of_call: ClassVar[tuple[str, ...]]
+
+    if TYPE_CHECKING:
+
+        @property
+        def end(self) -> WithArguments:
+            """The epilogue: a field of the dataclass."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)

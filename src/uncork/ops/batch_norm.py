@@ -56,6 +56,11 @@ def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
     )
 
 
+def _inferred(operation: Operation, data: TensorSpec, **parameters: TensorSpec) -> PartialShape:
+    """The output's shape, where only the parameters' lengths say something of the channels."""
+    return _result(data, _channels(operation, data, parameters))
+
+
 def _by_channel(parameter: Array, rank: int) -> Array:
     return parameter.reshape(-1, *(1,) * (rank - 2))
 
@@ -80,12 +85,7 @@ class BatchNormInference5(Operation):
         mean: TensorSpec,
         variance: TensorSpec,
     ) -> PartialShape:
-        return _result(
-            data,
-            _channels(
-                self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
-            ),
-        )
+        return _inferred(self, data, gamma=gamma, beta=beta, mean=mean, variance=variance)
 
     def reference(
         self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
@@ -118,12 +118,7 @@ class BatchNormInference1(Operation):
         mean: TensorSpec,
         variance: TensorSpec,
     ) -> PartialShape:
-        return _result(
-            data,
-            _channels(
-                self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
-            ),
-        )
+        return _inferred(self, data, gamma=gamma, beta=beta, mean=mean, variance=variance)
 
     def reference(
         self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array

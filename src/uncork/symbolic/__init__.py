@@ -11,8 +11,8 @@ from uncork.symbolic.size import (
     minimum,
     plain,
     quotient,
-    substitute,
 )
+from uncork.symbolic.substitution import substitute
 
 __all__ = [
     "Check",

@@ -15,7 +15,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from uncork.symbolic.atoms import Atom, Function, Origin, Symbol
-from uncork.symbolic.size import Size, SizeLike, maximum, substitute
+from uncork.symbolic.size import Size, SizeLike, maximum
+from uncork.symbolic.substitution import substitute
 
 RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 #: Which symbol an equality replaces: the last of these kinds.

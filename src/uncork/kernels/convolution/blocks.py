@@ -4,15 +4,16 @@ taps, what threads share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
+from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
-from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import (
@@ -38,8 +39,6 @@ _MANY_REGISTERS, _FEW_REGISTERS = 14, 6
 _REST = (4, 1)
 #: Filters of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_FILTERS = 1 << 18
-#: Taps outside of the data are left out where that saves such a part of the products.
-_SAVED = 0.25
 #: Data that are laid out at a time take about so many bytes.
 _ROOM = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
@@ -51,57 +50,6 @@ _SOME = 128
 _RUNS = 16
 #: Numbers of a vector of which there is no half.
 _SHORT = 8
-#: Rough products in a nanosecond, per lane of a vector.
-RATE = 6.0
-
-
-@dataclass(frozen=True)
-class BlockedWork:
-    """A convolution over blocks: of `inner` channels of the data and `lanes` of the result, and
-    what ends it.
-    """
-
-    geometry: Geometry
-    #: `[groups, outputs, channels, rows, columns]`
-    filters: Array
-    source: Array
-    inner: int
-    lanes: int
-    end: Epilogue
-    others: Sequence[int]
-    #: What tells the filters from others of the same source and sizes.
-    kind: tuple[object, ...] = ()
-
-    @property
-    def channels(self) -> int:
-        """Blocks of the data."""
-        return self.geometry.groups * self.geometry.channels // self.inner
-
-    @property
-    def group_channels(self) -> int:
-        """Blocks of the data that a group sees."""
-        return self.geometry.channels // self.inner
-
-    @property
-    def group_outputs(self) -> int:
-        """Blocks of the result that a group makes."""
-        return self.geometry.outputs // self.lanes
-
-    @property
-    def outputs(self) -> int:
-        """Blocks of the result."""
-        return self.geometry.groups * self.geometry.outputs // self.lanes
-
-    @property
-    def result_image(self) -> SizeLike:
-        """Bytes of an image of the result."""
-        return self.outputs * self.geometry.pixels * self.lanes * 4
-
-    @property
-    def cost(self) -> float:
-        """Rough, in nanoseconds, of a pixel of the result."""
-        g = self.geometry
-        return g.groups * g.outputs * g.inner / (RATE * self.lanes)
 
 
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
@@ -124,41 +72,6 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
     kept = [(width, number) for width, number in found if number]
     counts: list[SizeLike] = [number for _, number in kept]
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
-
-
-@dataclass(frozen=True)
-class _Region:
-    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
-    as (first, number).
-    """
-
-    rows: tuple[SizeLike, SizeLike]
-    columns: tuple[SizeLike, SizeLike]
-    row_taps: tuple[int, int]
-    column_taps: tuple[int, int]
-
-    @property
-    def products(self) -> int:
-        """Pixels times taps, where all is known."""
-        return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
-
-
-def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows,
-    then of taps.
-    """
-    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    for window in range(known(axis.count)):
-        begin = window * axis.stride - known(axis.begin)
-        taps = [
-            tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)
-        ]
-        seen = (taps[0], len(taps)) if taps else (0, 0)
-        if found and found[-1][1] == seen:
-            found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
-        else:
-            found.append(((window, 1), seen))
-    return found
 
 
 def _meets(work: BlockedWork) -> bool:
@@ -184,20 +97,6 @@ def _by_rows(g: Geometry) -> Geometry:
     )
 
 
-def regions_of(g: Geometry) -> list[_Region] | None:
-    """Regions of equal taps, where taps outside of the data are many; None where they are few, or
-    only the call knows.
-    """
-    if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
-        return None
-    regions = [
-        _Region(y, x, j, i)
-        for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))
-    ]
-    whole = known(g.pixels) * g.rows.taps * g.columns.taps
-    return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
-
-
 def _runs(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
     """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
     sets.
@@ -216,7 +115,7 @@ class _Maker:
     def __init__(self, work: BlockedWork, target: Target) -> None:
         self.work, self.target = work, target
         self.g = g = work.geometry
-        whole = _Region(
+        whole = Region(
             (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
         )
         regions = regions_of(g)
@@ -298,7 +197,7 @@ class _Maker:
             0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
         )
 
-    def _entries(self, region: _Region) -> int:
+    def _entries(self, region: Region) -> int:
         return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
 
     def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
@@ -314,7 +213,7 @@ class _Maker:
             g.columns.dilation * work.inner * 4,
         ), filters
 
-    def _table(self, region: _Region, number: int) -> Operand:
+    def _table(self, region: Region, number: int) -> Operand:
         """The table of a region's taps, for a run of sets; counted from the first of these taps in
         the data.
         """
@@ -385,7 +284,7 @@ class _Maker:
     def compute(
         self,
         images: tuple[SizeLike, SizeLike],
-        region: _Region,
+        region: Region,
         strip: SizeLike,
         number: int,
         group: int,
@@ -471,7 +370,7 @@ class _Maker:
         return Stages(found, self.laid_out + self.table_bytes)
 
     def _shared(
-        self, images: tuple[SizeLike, SizeLike], region: _Region, strip: SizeLike, threads: int
+        self, images: tuple[SizeLike, SizeLike], region: Region, strip: SizeLike, threads: int
     ) -> Iterator[KernelCall]:
         """A region, of the strip that begins at a row, by rows, or by sets of outputs where there
         is one row.

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.kernels.convolution.blocks import BlockedWork, widths_of
+from uncork.kernels.convolution.blocked_work import BlockedWork
+from uncork.kernels.convolution.blocks import widths_of
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
 from uncork.kernels.convolution.winograd import TAPS, transformed

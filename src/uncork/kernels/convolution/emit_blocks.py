@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.codegen.tiled_rows import tiled_rows
 from uncork.kernels.convolution.microkernel_blocks import tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
@@ -24,47 +25,15 @@ def emit_dense(spec: Dense, machine: Target) -> str:
     tiles = [_tile(k, spec, width) for width in spec.widths]
     places = relative(spec.end, a, a["target"])
 
-    def row(image: Value, y: Value, group: Value | None) -> None:
-        """The tiles of a row, for a group of outputs or for each of them."""
-        source = a["source"] + image * a["source_image"] + y * a["source_row"]
-        target = a["target"] + image * a["target_image"] + y * a["target_row"]
-        x = k.variable(k.integer(0))
-        for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
-            with k.loop(0, a[f"tiles_{kind}"]):
-                seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
+    def run(kind: int, source: Value, target: Value, group: Value) -> None:
+        own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
+        place = target + group * a["target_block"] * spec.blocks
+        filters = a["filters"] + group * a["group"]
+        given = [a["count"], source, filters, a["table"], place, a["target_block"]]
+        k.call(tiles[kind], [*given, *own.values()])
 
-                def run(
-                    group: Value,
-                    seen: Value = seen,
-                    made: Value = made,
-                    function: Kernel = function,
-                ) -> None:
-                    own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
-                    place = made + group * a["target_block"] * spec.blocks
-                    given = [
-                        a["count"],
-                        seen,
-                        a["filters"] + group * a["group"],
-                        a["table"],
-                        place,
-                        a["target_block"],
-                    ]
-                    k.call(function, [*given, *own.values()])
-
-                if group is None:
-                    with k.loop(0, a["groups"]) as number:
-                        run(number)
-                else:
-                    run(group)
-                x.set(x.get() + width)
-
-    with k.loop(0, a["images"]) as image:
-        if spec.inside:
-            with k.loop(0, a["rows"]) as y:
-                row(image, y, None)
-        else:
-            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
-                row(image, y, group)
+    steps = spec.step, spec.lanes * 4
+    tiled_rows(k, a, spec.widths, spec.inside, a["target"], steps, run)
     k.finish()
     return k.text()
 

@@ -11,7 +11,8 @@ from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.hints import Hints
 from uncork.kernels.convolution import direct, im2col
-from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
+from uncork.kernels.convolution.blocked_work import BlockedWork
+from uncork.kernels.convolution.blocks import block_of, direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import (
     depthwise_over_blocks,
     groups_fit,

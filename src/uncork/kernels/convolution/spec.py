@@ -5,22 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row,
 #: vectors, bytes from the first to the last.
 BLOCK_WORDS = 3
 #: In place of a number of vectors: one, of which only the first pixels exist.
 MASKED = -1
-ARGUMENTS = (
-    "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns", "images",
-    "source_image", "target_image", "groups", "source_group", "target_group", "filters_group",
-    "end_group", "rows", "source_row", "target_row", "eights", "channels", "target_channel",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Planes:
+class Planes(EpilogueSpec):
     """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8
     channels, and what comes after them.
 
@@ -28,6 +23,12 @@ class Planes:
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_direct:emit_planes"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns",
+        "images", "source_image", "target_image", "groups", "source_group", "target_group",
+        "filters_group", "end_group", "rows", "source_row", "target_row", "eights", "channels",
+        "target_channel",
+    )  # fmt: skip
     lanes: int
     vectors: tuple[int, ...]
     eights: bool
@@ -51,8 +52,3 @@ class Planes:
         )
         flags = f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
         return f"convolution_{blocks}x{self.lanes}_{channels}{self.end.name}{flags}"
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
 ENTRY = 16
@@ -16,7 +16,7 @@ KINDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(EpilogueSpec):
     """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a
     time.
 
@@ -51,14 +51,9 @@ class Dense:
             f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"
         )
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*self.arguments_of_call, *self.end.arguments)
-
 
 @dataclass(frozen=True, slots=True)
-class Winograd:
+class Winograd(EpilogueSpec):
     """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
     pixels, `widths` tiles at a time.
     """
@@ -83,14 +78,9 @@ class Winograd:
         sizes = f"{self.outputs}_{self.inner}to{self.blocks}x{self.lanes}"
         return f"winograd_{sizes}_{widths}{self.end.name}"
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*self.arguments_of_call, *self.end.arguments)
-
 
 @dataclass(frozen=True, slots=True)
-class Depthwise:
+class Depthwise(EpilogueSpec):
     """Groups of `members` channels, 1 for each channel by itself: `rows` x `columns` taps, `width`
     pixels of a row at a time.
     """
@@ -118,8 +108,3 @@ class Depthwise:
         windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
         lanes = f"{self.together}x{self.lanes}" if self.together > 1 else f"{self.lanes}"
         return f"depthwise_{windows}_{self.width}x{lanes}{groups}{self.end.name}"
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*self.arguments_of_call, *self.end.arguments)

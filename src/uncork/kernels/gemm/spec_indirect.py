@@ -7,16 +7,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
+from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue, EpilogueSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Products:
+class Products(EpilogueSpec):
     """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_indirect:emit_products"
+    #: `batches` products, each with a matrix and operands of channels of its own. The tables hold
+    #: bytes from `source` and `target`, i64, one for each row. `column` is the bytes between
+    #: numbers of a result; `room` takes the addresses of all rows, `scratch` what `scratch_bytes`
+    #: says.
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        "source", "target", "matrix", "sources", "targets", "rows", "inner", "columns", "column",
+        "batches", "source_batch", "target_batch", "room", "scratch",
+    )  # fmt: skip
     vectors: int
     tail: int
     lanes: int
@@ -30,11 +38,6 @@ class Products:
         return f"products_{self.vectors}x{self.lanes}_{self.tail}{apart}{self.end.name}"
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)
-
-    @property
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
@@ -45,15 +48,6 @@ class Products:
         lies like the result.
         """
         return 0 if self.neighbours else self.width * 4 * (1 + self.end.operands.count(ELEMENT))
-
-
-#: `batches` products, each with a matrix and operands of channels of its own. The tables hold bytes
-#: from `source` and `target`, i64, one for each row. `column` is the bytes between numbers of a
-#: result; `scratch` takes the addresses of all rows, `scratch` what `scratch_bytes` says.
-ARGUMENTS = (
-    "source", "target", "matrix", "sources", "targets", "rows", "inner", "columns", "column",
-    "batches", "source_batch", "target_batch", "room", "scratch",
-)  # fmt: skip
 
 
 def products(columns: int, lanes: int, neighbours: bool, end: Epilogue = PLAIN) -> Products:

@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: The tail of a kernel for any number of columns.
 MASKED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(EpilogueSpec):
     """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_linear"
+    #: Addresses, strides in bytes, counts: `outer` times `batches` of `rows`. `table` has room for
+    #: the addresses of the rows of one batch, `panels` for a packed matrix.
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        "a", "a_row", "a_batch", "a_outer", "b", "b_inner", "b_column", "b_batch", "b_outer",
+        "output", "outer", "batches", "rows", "inner", "columns", "table", "panels",
+    )  # fmt: skip
     vectors: int
     tail: int
     lanes: int
@@ -32,19 +38,6 @@ class Linear:
         return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}"
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*ARGUMENTS, *self.end.arguments)
-
-    @property
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
-
-
-#: Addresses, strides in bytes, counts: `outer` times `batches` of `rows`. `table` has room for the
-#: addresses of the rows of one batch, `panels` for a packed matrix.
-ARGUMENTS = (
-    "a", "a_row", "a_batch", "a_outer", "b", "b_inner", "b_column", "b_batch", "b_outer",
-    "output", "outer", "batches", "rows", "inner", "columns", "table", "panels",
-)  # fmt: skip

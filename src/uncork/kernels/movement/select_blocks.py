@@ -32,28 +32,35 @@ def select_blocks(
     if data.element_type.dtype.itemsize != 4 or is_empty(blocked):
         return "no kernel for empty tensors and others than of 32 bits"
     images, blocks, *others, block = blocked
-    planes, pixels = images * blocks, product(others)
-    size = pixels * block * 4
-    # Channels are apart in the plain tensor, and neighbours in the blocks; pixels the other way
-    # round.
-    channels, of_pixels = (block, pixels * 4), (pixels, block * 4)
+    return channels_moved((images * blocks, block, product(others)), into, target)
+
+
+def channels_moved(
+    sizes: tuple[SizeLike, SizeLike, SizeLike], last: bool, target: Target
+) -> KernelPlan:
+    """A plan that puts the channels of (images, channels, pixels) last, or last ones before the
+    pixels; elements of 32 bits.
+    """
+    images, channels, pixels = sizes
+    size = channels * pixels * 4
+    # Channels are apart in the plain tensor, and neighbours where they are last; pixels the other
+    # way round.
+    of_channels, of_pixels = (channels, pixels * 4), (pixels, channels * 4)
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
         loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [(1, 0, 0), (count, size, size)]
-        if not blocks_fit(block, pixels):
-            apart = [(block, pixels * 4, 4), (pixels, 4, block * 4)]
-            steps = apart if into else [(count, to, step) for count, step, to in apart]
+        if not blocks_fit(channels, pixels):
+            apart = [(channels, pixels * 4, 4), (pixels, 4, channels * 4)]
+            steps = apart if last else [(number, to, step) for number, step, to in apart]
             return placing(
                 target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps]
             )
-        sides = (channels, of_pixels) if into else (of_pixels, channels)
+        sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
         return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
 
-    whole = some(0, planes)
-    cost = nanoseconds(planes * pixels * block, 1 / 6)
-    return KernelPlan(
-        whole[0].name,
-        [whole],
-        cost=cost,
-        split=lambda threads: Stages([[some(*part) for part in shares(planes, threads)]], 0),
-    )
+    def split(threads: int) -> Stages:
+        return Stages([[some(*part) for part in shares(images, threads)]], 0)
+
+    whole = some(0, images)
+    cost = nanoseconds(images * channels * pixels, 1 / 6)
+    return KernelPlan(whole[0].name, [whole], cost=cost, split=split)

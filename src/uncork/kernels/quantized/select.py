@@ -20,8 +20,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.movement.select_transpose import blocks_fit, turning
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.select_blocks import channels_moved
 from uncork.kernels.quantized.apart import sums_apart
 from uncork.kernels.quantized.endings import end_of
 from uncork.kernels.quantized.grids import numbers_of
@@ -152,7 +151,7 @@ def select_reheld(
         return "no kernel from codes to codes"
     grid = source.grid or held.grid
     if grid is None:
-        return _moved(plain, held.last, target)
+        return channels_moved((plain[0], plain[1], product(plain[2:])), held.last, target)
     moves = source.last != held.last
     if moves and source.last != back:
         return "no kernel for codes whose channels are where they were"
@@ -177,27 +176,3 @@ def select_reheld(
         return Stages([[some(*part) for part in shares(shared, threads, target.lanes)]], 0)
 
     return KernelPlan(spec.name, [some(0, shared)], keep=[numbers], cost=cost, split=split)
-
-
-def _moved(plain: Sequence[SizeLike], last: bool, target: Target) -> Selection:
-    """Numbers whose channels move to the end, or back."""
-    images, channels, pixels = plain[0], plain[1], product(plain[2:])
-    size = channels * pixels * 4
-    of_channels, of_pixels = (channels, pixels * 4), (pixels, channels * 4)
-
-    def some(first: SizeLike, count: SizeLike) -> KernelCall:
-        loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [(1, 0, 0), (count, size, size)]
-        if not blocks_fit(channels, pixels):
-            apart = [(channels, pixels * 4, 4), (pixels, 4, channels * 4)]
-            steps = apart if last else [(number, to, step) for number, step, to in apart]
-            return placing(
-                target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps]
-            )
-        sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
-        return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
-
-    whole = some(0, images)
-    split = lambda threads: Stages([[some(*part) for part in shares(images, threads)]], 0)  # noqa: E731
-    return KernelPlan(
-        whole[0].name, [whole], cost=nanoseconds(images * channels * pixels, 1 / 6), split=split
-    )

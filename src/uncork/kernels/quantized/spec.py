@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import ScalarOp
+from uncork.kernels.epilogue import EpilogueSpec, ScalarOp
 from uncork.kernels.names import flags
 
 #: Further operands of an end: codes that lie on the result, with the numbers of their grid; a grid.
@@ -75,7 +75,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Dots:
+class Dots(EpilogueSpec):
     """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time.
 
     The first `columns` outputs exist. What a sum sees of the data are runs of bytes that a table
@@ -110,14 +110,9 @@ class Dots:
         sizes = f"{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}"
         return f"dots_{self.how}_{sizes}{way}{self.end.name}"
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*self.arguments_of_call, *self.end.arguments)
-
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(EpilogueSpec):
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
@@ -144,11 +139,6 @@ class Apart:
         widths = "_".join(map(str, self.widths))
         taps = f"{self.rows}x{self.columns}_by{self.stride}_{self.dilation}"
         return f"apart_{taps}_{self.pixel}x{self.lanes}_{widths}{self.end.name}"
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments."""
-        return (*self.arguments_of_call, *self.end.arguments)
 
 
 @dataclass(frozen=True, slots=True)

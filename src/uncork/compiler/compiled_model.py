@@ -1,0 +1,359 @@
+"""The compiled model: the object that is called."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from uncork._html import html_table
+from uncork.blas import at_most
+from uncork.compiler.arguments import Results, accept, match, owned, present
+from uncork.compiler.bind import BoundCall
+from uncork.compiler.execute import Executor
+from uncork.compiler.native_call import NativeCall
+from uncork.compiler.options import Ids, Precision
+from uncork.compiler.plan import Plan
+from uncork.compiler.plan_set import PlannedCall
+from uncork.compiler.shapes import shapes_of
+from uncork.concurrency import renews_locks
+from uncork.errors import InputError
+from uncork.ir.constants import mapped_files
+from uncork.ir.elsewhere import COMPILED, missing
+from uncork.ir.model import Model
+from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
+from uncork.kernels.runtime.kernel_cache import compilations_told
+from uncork.kernels.runtime.target import Target
+from uncork.passes import pipeline
+from uncork.progress import progress_line
+from uncork.types import Array
+
+if TYPE_CHECKING:
+    from uncork.compiler.growing_state import Values
+    from uncork.compiler.profile import Profile
+    from uncork.compiler.requests import InferRequest
+    from uncork.compiler.variables import VariableState
+
+
+class CompiledModel:
+    """A model that can be called. It may be called from several threads at once; calls of a model
+    with state take turns.
+    """
+
+    def __init__(self, model: Model, executor: Executor) -> None:
+        self.model = model
+        self._executor = executor
+        self._state: Values = {}
+        self.renew_locks()
+        renews_locks(self)
+        self.inputs = model.inputs
+        self.outputs = model.outputs
+
+        #: NumPy's own instances of the types that need no conversion: compared by identity, which
+        #: is what a call can afford.
+        self._dtypes = [
+            np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None
+            for port in self.inputs
+        ]
+        self._names = [port.name for port in self.inputs]
+        self._native_outputs = all(port.element_type.is_native for port in self.outputs)
+
+        self._all_native = self._native_outputs and None not in self._dtypes
+
+    def renew_locks(self) -> None:
+        """Make the lock of the variables: at the start, and in a child process."""
+        self._turn = threading.Lock()
+
+    def __call__(self, *inputs: Any, **named: Any) -> Results:
+        """Run the model on arrays: by position, as one list of all, by keyword, or as one mapping
+        from names, positions or ports.
+
+        Raises InputError when a name, a type, a shape or a value does not fit; nothing is converted
+        with loss.
+        """
+        try:
+            ordered = self._in_order(inputs, named)
+            last = self._executor.last
+            if (
+                ordered is not None
+                and last is not None
+                and (fast := self._fast(last, ordered)) is not None
+            ):
+                return fast
+            if (
+                ordered is not None
+                and self.model.sinks
+                and (fast := self._fast_with_state(ordered)) is not None
+            ):
+                return fast
+            for file in self._executor.files:  # the fast call looked itself
+                file.check()
+            with at_most(self._executor.threads):
+                return self._run(inputs, named)
+        except MemoryError as error:
+            raise self._too_large(error) from None
+
+    def _too_large(self, error: MemoryError) -> InputError:
+        return InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'")
+
+    def _run(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
+        """The results of a call that is not like the one before it."""
+        arrays = [
+            accept(port, value)
+            for port, value in zip(self.inputs, match(self.inputs, inputs, named))
+        ]
+        if self.model.sinks:
+            with self._turn:
+                results = self._executor.run_with_state(arrays, self._state)
+        else:
+            results = self._executor.run(arrays)
+        shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
+        return Results(self.outputs, owned(shown, arrays))
+
+    def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
+        """The inputs as the model has them; None when it takes `match` to find them, or to say what
+        is wrong.
+        """
+        if len(inputs) == 1 and type(inputs[0]) is dict and not named:
+            named = inputs[0]
+            inputs = ()
+        if not named:
+            return inputs if len(inputs) == len(self._names) else self._listed(inputs)
+        if inputs or len(named) != len(self._names):
+            return None
+        try:
+            return [named[name] for name in self._names]
+        except KeyError:
+            return self._by_key(named)
+
+    def _listed(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """The inputs that came as one list."""
+        only = inputs[0] if len(inputs) == 1 else None
+        return only if isinstance(only, (list, tuple)) and len(only) == len(self._names) else None
+
+    def _by_key(self, named: Mapping[Any, Any]) -> list[Any] | None:
+        """The inputs that came by positions, ports or further names; None when some are missing."""
+        found = {find_port(self.inputs, key): value for key, value in named.items()}
+        return (
+            [found[i] for i in range(len(self._names))]
+            if found.keys() == set(range(len(self._names)))
+            else None
+        )
+
+    def _fast(self, last: PlannedCall, inputs: Sequence[Any]) -> Results | None:
+        """The results, if this call is like the one before it."""
+        if not self._all_native:
+            return None
+        found: Any = last.run(*inputs)
+        results = found if type(found) is list else last.again(found, inputs)
+        return None if results is None else Results(self.outputs, results)
+
+    def _fast_with_state(self, inputs: Sequence[Any]) -> Results | None:
+        """The same for a model with variables."""
+        if not self._all_native or not self._need_no_conversion(inputs):
+            return None
+        with self._turn:
+            results = self._executor.run_with_state_as_before(inputs, self._state)
+        return None if results is None else Results(self.outputs, results)
+
+    def _need_no_conversion(self, inputs: Sequence[Any]) -> bool:
+        for value, dtype in zip(inputs, self._dtypes):
+            if (
+                type(value) is not np.ndarray
+                or value.dtype is not dtype
+                or not value.flags.c_contiguous
+            ):
+                return False
+        return True
+
+    def bind(
+        self,
+        *inputs: Array,
+        outputs: Sequence[Array] | Mapping[str, Array] | None = None,
+        **named: Array,
+    ) -> BoundCall:
+        """A call on arrays that stay, for whoever makes it again and again with other contents.
+
+        >>> call = compiled.bind(ids, offsets)  # doctest: +SKIP
+        >>> ids[:] = 7, 8, 9                    # doctest: +SKIP
+        >>> scores = call()[0]                  # doctest: +SKIP
+
+        Inputs are given as to a call, but exactly as the model has them: nothing is converted. The
+        results are written into `outputs`; without them a call may overwrite the results of the one
+        before, and their shapes may change with the values of the inputs. Raises InputError when a
+        name, a type or a shape does not fit, or arrays overlap.
+        """
+        try:
+            return BoundCall(self, match(self.inputs, inputs, named), outputs)
+        except MemoryError as error:
+            raise self._too_large(error) from None
+
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """One native call for arrays like these, which need no conversion; None where there is
+        none.
+        """
+        if not self._all_native or self.model.sinks:
+            return None
+        with at_most(self._executor.threads):
+            return self._executor.native_call(inputs)
+
+    def input(self, key: Any = None) -> ModelPort:
+        """An input by its position, a name or a port; the only one without a key. Raises
+        InputError.
+        """
+        return port_of(self.inputs, key, "input")
+
+    def output(self, key: Any = None) -> ModelPort:
+        """An output by its position, a name or a port; the only one without a key. Raises
+        InputError.
+        """
+        return port_of(self.outputs, key, "output")
+
+    def profile(self, *inputs: Any, progress: Callable[[int, int], None] | None = None) -> Profile:
+        """Where the time of a call on these inputs goes: every step with its kernel, time, bytes
+        and operations. Print it.
+
+        Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long;
+        variables stay as they are.
+        """
+        from uncork.compiler.profile import profile  # for whoever asks
+
+        return profile(self, self._executor, inputs, progress, compile_layer)
+
+    @property
+    def plan(self) -> Plan:
+        """How the last call ran, or before any, what can be said: see `Plan`. Print it. Nothing is
+        compiled for it.
+
+        Every step, the kernel chosen for it or the reason why there is none, what a pass says of
+        it, and where its result lies.
+        """
+        return self._executor.plan()
+
+    def plan_for(self, *shapes: Any, **named: Any) -> Plan:
+        """How a call of inputs of these shapes runs: `compiled.plan_for(x=[1, 3, 224, 224])`.
+        Nothing is compiled for it.
+
+        Shapes are given like the inputs of a call: by position, as one list of all, by keyword, or
+        as one mapping from names, positions or ports. A size that is None, or that is not given,
+        stays open. Raises InputError for what the model does not have.
+        """
+        return self._executor.plan_for(shapes_of(self.inputs, shapes, named))
+
+    def prepare(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> None:
+        """Plan calls and compile their kernels now, not at the first call.
+
+        One plan serves every size; where it depends on what is asked of sizes (whether two are
+        equal, say), `shapes` tell, by the names of inputs, for which calls it is made: `{"ids": [1,
+        20]}`. None is a size that is not known yet. Raises InputError for names and shapes that the
+        model does not have.
+
+        Several kernels are compiled at a time, by as many threads as a call may use. On a terminal
+        a line says how many are done. An interrupt leaves those that are done, on disk too;
+        `prepare` and calls go on from there.
+        """
+        known = shapes_of(self.inputs, (), shapes or {})
+        with (
+            at_most(self._executor.threads),
+            progress_line("kernels compiled") as say,
+            compilations_told(say),
+        ):
+            self._executor.prepare(known)
+
+    def release_memory(self) -> None:
+        """Give back the working memory that calls have taken. It is kept between calls otherwise,
+        as large as the largest call needed.
+
+        Calls that are running keep theirs. Bound calls keep theirs for as long as they live.
+        """
+        self._executor.release_memory()
+        if self.model.sinks:
+            from uncork.compiler.state_storage import release_spares
+
+            with self._turn:
+                release_spares(self._state)
+
+    def reset_state(self) -> None:
+        """Forget what the calls so far have assigned to the model's variables."""
+        with self._turn:
+            self._state.clear()
+
+    def query_state(self) -> list[VariableState]:
+        """The model's variables, to read, set and reset one by one: see `VariableState`."""
+        from uncork.compiler.variables import variable_states  # for whoever asks
+
+        return variable_states(self)
+
+    def new_request(self) -> CompiledModel:
+        """The same compiled model with variables of its own, in their initial state. Constants and
+        plan are shared.
+        """
+        return CompiledModel(self.model, self._executor)
+
+    def create_infer_request(self) -> InferRequest:
+        """A request for calls on a thread of its own (`start_async`, `wait`), with variables of its
+        own.
+        """
+        from uncork.compiler.requests import InferRequest  # threads: most who run a model need none
+
+        return InferRequest(self)
+
+    def infer_new_request(self, inputs: Any = None) -> Results:
+        """A call with variables in their initial state, which it does not change."""
+        return self.create_infer_request().infer(inputs)
+
+    if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, "a compiled model", name, COMPILED)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a compiled model cannot be pickled: send the path of the model and uncork.load it "
+            "there, "
+            "once in each process (uncork.score.Scorer does that)"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs and outputs with their types and shapes."""
+        return html_table(
+            f"{self.model.name}, compiled", PORT_HEADING, port_rows(self.inputs, self.outputs)
+        )
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
+
+
+def compile_for(
+    model: Model,
+    target: Target | None,
+    threads: int,
+    precision: Precision = "f32",
+    ids: Ids = "64-bit",
+    memory_limit: int | None = None,
+) -> CompiledModel:
+    """A checked model for a target, which need not be this machine unless it is called."""
+    with at_most(threads):
+        return CompiledModel(model, _executor(model, target, threads, precision, ids, memory_limit))
+
+
+def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
+    """A layer by itself, which takes its ids as they are."""
+    return compile_for(model, target, threads, ids="as-written")
+
+
+def _executor(
+    model: Model,
+    target: Target | None,
+    threads: int,
+    precision: Precision,
+    ids: Ids,
+    memory_limit: int | None,
+) -> Executor:
+    options = pipeline.Options(target, precision, ids)
+    # Before anything runs: references too are then given the rows that they need.
+    runs = pipeline.run(pipeline.AS_READ, model, options)
+    return Executor(runs, target, threads, mapped_files(model), memory_limit=memory_limit)

@@ -1,0 +1,9 @@
+"""The options of `compile_model` that are one of a few words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Backend = Literal["cpu", "reference"]
+Precision = Literal["f32", "bf16", "bf16x3"]
+Ids = Literal["64-bit", "as-written"]

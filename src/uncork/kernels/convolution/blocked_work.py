@@ -1,0 +1,63 @@
+"""A convolution over data in blocks of channels, as its kernels are told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.epilogue import Epilogue
+from uncork.symbolic import SizeLike
+from uncork.types import Array
+
+#: Rough products in a nanosecond, per lane of a vector.
+RATE = 6.0
+
+
+@dataclass(frozen=True)
+class BlockedWork:
+    """A convolution over blocks: of `inner` channels of the data and `lanes` of the result, and
+    what ends it.
+    """
+
+    geometry: Geometry
+    #: `[groups, outputs, channels, rows, columns]`
+    filters: Array
+    source: Array
+    inner: int
+    lanes: int
+    end: Epilogue
+    others: Sequence[int]
+    #: What tells the filters from others of the same source and sizes.
+    kind: tuple[object, ...] = ()
+
+    @property
+    def channels(self) -> int:
+        """Blocks of the data."""
+        return self.geometry.groups * self.geometry.channels // self.inner
+
+    @property
+    def group_channels(self) -> int:
+        """Blocks of the data that a group sees."""
+        return self.geometry.channels // self.inner
+
+    @property
+    def group_outputs(self) -> int:
+        """Blocks of the result that a group makes."""
+        return self.geometry.outputs // self.lanes
+
+    @property
+    def outputs(self) -> int:
+        """Blocks of the result."""
+        return self.geometry.groups * self.geometry.outputs // self.lanes
+
+    @property
+    def result_image(self) -> SizeLike:
+        """Bytes of an image of the result."""
+        return self.outputs * self.geometry.pixels * self.lanes * 4
+
+    @property
+    def cost(self) -> float:
+        """Rough, in nanoseconds, of a pixel of the result."""
+        g = self.geometry
+        return g.groups * g.outputs * g.inner / (RATE * self.lanes)

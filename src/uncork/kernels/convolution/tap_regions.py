@@ -1,0 +1,61 @@
+"""Regions of a result whose pixels see the same taps of a window on the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from uncork.kernels.convolution.geometry import Axis, Geometry, known
+from uncork.symbolic import SizeLike
+
+#: Taps outside of the data are left out where that saves such a part of the products.
+_SAVED = 0.25
+
+
+@dataclass(frozen=True)
+class Region:
+    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
+    as (first, number).
+    """
+
+    rows: tuple[SizeLike, SizeLike]
+    columns: tuple[SizeLike, SizeLike]
+    row_taps: tuple[int, int]
+    column_taps: tuple[int, int]
+
+    @property
+    def products(self) -> int:
+        """Pixels times taps, where all is known."""
+        return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
+
+
+def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows,
+    then of taps.
+    """
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for window in range(known(axis.count)):
+        begin = window * axis.stride - known(axis.begin)
+        taps = [
+            tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)
+        ]
+        seen = (taps[0], len(taps)) if taps else (0, 0)
+        if found and found[-1][1] == seen:
+            found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
+        else:
+            found.append(((window, 1), seen))
+    return found
+
+
+def regions_of(g: Geometry) -> list[Region] | None:
+    """Regions of equal taps, where taps outside of the data are many; None where they are few, or
+    only the call knows.
+    """
+    if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
+        return None
+    regions = [
+        Region(y, x, j, i)
+        for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))
+    ]
+    whole = known(g.pixels) * g.rows.taps * g.columns.taps
+    return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None

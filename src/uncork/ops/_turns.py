@@ -1,0 +1,183 @@
+"""A loop under way: what its next turn takes, and what its outputs are made of so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.memory import available
+from uncork.ops._body import BodyInput, BodyOutput, EndlessLoop, Slicing
+from uncork.ops._slicing import SlicingOperation
+from uncork.types import Array, PartialShape, TensorSpec
+
+#: After so many turns, again and again, somebody looks at the memory that outputs take.
+_LOOK = 4096
+
+
+class Turns:
+    """A loop under way: what its next turn takes, and what its outputs are made of so far.
+
+    `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is
+    false. Whoever runs turns may `take` them one by one, or set what several have left here:
+    `turn`, `carried`, `pieces`, `results`, `condition`.
+    """
+
+    def __init__(
+        self,
+        operation: SlicingOperation,
+        inputs: Sequence[Array],
+        iterations: int | None,
+        condition: bool,
+    ) -> None:
+        self.operation, self.inputs = operation, inputs
+        self.iterations, self.condition = iterations, condition
+        self.map = operation.map
+        purposes = {i.purpose: i for i in self.map.inputs} | {
+            o.purpose: o for o in self.map.outputs
+        }
+        #: The Parameter that is the number of the turn; the Result that says whether there is
+        #: another.
+        counter, decides = purposes.get("current_iteration"), purposes.get("execution_condition")
+        self.counter = counter.parameter if isinstance(counter, BodyInput) else None
+        self.decides = decides.result if isinstance(decides, BodyOutput) else None
+        self.turn = 0
+        #: What goes to Parameters that are not sliced, by their numbers.
+        self.carried = {
+            e.parameter: inputs[e.port]
+            for e in self.map.inputs
+            if e.port is not None and e.slicing is None
+        }
+        #: The parts of outputs that are put together, by their ports.
+        self.pieces: dict[int, list[Array]] = {
+            o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None
+        }
+        #: Those of the last turn.
+        self.results: list[Array] | None = None
+
+    def go_on(self) -> bool:
+        """There is another turn. Raises InputError when there may not be one."""
+        if not self.condition or (self.iterations is not None and self.turn >= self.iterations):
+            return False
+        limit = self.operation.loop_limit
+        if limit is not None and self.turn >= limit:
+            raise EndlessLoop(
+                f"still running after {limit} iterations, the limit given by loop_limit"
+            )
+        if self.turn and self.turn % _LOOK == 0:
+            self.look_at_memory(0)
+        return True
+
+    def look_at_memory(self, more: int) -> None:
+        """Refuse pieces of outputs that take more memory than there is, with so many bytes more."""
+        needed = more + sum(piece.nbytes for pieces in self.pieces.values() for piece in pieces)
+        limit, what = available()
+        if needed > limit:
+            raise EndlessLoop(
+                f"its outputs need {needed:,} bytes after {self.turn} iterations, more than "
+                f"{what} ({limit:,} bytes)"
+            )
+
+    def arguments(self) -> list[Array]:
+        """What the body takes in this turn."""
+        found = dict(self.carried)
+        if self.counter is not None:
+            spec = self.map.body.input_specs[self.counter]
+            # Converters declare the counter as a scalar or as one element.
+            found[self.counter] = np.full(
+                [1] * (spec.rank or 0), self.turn, spec.element_type.dtype
+            )
+        for entry in self.map.inputs:
+            if (
+                entry.slicing is not None
+                and entry.port is not None
+                and entry.parameter != self.counter
+            ):
+                found[entry.parameter] = self.operation.part(
+                    entry.slicing, self.inputs[entry.port], self.turn
+                )
+        return [found[i] for i in range(len(found))]
+
+    def take(self, results: list[Array]) -> None:
+        """What the body gave in this turn."""
+        self.results = results
+        for output in self.map.outputs:
+            if output.port in self.pieces:
+                self.pieces[output.port].append(results[output.result])
+        self.carried.update(
+            {parameter: results[result] for result, parameter in self.map.back_edges}
+        )
+        if self.decides is not None:
+            self.condition = bool(np.asarray(results[self.decides]).reshape(-1)[0])
+        self.turn += 1
+
+    def outputs(self) -> list[Array]:
+        """The layer's, when all turns are done."""
+        outputs = {o.port: self._output(o, o.port) for o in self.map.outputs if o.port is not None}
+        return [outputs[port] for port in range(len(outputs))]
+
+    def _output(self, entry: BodyOutput, port: int) -> Array:
+        """Put together from the parts of all turns, or what the last turn gave."""
+        refuse = self.operation.refuse
+        if entry.slicing is not None:
+            return (
+                self._joined(entry.slicing, port)
+                if self.pieces[port]
+                else self._without_turns(entry.slicing, entry)
+            )
+        if self.results is not None:
+            return self.results[entry.result]
+        initial = [
+            self.carried[p]
+            for result, p in self.map.back_edges
+            if result == entry.result and p in self.carried
+        ]
+        if not initial:
+            refuse(
+                "output {} has no value: there was no iteration, and it is not carried from one "
+                "to the next",
+                port,
+            )
+        return initial[0]
+
+    def _joined(self, slicing: Slicing, port: int) -> Array:
+        pieces = self.pieces[port]
+        first, axis = pieces[0], self.operation.axis(slicing, pieces[0].ndim)
+        others = (*first.shape[:axis], *first.shape[axis + 1 :])
+        for piece in pieces:
+            if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != others:
+                self.operation.refuse(
+                    "the pieces of output {} cannot be joined: {} and {}",
+                    port,
+                    first.shape,
+                    piece.shape,
+                )
+        if len(pieces) == 1 and first.base is None:
+            return first  # of all turns already
+        return np.concatenate(pieces if slicing.stride > 0 else pieces[::-1], axis)
+
+    def _without_turns(self, slicing: Slicing, entry: BodyOutput) -> Array:
+        """An output put together from no parts: empty along its axis."""
+        body = self.map.body
+        given = list(body.input_specs)
+        for taken in self.map.inputs:
+            if taken.port is not None:
+                sizes: list[int] = list(self.inputs[taken.port].shape)
+                if taken.slicing is not None:
+                    sizes[self.operation.axis(taken.slicing, len(sizes))] = taken.slicing.part_size
+                given[taken.parameter] = TensorSpec(
+                    given[taken.parameter].element_type, PartialShape(sizes)
+                )
+        result = body.describe(given)[entry.result]
+        if result.rank is None:
+            self.operation.refuse(
+                "output {} has no shape: there was no iteration, and the body's rank is unknown",
+                entry.port,
+            )
+        axis = self.operation.axis(slicing, len(result.shape))
+        # A size that no iteration decided can only be 0: no element exists that would contradict
+        # it.
+        return np.zeros(
+            [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)],
+            result.element_type.dtype,
+        )
