@@ -210,9 +210,7 @@ def test_packages_that_are_missing(
 
 
 @pytest.mark.parametrize("against", ["torch:nowhere.pt2", "onnxruntime:nowhere.onnx"])
-def test_files_that_are_missing(
-    model: Path, monkeypatch: pytest.MonkeyPatch, against: str
-) -> None:
+def test_files_that_are_missing(model: Path, monkeypatch: pytest.MonkeyPatch, against: str) -> None:
     """No process is started for them, whatever is installed."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr("subprocess.Popen", None)
