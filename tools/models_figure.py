@@ -21,8 +21,8 @@ _SAID = re.compile(r"Of these (\d+) calls (\d+) are; the geometric mean is \*\*(
 _BAR, _HEIGHT, _BELOW, _SIDE = 14, 200, 112, 40
 #: Ratios that have a line.
 _LINES = (0.5, 1, 2, 4, 8, 16, 32)
-_STYLE = """text{font:11px system-ui,sans-serif;fill:#596273}.faster{fill:#009485}.slower{fill:#c2632f}
-line{stroke:#c8ced6}.one{stroke:#596273}
+_STYLE = """text{font:11px system-ui,sans-serif;fill:#596273}.faster{fill:#009485}
+.slower{fill:#c2632f}line{stroke:#c8ced6}.one{stroke:#596273}
 @media(prefers-color-scheme:dark){text{fill:#a9b4c4}line{stroke:#3a4453}.one{stroke:#a9b4c4}}"""
 
 
