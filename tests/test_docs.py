@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import address, export_page, operations_page
+from tools import address, export_page, models_figure, operations_page
 
 from tests import _pages
 
@@ -30,6 +30,17 @@ def test_export_page_is_current() -> None:
     assert export_page.PAGE.read_text(encoding="utf-8") == export_page.page(), (
         "run python -m tools.export_page"
     )
+
+
+def test_the_figure_and_the_number_are_those_of_the_page() -> None:
+    page = models_figure.PAGE.read_text(encoding="utf-8")
+    found = models_figure.rows(page)
+    told = int(models_figure.sentence(page).split()[1])
+    assert len(found) == told
+    stale = "run python -m tools.models_figure"
+    assert models_figure.FIGURE.read_text(encoding="utf-8") == models_figure.figure(found), stale
+    readme = models_figure.README.read_text(encoding="utf-8")
+    assert models_figure.SENTENCE.findall(readme) == [models_figure.sentence(page)], stale
 
 
 def test_readme_code_runs() -> None:

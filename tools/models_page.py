@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tools import models_figure
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "models.md"
 RESULTS = ROOT / "benchmarks" / "results" / "zoo.json"
@@ -25,6 +27,8 @@ state are all their calls after a reset.
 
 A ratio above 1: uncork is faster. Of these {count} calls {faster} are; the geometric mean is
 **{mean:.2f}**, the smallest {worst:.2f}.
+
+![Bars: how many times as fast as OpenVINO each network is](models.svg)
 
 """
 TAIL = """
@@ -91,7 +95,8 @@ def main(arguments: Sequence[str]) -> int:
     """Write the page."""
     source = Path(arguments[0]) if arguments else RESULTS
     PAGE.write_text(page(json.loads(source.read_text(encoding="utf-8"))), encoding="utf-8")
-    print(f"written: {PAGE}")
+    models_figure.write()
+    print(f"written: {PAGE}, its figure, and what the README says of it")
     return 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,3 +168,20 @@ def warn_once(what: str, message: str) -> None:
     ):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(message, UncorkWarning, stacklevel=depth)
+
+
+def nearest(name: str, known: Sequence[str]) -> str | None:
+    """The known name that is near: a letter or two differ, or two have changed places."""
+    import difflib  # for mistakes only
+
+    near = difflib.get_close_matches(name, known, 1, 0.6 if len(name) <= 4 else 0.7)
+    near = (
+        near or [other for other in known if len(other) > 2 and sorted(other) == sorted(name)][:1]
+    )
+    return near[0] if near else None
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """`; did you mean 'ids'?` when a known name is near."""
+    near = nearest(name, known)
+    return "" if near is None else f"; did you mean '{near}'?"

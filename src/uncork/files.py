@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import itertools
 import mmap
 import os
 import stat
@@ -19,7 +20,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from uncork.errors import ReadError
+from uncork.errors import ReadError, did_you_mean
 from uncork.types import Array
 
 #: Files up to so many bytes are read where larger ones are mapped: what is copied cannot be cut,
@@ -38,6 +39,27 @@ _KINDS = (
 def opened(path: str | os.PathLike[str]) -> BinaryIO:
     """An ordinary file, open for reading. Raises OSError for everything else, without waiting."""
     return open(path, "rb", opener=_open_ordinary)
+
+
+def why_not(error: OSError, path: str | os.PathLike[str]) -> str:
+    """Why a file cannot be read; of one that is not there also which one of its kind beside it has
+    nearly its name.
+    """
+    text = f"cannot be read: {error.strerror or error}"
+    if error.errno != errno.ENOENT:
+        return text
+    folder, name = os.path.split(os.fspath(path))
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            beside = [entry.name for entry in itertools.islice(entries, 10_000)]
+        beside = [other for other in beside if _ending(other) == _ending(name)]
+    except OSError:
+        return text
+    return text + did_you_mean(name, beside)
+
+
+def _ending(name: str) -> str:
+    return os.path.splitext(name)[1]
 
 
 def _open_ordinary(path: str, flags: int) -> int:

@@ -119,7 +119,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page", ["index", "operations", "scoring", "reference/calling", "results/models"]
+    "page", ["index", "models", "operations", "scoring", "reference/calling", "results/models"]
 )
 @WIDTHS
 def test_the_site(site: Path, page: str, width: int) -> None:

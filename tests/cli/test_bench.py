@@ -15,6 +15,7 @@ import pytest
 
 import uncork
 from tests.cli.conftest import Command
+from uncork.cli import doctor
 from uncork.cli._latency import Contender, measure
 from uncork.compiler.profile import Limits, Profile, ProfiledStep, microseconds
 from uncork.compiler.work import operations, traffic
@@ -416,4 +417,9 @@ def test_doctor_without_kernels(command: Command, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(select, "unavailable", lambda: "llvmlite is not installed")
     answer = command("doctor")
     assert answer.status == 1
-    assert re.search(r"(?m)^kernels +llvmlite is not installed$", answer.out)
+    told = r"(?m)^kernels +llvmlite is not installed; everything runs by the references$"
+    assert re.search(told, answer.out)
+    monkeypatch.setattr(doctor, "kernel_target", lambda: None)
+    told = r"(?m)^processor +\S+; llvmlite would say which$"
+    assert re.search(told, command("doctor").out)
+    assert command("doctor", "--json").json["cpu"] is None

@@ -76,7 +76,7 @@ def test_weights_are_imported(
         with open(arrays, "wb") as file:
             write_tensors(file, {"table": (ElementType.f32, (4, 2), lambda: 2 * TABLE)}, {})
     assert main(["import-weights", model, str(arrays), "-o", out]) == 0
-    assert "constant table f32[4, 2]: has other values" in capsys.readouterr().out
+    assert "constant table f32[4,2]: has other values" in capsys.readouterr().out
     np.testing.assert_array_equal(np.asarray(uncork.load(out)(IDS)[0]), [20, 52])
 
 

@@ -116,7 +116,7 @@ FILES = [
         npy(),
         r"is an array of NumPy, not a model: give it as an input \(uncork run MODEL -i NAME=FILE\)",
     ),
-    ("npz", archive("x.npy"), "is arrays of NumPy, not a model: give them as inputs"),
+    ("npz", archive("x.npy"), "is a file of arrays, not a model: give it as inputs"),
     (
         "zipped model",
         archive("a/model.xml", "a/model.bin"),
@@ -184,6 +184,15 @@ def test_a_name_without_its_ending(tmp_path: Path) -> None:
     )
     path.unlink()
     assert refusal(path.with_suffix("")) == "cannot be read: No such file or directory"
+
+
+def test_a_name_with_a_mistake(tmp_path: Path) -> None:
+    path = simple().save(tmp_path)
+    (tmp_path / "modl.txt").write_text("")
+    missing = "cannot be read: No such file or directory"
+    assert refusal(tmp_path / "modl.xml") == f"{missing}; did you mean '{path.name}'?"
+    assert refusal(tmp_path / "network.xml") == missing
+    assert refusal(tmp_path / "nowhere" / "model.xml") == missing
 
 
 @pytest.mark.oracle

@@ -184,6 +184,15 @@ def test_every_problem_is_in_one_error() -> None:
     ]
 
 
+def test_one_mistake_is_one_problem() -> None:
+    """An input that was meant by a name that is none is not said to lack its column, too."""
+    for given in ({"aeg": "age"}, {"itmes": "padded(items, 2)"}):
+        with pytest.raises(InputError) as caught:
+            bind(ports(age="f32[?]", items="i64[?,2]"), SCHEMA, {"age": "price", **given})
+        (problem,) = caught.value.problems
+        assert problem.message.startswith(f"no input is called '{next(iter(given))}'; did you mean")
+
+
 def test_fixed_numbers_of_rows() -> None:
     assert bind(ports(a="i64[8]", b="f32[8,3]"), SCHEMA, {"a": "age", "b": "triple"}).batch == 8
     with pytest.raises(

@@ -45,7 +45,7 @@ def test_constants_are_replaced_by_layer_names() -> None:
     new = uncork.with_constants(model, {"table": -TABLE.astype("f8")})
     np.testing.assert_array_equal(answer(new, IDS), [-10, -26])
     np.testing.assert_array_equal(answer(model, IDS), [10, 26])
-    assert surgery.changes(model, new) == ["constant table f32[4, 2]: has other values"]
+    assert surgery.changes(model, new) == ["constant table f32[4,2]: has other values"]
 
 
 def test_keys_of_the_torch_module_are_names_too() -> None:
@@ -252,3 +252,44 @@ def test_a_header_longer_than_the_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes((2**60).to_bytes(8, "little") + b"{}")
     with pytest.raises(ReadError, match="its header is longer than the file"):
         read_tensors(path)
+
+
+def test_what_did_not_change_is_not_told() -> None:
+    model = lookup()
+    assert surgery.changes(model, uncork.with_constants(model, {"table": TABLE})) == []
+    table = TABLE.copy()
+    table[1, 1] = np.nan
+    odd = uncork.with_constants(model, {"table": table})
+    assert surgery.changes(odd, uncork.with_constants(odd, {"table": table})) == []
+
+
+def test_other_names_are_told_as_such() -> None:
+    model = lookup()
+    renamed = surgery.rename(model, inputs={"ids": "items"}, outputs={"sums": "totals"})
+    assert surgery.changes(model, renamed) == [
+        "input ids i64[?]: is called items",
+        "output sums f32[?]: is called totals",
+    ]
+
+
+def two_outputs() -> Model:
+    """A split of a row of four into halves."""
+    builder = uncork.Builder("halves")
+    x = builder.parameter("x", "f32", [1, 4])
+    axis = builder.constant(np.int64(1))
+    left, right = builder.add("Split", 1, x, axis, name="split", num_splits=2)
+    builder.result(builder.add("Add", 1, left, right, name="sum")[0], "y")
+    return builder.model()
+
+
+def test_one_output_of_a_layer() -> None:
+    """As comparisons write it."""
+    part = surgery.extract(two_outputs(), outputs=["split:1"])
+    np.testing.assert_array_equal(answer(part, np.array([[1, 2, 3, 4]], "f4")), [[3, 4]])
+    for name, message in (
+        ("split", r"'split' is the name of 2 tensors: 'split:0', 'split:1'"),
+        ("split:2", "the model has no tensor 'split:2'"),
+        ("splitt", "the model has no tensor 'splitt'; did you mean 'split'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            surgery.extract(two_outputs(), outputs=[name])

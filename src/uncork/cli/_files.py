@@ -40,7 +40,7 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
             with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
                 return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
+        raise InputError(files.why_not(error, path), path) from None
 
 
 def _member(where: str, archive: Any, name: str) -> Array:

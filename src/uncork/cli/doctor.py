@@ -121,6 +121,13 @@ def _kernels() -> str:
     return "work" if "reference" not in by else "not used"
 
 
+def _processor(facts: dict[str, Any]) -> str:
+    if facts["cpu"] is None:  # LLVM tells
+        return f"{facts['processor']}; llvmlite would say which"
+    features = " ".join(facts["features"]) or "no instruction sets that matter"
+    return f"{facts['processor']}, {facts['cpu']}: {features}"
+
+
 def _text(facts: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
     lines = {
@@ -128,11 +135,11 @@ def _text(facts: dict[str, Any]) -> str:
         "python": facts["python"],
         "system": facts["system"],
         "packages": packages,
-        "processor": f"{facts['processor']}, {facts['cpu'] or 'unknown'}: "
-        f"{' '.join(facts['features']) or 'no instruction sets that matter'}",
+        "processor": _processor(facts),
         "threads": str(facts["threads"]),
         "memory": f"{facts['memory'] / 2**30:.1f} GiB, {facts['memory_by']}",
-        "kernels": facts["kernels"],
+        "kernels": facts["kernels"]
+        + ("" if facts["kernels"] == "work" else "; everything runs by the references"),
         "kept in": f"{facts['folder']}, {facts['files']:,} files"
         if facts["folder"]
         else "nowhere: every process compiles them",

@@ -55,7 +55,7 @@ _MEMBERS = (
         "model.weights.h5",
         "a Keras model: load it, write it by model.export('folder'), and: ovc folder",
     ),
-    (".npy", "arrays of NumPy, not a model: give them as inputs (uncork run MODEL --input FILE)"),
+    (".npy", "a file of arrays, not a model: give it as inputs (uncork run MODEL --input FILE)"),
     (".xml", "a zip archive with a model in it: unpack it first"),
 )
 

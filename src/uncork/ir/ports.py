@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from uncork.errors import InputError
+from uncork.errors import did_you_mean as did_you_mean
 from uncork.ir.elsewhere import PORT, missing
 from uncork.types import ElementType, PartialShape
 
@@ -80,19 +81,6 @@ class ModelPort:
 
     def __str__(self) -> str:
         return f"{self.name} {self.element_type}{self.shape}"
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'ids'?` when a known name is near: a letter or two differ, or two have
-    changed places.
-    """
-    import difflib  # for mistakes only
-
-    near = difflib.get_close_matches(name, known, 1, 0.6 if len(name) <= 4 else 0.7)
-    near = (
-        near or [other for other in known if len(other) > 2 and sorted(other) == sorted(name)][:1]
-    )
-    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def listed(ports: Sequence[ModelPort]) -> str:

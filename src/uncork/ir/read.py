@@ -78,10 +78,9 @@ def _contents(path: Path) -> bytes:
     except OSError as error:
         known = foreign.describe(path) if path.is_dir() else ""
         beside = Path(f"{path}.xml")
-        hint = f"; is it '{beside}'?" if not path.exists() and beside.is_file() else ""
-        raise ReadError(
-            known or f"cannot be read: {error.strerror or error}{hint}", str(path)
-        ) from None
+        if not known and not path.exists() and beside.is_file():
+            known = f"cannot be read: {error.strerror or error}; is it '{beside}'?"
+        raise ReadError(known or files.why_not(error, path), str(path)) from None
 
 
 def _looks_like_xml(head: bytes) -> bool:

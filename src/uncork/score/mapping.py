@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from uncork.compiler.arguments import ModelPort, did_you_mean
-from uncork.errors import InputError, Problem
+from uncork.errors import InputError, Problem, nearest
 from uncork.score.expression import Expression, constant, parse
 from uncork.types import Dimension, ElementType, PartialShape
 
@@ -118,11 +118,13 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
     """
     problems: list[Problem] = []
     expressions: dict[int, Expression] = {}
+    meant: set[int | None] = set()  # by names that no input has: what follows from those is none
     for name, value in given.items():
         position = _position(ports, name)
         try:
             if position is None:
                 known = [n for port in ports for n in port.names]
+                meant.add(_position(ports, nearest(name, known) or ""))
                 raise InputError(
                     f"no input is called '{name}'{did_you_mean(name, known)}; inputs: "
                     f"{', '.join(map(str, ports))}"
@@ -135,6 +137,8 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
     bound: list[BoundInput] = []
     for position, port in enumerate(ports):
         name = port.name or str(position)
+        if position in meant and position not in expressions:
+            continue
         expression = expressions.get(position) or _by_name(port, schema)
         if expression is None:
             if not any(_position(ports, other) == position for other in given):

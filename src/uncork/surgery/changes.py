@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from uncork.ir.model import Model, all_nodes
 from uncork.ops.parameter import Const
 from uncork.surgery._model import input_names, output_names
+from uncork.types import Array
 
 
 def changes(before: Model, after: Model) -> list[str]:
@@ -30,6 +33,11 @@ def _listed(model: Model, kind: str) -> dict[str, str]:
 def _ports(before: Model, after: Model) -> Iterator[str]:
     for kind in ("input", "output"):
         old, new = _listed(before, kind), _listed(after, kind)
+        if len(old) == len(new):
+            for (name, spec), (now, other) in zip(list(old.items()), list(new.items())):
+                if name not in new and now not in old and spec == other:
+                    yield f"{kind} {name} {spec}: is called {now}"
+                    del old[name], new[now]
         for name, spec in old.items():
             if name not in new:
                 yield f"{kind} {name} {spec}: is gone"
@@ -45,9 +53,17 @@ def _constants(before: Model, after: Model) -> Iterator[str]:
     old, new = list(all_nodes(before)), list(all_nodes(after))
     for node, was in zip(new, old) if len(new) == len(old) else ():
         constant = node.operation
-        if isinstance(constant, Const) and constant is not was.operation and node.id == was.id:
-            shape = list(constant.shape.static)
-            yield f"constant {node.name} {constant.element_type}{shape}: has other values"
+        if not isinstance(constant, Const) or constant is was.operation or node.id != was.id:
+            continue
+        if isinstance(was.operation, Const) and _same(was.operation.value, constant.value):
+            continue
+        yield f"constant {node.name} {constant.element_type}{constant.shape}: has other values"
+
+
+def _same(old: Array, new: Array) -> bool:
+    if old.shape != new.shape or old.dtype != new.dtype:
+        return False
+    return bool(np.array_equal(old, new, equal_nan=old.dtype.kind == "f"))
 
 
 def _layers(before: Model, after: Model) -> Iterator[str]:

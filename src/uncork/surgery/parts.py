@@ -30,7 +30,9 @@ def cut(model: Model, start: Sequence[str] = (), end: Sequence[str] = ()) -> Mod
 
 
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
-    """The part that computes some tensors from others, by the names of tensors or layers."""
+    """The part that computes some tensors from others, by the names of tensors or layers; "gru:1"
+    is the second output of a layer.
+    """
     given = [_tensor(model, name) for name in inputs]
     return _part(model, given, [_tensor(model, name) for name in outputs])
 
@@ -43,13 +45,24 @@ def _tensor(model: Model, name: str) -> Source:
         if name in port.names
     ]
     if not found:
-        named = [n for n in model.nodes if n.name == name and n.outputs]
-        if len(named) == 1 and len(named[0].outputs) == 1:
-            return Source(named[0].id, 0)
+        found = _outputs_of_layers(model, name)
     if len(found) == 1:
         return found[0]
+    if found:
+        ways = [f"'{model.by_id[s.node].name}:{s.output}'" for s in found[:8]]
+        raise InputError(f"'{name}' is the name of {len(found)} tensors: {', '.join(ways)}")
     known = [n for node in model.nodes for p in node.outputs for n in (*p.names, node.name)]
     raise InputError(f"the model has no tensor '{name}'{did_you_mean(name, known)}")
+
+
+def _outputs_of_layers(model: Model, name: str) -> list[Source]:
+    """The outputs of the layers of this name, or the one of "name:1"."""
+    found = [Source(n.id, i) for n in model.nodes if n.name == name for i in range(len(n.outputs))]
+    layer_name, colon, position = name.rpartition(":")
+    if found or not colon or not position.isdecimal():
+        return found
+    named = [n for n in model.nodes if n.name == layer_name and int(position[:9]) < len(n.outputs)]
+    return [Source(n.id, int(position)) for n in named]
 
 
 def _constant_nodes(model: Model) -> set[int]:
