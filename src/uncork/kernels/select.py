@@ -151,6 +151,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "embedding.quantized": ("CompressedLookup",),
     "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
+    "recurrent.cell": ("GRUCell", "LSTMCell", "RNNCell"),
     "reduction": (
         *(
             "LogSoftmax",
