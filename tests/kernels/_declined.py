@@ -78,16 +78,7 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
             "pdpd: scalar",
         ],
     },
-    ("Divide-1",): {
-        "no kernel for i64": [
-            "integers are rounded down",
-            "or cut towards zero",
-            "the lowest integer by -1 wraps",
-            "... also when cut",
-            "beyond the digits of f64",
-        ],
-        "no kernel for i32": ["nothing is divided"],
-    },
+    ("Mod-1", "FloorMod-1"): {"no kernel for f32": ["floats"]},
     ("Power-1",): {
         "no kernel for exponents other than one constant": [
             "floats",
