@@ -78,16 +78,7 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
             "pdpd: scalar",
         ],
     },
-    ("Divide-1",): {
-        "no kernel for i64": [
-            "integers are rounded down",
-            "or cut towards zero",
-            "the lowest integer by -1 wraps",
-            "... also when cut",
-            "beyond the digits of f64",
-        ],
-        "no kernel for i32": ["nothing is divided"],
-    },
+    ("Mod-1", "FloorMod-1"): {"no kernel for f32": ["floats"]},
     ("Power-1",): {
         "no kernel for exponents other than one constant": [
             "floats",
@@ -205,6 +196,11 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for f64": ["f64 is f64"],
         "no kernel for f16": ["f16 carries the state in f32 and rounds once"],
         "no kernel for bf16": ["bf16 carries the state in f32 and rounds once"],
+    },
+    ("GRUCell-3",): {"no kernel for f64": ["f64 is f64"]},
+    ("LSTMCell-1",): {"no kernel for coupled gates": ["input_forget couples the gates"]},
+    ("RNNCell-1",): {
+        "no kernel for f64": ["the sigmoid of a large number is right at both ends"],
     },
     ("MatMul-1",): {
         "no kernel for empty matrices": ["an empty sum is 0"],

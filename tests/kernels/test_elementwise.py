@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite")
 
+import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
 from uncork.internal_ops.fused import Fused, FusedMember
@@ -204,7 +205,7 @@ def test_operations_of_two(type_name: str, element_type: str) -> None:
     specs = [spec, others] if type_name == "PReLU" else [others, spec]
     results, choice = run_native(operation, specs)
     if type_name == "Divide" and element_type in INTEGERS:
-        assert not isinstance(choice, KernelPlan), "integers divide by rules of their own"
+        assert isinstance(choice, KernelPlan) and results is None, "there is a divisor of 0"
         return
     assert isinstance(choice, KernelPlan), choice
     wanted = operation.evaluate(specs)[0]
@@ -438,3 +439,70 @@ def test_a_slope_for_each_channel() -> None:
     slope = spec_of(np.array([0.0, 1.0, 2.0], np.float32), ElementType.f32)
     got, _ = both(find("PReLU", 1)(), [data, slope])
     exact(got, data.value * np.array([0, 1, 2], np.float32).reshape(3, 1))
+
+
+# ---- integers divided
+
+
+def of_integers(type_name: str, cut: bool, a: int, b: int) -> int:
+    """By Python's integers: the quotient, or what is left of it."""
+    quotient = a // b
+    if cut and a % b and (a < 0) != (b < 0):
+        quotient += 1
+    return quotient if type_name == "Divide" else a - quotient * b
+
+
+DIVISIONS = [
+    ("Divide", False, {"m_pythondiv": True}),
+    ("Divide", True, {"m_pythondiv": False}),
+    ("Mod", True, {}),
+    ("FloorMod", False, {}),
+]
+
+
+@pytest.mark.parametrize(("type_name", "cut", "attributes"), DIVISIONS)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+def test_integers_divided(
+    type_name: str, cut: bool, attributes: dict[str, bool], dtype: type[np.generic]
+) -> None:
+    """Small ones and those at the ends of the type, each by each; what is too large wraps."""
+    limits = np.iinfo(dtype)
+    near = [*range(-9, 10), limits.min, limits.min + 1, limits.max - 1, limits.max]
+    values = sorted({value for value in near if limits.min <= value <= limits.max})
+    pairs = [(a, b) for a in values for b in values if b]
+    a, b = (np.array(column, dtype) for column in zip(*pairs))
+    kind = ElementType.of_dtype(np.dtype(dtype))
+    assert kind is not None
+    operation = find(type_name, 1)(**attributes)
+    results, choice = run_native(operation, [spec_of(a, kind), spec_of(b, kind)])
+    assert isinstance(choice, KernelPlan) and results is not None
+    whole = 1 << limits.bits
+    wanted = [(of_integers(type_name, cut, x, y) - limits.min) % whole + limits.min for x, y in pairs]
+    assert results[0].tolist() == wanted
+    for divisor in (1, limits.max, values[0] or 3):  # one for all
+        one = spec_of(np.array(divisor, dtype), kind)
+        results, _ = run_native(operation, [spec_of(a, kind), one])
+        exactly = [of_integers(type_name, cut, x, divisor) for x, _ in pairs]
+        assert results is not None
+        assert results[0].tolist() == [(n - limits.min) % whole + limits.min for n in exactly]
+
+
+@pytest.mark.parametrize(("type_name", "cut", "attributes"), DIVISIONS)
+def test_a_divisor_of_zero(type_name: str, cut: bool, attributes: dict[str, bool]) -> None:
+    """At any place, also in the tail of a vector; the next call is as before."""
+    builder = uncork.Builder("divided")
+    a, b = (builder.parameter(name, "i64", [None]) for name in "ab")
+    (out,) = builder.add(type_name, 1, a, b, **attributes)
+    builder.result(builder.add("Add", 1, out, out)[0], "out")
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    assert all(step.kernel != "reference" for step in compiled.plan.steps)
+    for count in (1, 3, 8, 19):
+        given = np.arange(count) - 5
+        wanted = [2 * of_integers(type_name, cut, int(x), 3) for x in given]
+        assert compiled(given, np.full(count, 3))["out"].tolist() == wanted
+        for place in (0, count - 1):
+            divisors = np.full(count, 3)
+            divisors[place] = 0
+            with pytest.raises(uncork.InputError, match=rf"{type_name}.*b\[{place}\] is 0, "):
+                compiled(given, divisors)
+        assert compiled(given, np.full(count, 3))["out"].tolist() == wanted

@@ -4,6 +4,8 @@ falls to the references.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,31 @@ def test_axes_with_others_between(type_name: str, name: str) -> None:
             [spec_of(values, element_type), axes(*along)],
         )
         np.testing.assert_array_equal(got, wanted.value)
+
+
+@pytest.mark.parametrize(("type_name", "function"), [("And", all), ("Or", any)])
+@pytest.mark.parametrize("length", [0, 1, 3, 31, 64, 65, 300])
+def test_booleans(type_name: str, function: Callable[[Iterable[bool]], bool], length: int) -> None:
+    """All alike but for one at every edge, by Python's own words; over axes with others between,
+    too.
+    """
+    operation = find(f"ReduceLogical{type_name}", 1)(keep_dims=False)
+    alike = type_name == "And"
+    for place in {None, *([0, length // 2, length - 1] if length else [])}:
+        row = np.full(length, alike)
+        if place is not None:
+            row[place] = not alike
+        rows = np.stack([row, np.full(length, alike), np.full(length, not alike)])
+        wanted = [function(one.tolist()) for one in rows]
+        for values, along in ((rows, 1), (np.ascontiguousarray(rows.T), 0)):
+            got, _ = run(operation, [spec_of(values, ElementType.boolean), axes(along)])
+            assert got.dtype == bool and got.tolist() == wanted
+        halves = np.ascontiguousarray(np.stack([rows, rows]).transpose(0, 2, 1))
+        got, _ = run(operation, [spec_of(halves, ElementType.boolean), axes(0, 1)])
+        assert got.tolist() == wanted
+        between = np.ascontiguousarray(np.stack([rows, rows]))
+        got, _ = run(operation, [spec_of(between, ElementType.boolean), axes(0, 2)])
+        assert got.view(np.uint8).tolist() == [int(value) for value in wanted]
 
 
 @pytest.mark.parametrize("type_name", ["SoftMax", "LogSoftmax"])

@@ -27,13 +27,15 @@ COMBINE: dict[str, Combine] = {
     "max": functions.larger,
     "min": functions.smaller,
     "prod": _multiply,
+    "all": functions.smaller,
+    "any": functions.larger,
 }
 
 
 def identity(word: str, type_: Type) -> float:
-    """What changes nothing that it is joined with."""
+    """What changes nothing that it is joined with. Of "all" and "any" the numbers are 0 and 1."""
     if word not in ("max", "min"):
-        return 1 if word == "prod" else 0
+        return 1 if word in ("prod", "all") else 0
     if type_.kind == "float":
         return -math.inf if word == "max" else math.inf
     low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0

@@ -143,6 +143,41 @@ def _is_infinite(k: Kernel, a: Value, n: Numbers) -> Value:
     return (a.equals(math.inf) & int(n[0])) | (a.equals(-math.inf) & int(n[1]))
 
 
+def _quotient_cut(k: Kernel, a: Value, b: Value) -> Value:
+    """Integers divided, cut towards zero; the kernel stops at a divisor of 0, which the reference
+    refuses.
+    """
+    k.stop_unless(k.all_of(_not(k, b.equals(0))), k.integer(1))
+    if a.type.kind == "unsigned":
+        return a // b
+    turned = b.equals(-1)  # of the lowest integer the machine's division is not defined
+    return k.select(turned, -a, a // k.select(turned, _number(k, b, 1), b))
+
+
+def _remainder_cut(k: Kernel, a: Value, b: Value) -> Value:
+    return a - _quotient_cut(k, a, b) * b
+
+
+def _quotient_down(k: Kernel, a: Value, b: Value) -> Value:
+    quotient = _quotient_cut(k, a, b)
+    if a.type.kind == "unsigned":
+        return quotient
+    lower = _is_between(k, a - quotient * b, b)
+    return k.select(lower, quotient - 1, quotient)
+
+
+def _remainder_down(k: Kernel, a: Value, b: Value) -> Value:
+    remainder = _remainder_cut(k, a, b)
+    if a.type.kind == "unsigned":
+        return remainder
+    return k.select(_is_between(k, remainder, b), remainder + b, remainder)
+
+
+def _is_between(k: Kernel, remainder: Value, divisor: Value) -> Value:
+    """The quotient that left this remainder was cut up to the next integer."""
+    return _not(k, remainder.equals(0)) & _xor(k, remainder < 0, divisor < 0)
+
+
 #: Operations of one operand and no numbers.
 _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "same": lambda k, a: a,
@@ -181,6 +216,10 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "subtract": lambda k, a, b: a - b,
     "multiply": lambda k, a, b: a * b,
     "divide": lambda k, a, b: a / b,
+    "divide_cut": _quotient_cut,
+    "divide_down": _quotient_down,
+    "remainder_cut": _remainder_cut,
+    "remainder_down": _remainder_down,
     "squared_difference": lambda k, a, b: _square(k, a - b),
     "maximum": functions.larger,
     "minimum": functions.smaller,

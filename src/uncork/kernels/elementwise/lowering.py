@@ -49,7 +49,8 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Add": ("add", _NUMBERS),
     "Subtract": ("subtract", _NUMBERS),
     "Multiply": ("multiply", _NUMBERS),
-    "Divide": ("divide", _FLOATS),
+    "Mod": ("remainder_cut", _INTEGERS),
+    "FloorMod": ("remainder_down", _INTEGERS),
     "SquaredDifference": ("squared_difference", _NUMBERS),
     "Maximum": ("maximum", _NUMBERS),
     "Minimum": ("minimum", _NUMBERS),
@@ -130,6 +131,15 @@ def _all(
         tuple(extents(s) for s in inputs),
         tuple(float(n) for n in numbers),
     )
+
+
+def _divide(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
+    if inputs[0].element_type.is_integer:
+        word = "divide_down" if getattr(operation, "m_pythondiv", True) else "divide_cut"
+        return _all(operation, inputs, word, _INTEGERS)
+    return _all(operation, inputs, "divide", _FLOATS)
 
 
 def _select(
@@ -323,6 +333,7 @@ def _converts(source: ElementType, target: ElementType) -> bool:
 
 
 _LOWERINGS: dict[str, Lowering] = {
+    "Divide": _divide,
     "Select": _select,
     "Round": _round,
     "FakeQuantize": _fake_quantize,

@@ -53,6 +53,7 @@ _COSTS = dict.fromkeys(
 _COSTS |= dict.fromkeys(
     ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 16.0
 )
+_COSTS |= dict.fromkeys(("divide_cut", "divide_down", "remainder_cut", "remainder_down"), 16.0)
 _COSTS["fake_quantize"] = 6.0
 
 

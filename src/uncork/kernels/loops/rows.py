@@ -77,12 +77,16 @@ def standardised(
     return g.call("standardise_nest", "\n".join(lines), name, target, 0.2, together=4).native()
 
 
+#: What joins the terms of a reduction, where that is no sum.
+_FOLDS = {"max": "max", "min": "min", "prod": "prod", "all": "prod", "any": "max"}
+
+
 def reduction(
     word: str, shape: Sequence[SizeLike], axes: Collection[int], name: str, target: Target
 ) -> Selection:
     """A sum, mean, norm, largest or smallest element along axes that are not next to each other."""
     g = Groups.of(shape, axes)
-    fold = word if word in ("max", "min", "prod") else "sum"
+    fold = _FOLDS.get(word, "sum")
     term = _TERMS.get(word, "{x}").format(x=f"X[{g.element}]")
     end = {"mean": f"s / {g.count}", "l2": "sqrt(s)"}.get(word, "s")
     text = f"{g.kept}:\n  {g.reduced}: s = {fold}({term})\n  Y[{g.result}] = {end}"

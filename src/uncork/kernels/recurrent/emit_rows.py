@@ -19,8 +19,13 @@ class Rows:
         lengths.
         """
         k, a, p = self.k, self.a, self.p
-        type_ = INDEX_TYPES[self.spec.lengths]
         steps = a["steps"]
+        if not self.spec.lengths:  # all alike
+            with k.loop(0, a["batch"]) as b:
+                k.store(b, p["order"] + b * 8)
+                k.store(steps, p["lengths"] + b * 8)
+            return
+        type_ = INDEX_TYPES[self.spec.lengths]
         with k.loop(0, steps + 1) as i:
             k.store(k.integer(0), p["counts"] + i * 8)
         with k.loop(0, a["batch"]) as b:

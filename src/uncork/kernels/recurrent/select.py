@@ -1,5 +1,5 @@
 """Which kernel runs a GRU, LSTM or RNN sequence: how its weights reach it, and how threads share
-the work.
+the work. A cell is a sequence of one step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects_with_hints
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
+from uncork.ops._common.recurrent import Recurrent as RecurrentOperation
+from uncork.ops.gru_cell import GRU
 from uncork.ops.gru_sequence import GRUSequence5
+from uncork.ops.lstm_cell import LSTM
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5
 from uncork.symbolic import Size, SizeLike
@@ -124,18 +127,50 @@ def sequence_of(
     Y.
     """
     specs = [spec for spec in inputs if spec is not None]
-    x, lengths, w, r, b = specs[0], *specs[-4:]
+    x, lengths, *weights = specs[0], *specs[-4:]
+    sizes = [*extents(x), *([] if lookup is None else [len(lookup.table)])]
+    return planned(
+        operation,
+        x,
+        sizes,
+        weights,
+        lengths.element_type.name,
+        WALKS[operation.direction],
+        target,
+        hints,
+        states_only,
+        lookup,
+    )
+
+
+def planned(
+    operation: RecurrentOperation,
+    x: TensorSpec,
+    sizes: Sequence[SizeLike],
+    weights: Sequence[TensorSpec],
+    lengths: str,
+    walks: Sequence[bool],
+    target: Target,
+    hints: Hints,
+    states_only: bool,
+    lookup: Lookup | None = None,
+) -> Selection:
+    """The kernels that walk over X of these `sizes` (batch, steps, inputs), once for each of
+    `walks`.
+
+    `weights` are W, R and B with directions first, and `lengths` the type of the rows' lengths, ""
+    without any: see `Recurrent`.
+    """
     if lookup is None and x.element_type is not ElementType.f32:
         return f"no kernel for {x.element_type}"
-    if not all(s.shape.is_static for s in (w, r, b)):
+    if not all(source.shape.is_static for source in weights):
         return "the shapes of the weights are known at the call only"
-    values = [source.value for source in (w, r, b) if source.value is not None]
-    if isinstance(operation, GRUSequence5):
+    values = [source.value for source in weights if source.value is not None]
+    if isinstance(operation, GRU):
         cell = "gru_after" if operation.linear_before_reset else "gru"
     else:
-        cell = "lstm" if isinstance(operation, LSTMSequence5) else "rnn"
-    batch, steps, *rest = extents(x)
-    inner = rest[0] if lookup is None else len(lookup.table)
+        cell = "lstm" if isinstance(operation, LSTM) else "rnn"
+    batch, steps, inner = sizes
     if not isinstance(inner, int):
         return "how long a step of X is is known at the call only"
     clipped = 0 < operation.clip < math.inf
@@ -146,7 +181,7 @@ def sequence_of(
         cell,
         operation.functions(),
         target.lanes,
-        lengths.element_type.name,
+        lengths,
         clipped,
         precision,
         tiles,
@@ -158,7 +193,7 @@ def sequence_of(
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
     sequence = _Sequence(
         spec,
-        WALKS[operation.direction],
+        walks,
         batch,
         steps,
         inner,
@@ -191,7 +226,10 @@ def sequence_of(
 
 @dataclass
 class _Sequence:
-    """The calls of a sequence's kernels. Inputs are X, Ho, for LSTM also Co, lengths, W, R, B."""
+    """The calls of a sequence's kernels.
+
+    Inputs are X, Ho, for LSTM also Co, lengths where there are some, W, R, B.
+    """
 
     spec: Recurrent
     walks: Sequence[bool]
@@ -225,6 +263,10 @@ class _Sequence:
     @property
     def _lengths_input(self) -> int:
         return 3 if self.spec.cell == "lstm" else 2
+
+    @property
+    def _first_weights(self) -> int:
+        return self._lengths_input + bool(self.spec.lengths)
 
     def workspace(self, batch: SizeLike) -> SizeLike:
         """Bytes for so many rows, in whole cache lines."""
@@ -268,7 +310,7 @@ class _Sequence:
                     continue
                 panels, source = (
                     Panels(count, width),
-                    In(self._lengths_input + 1 + number, (d * total + first) * hidden * inner * 4),
+                    In(self._first_weights + number, (d * total + first) * hidden * inner * 4),
                 )
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
                 self.packing.append(panels_call(panels, source, inner, hidden, many, target))
@@ -295,7 +337,10 @@ class _Sequence:
             directions * row,
             *([Out(state + 1, at), directions * row] if has_cell else [0, 0]),
         ]
-        each = In(self._lengths_input, first * ElementType.parse(self.spec.lengths).dtype.itemsize)
+        each: Operand = 0
+        if self.spec.lengths:
+            size = ElementType.parse(self.spec.lengths).dtype.itemsize
+            each = In(self._lengths_input, first * size)
         step = (
             self.inputs * 4
             if self.lookup is None

@@ -1,5 +1,5 @@
-"""What a kernel of a GRU, LSTM or RNN sequence is specialised for, its arguments, and weights as it
-reads them.
+"""What a kernel of a GRU, LSTM or RNN, sequence or cell, is specialised for, its arguments, and
+weights as it reads them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Recurrent:
     cell: str  # "gru", "gru_after" (linear_before_reset), "lstm", "rnn"
     activations: tuple[str, ...]
     lanes: int
-    lengths: str = "i64"
+    lengths: str = "i64"  # their type; "": every row has all steps
     clipped: bool = False
     #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay
     #: f32. "bf16x3", in tiles only: each factor is the sum of two bf16, and three of their four
@@ -49,7 +49,8 @@ class Recurrent:
         )
         flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
         flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(self, "wraps", "strict")
-        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
+        lengths = self.lengths or "whole"
+        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{lengths}{flags}"
 
     @property
     def parts(self) -> int:

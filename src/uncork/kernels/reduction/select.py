@@ -62,6 +62,8 @@ _WORDS = {
     "ReduceProd": "prod",
     "ReduceL1": "l1",
     "ReduceL2": "l2",
+    "ReduceLogicalAnd": "all",
+    "ReduceLogicalOr": "any",
 }
 
 
@@ -78,6 +80,8 @@ def select_reduction(
     if axes.value is None:
         return "axes are known at the call only"
     word, name = _WORDS[operation.type_name], data.element_type.name
+    if word in ("all", "any"):
+        name = "u8"  # by which booleans are stored
     if name not in (_FLOATS if word in ("mean", "l2") else _FLOATS | _INTEGERS):
         return f"no kernel for {name}"
     if name == "f16" and target.has("sse2") and not target.has("f16c"):
