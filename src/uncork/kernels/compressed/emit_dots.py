@@ -13,6 +13,7 @@ from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder
 from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, DotRows
+from uncork.kernels.gemm.dots import FOUR_MIXED
 from uncork.kernels.gemm.emit_matmul import masked_end, row_end
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import added
@@ -66,13 +67,25 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     return k.text()
 
 
+def _flipped(spec: DotRows) -> tuple[int, int]:
+    """Bits of a word to flip, so that codes have the sign that the instruction wants, and what that
+    adds to every code.
+    """
+    signed = spec.stored.element_type.startswith("i")
+    if spec.stored.bits == 4:  # without a sign codes of four bits are both
+        return (-0x77777778, 8) if signed else (0, 0)
+    if signed != (spec.how == FOUR_MIXED):
+        return 0, 0
+    return -0x7F7F7F80, 128 if signed else -128
+
+
 def _turn(
     k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, words: Value, panel: Value
 ) -> None:
     """The words of as many columns as a vector has lanes; columns that do not exist are the last
     one again.
     """
-    lanes = spec.lanes
+    lanes, (flip, _) = spec.lanes, _flipped(spec)
     columns = [
         a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
     ]
@@ -86,9 +99,7 @@ def _turn(
             else:
                 lines.append(k.load(address, I32, lanes))
         for d, line in enumerate(columns_of(lines)):
-            k.store(
-                line ^ spec.flip if spec.flip else line, panel + (position + d) * (spec.width * 4)
-            )
+            k.store(line ^ flip if flip else line, panel + (position + d) * (spec.width * 4))
 
     whole = words // lanes * lanes
     with k.loop(0, whole, lanes) as position:
@@ -105,6 +116,7 @@ def _parameters(
     """
     if not (spec.stored.scales or spec.stored.zeros):
         return
+    _, more = _flipped(spec)
     with k.loop(0, spec.width) as c:
         row = k.minimum(first + c, a["columns"] - 1) * a["parameter_row"]
         with k.loop(0, a["parameter_row"], 4) as group:
@@ -113,7 +125,7 @@ def _parameters(
                 k.store(k.load(a["scales"] + row + group, F32), scales + place)
             if spec.stored.zeros:
                 zero = k.load(a["zeros"] + row + group, F32).to(I32)
-                k.store(k.number(-spec.added, I32) - zero, zeros + place)
+                k.store(k.number(-more, I32) - zero, zeros + place)
 
 
 def _tile(outer: Kernel, spec: DotRows) -> Kernel:
@@ -169,14 +181,15 @@ def _begin(
     """What a zero point, and what was added to codes, make too much is taken off first, as whole
     numbers: nothing cancels later.
     """
+    _, more = _flipped(spec)
     for place, line in enumerate(sums):
         digits = k.load(record + 4 * (1 + place), I32)
         for v, total in enumerate(line):
             if spec.stored.zeros:
                 zero = k.load(zeros + v * spec.lanes * 4, I32, spec.lanes)
                 total.set(zero * k.splat(digits, spec.lanes))
-            elif spec.added:
-                total.set(k.splat(digits * -spec.added, spec.lanes))
+            elif more:
+                total.set(k.splat(digits * -more, spec.lanes))
             else:
                 total.set(k.number(0, I32, spec.lanes))
 

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.gemm.dots import FOUR_MIXED
 
 #: Bytes of a number: the highest digit first.
 DIGITS = 3
@@ -69,21 +68,6 @@ class DotRows:
     def per_word(self) -> int:
         """Codes in 32 bits."""
         return PER_WORD if self.stored.bits == 4 else _BYTES_IN_WORD
-
-    @property
-    def flip(self) -> int:
-        """Bits of a word that are flipped, so that codes are what the instruction wants."""
-        signed = self.stored.element_type.startswith("i")
-        if self.stored.bits == 4:
-            return -0x77777778 if signed else 0
-        return -0x7F7F7F80 if signed == (self.how == FOUR_MIXED) else 0
-
-    @property
-    def added(self) -> int:
-        """What that adds to every code."""
-        if not self.flip:
-            return 0
-        return 8 if self.stored.bits == 4 else 128 if self.how == FOUR_MIXED else -128
 
     @property
     def name(self) -> str:
