@@ -98,6 +98,7 @@ def _turn(
                 lines.append(k.load_masked(address, I32, k.lanes_below(words - position, lanes)))
             else:
                 lines.append(k.load(address, I32, lanes))
+                k.prefetch(address + a["code_row"] * spec.width)  # of the next panel
         for d, line in enumerate(columns_of(lines)):
             k.store(line ^ flip if flip else line, panel + (position + d) * (spec.width * 4))
 

@@ -18,7 +18,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 #: Rows from which on digits are worth their making and panels their turning.
-LEAST_ROWS = 4
+LEAST_ROWS = 5
 #: Numbers of a run where scales do not say it: sums of more are no longer exact in f32.
 _UNIT, _MOST = 256, 512
 #: A run is of whole vectors of the digits' kernel; shorter ones cost more than they save.
