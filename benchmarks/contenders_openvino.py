@@ -9,7 +9,7 @@ which OpenVINO does faster than into its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,16 @@ def of_model(
     precision: str | None = "f32",
     tolerance: float | None = None,
     name: str = "openvino",
+    system: str = "openvino",
+    properties: Mapping[str, Any] | None = None,
 ) -> list[Contender]:
     """Contenders that run a model.
 
     `outputs` are (shape, dtype) of the results, where all sets have the same; `precision` None is
-    OpenVINO's default.
+    OpenVINO's default; `properties` are further ones that the model is compiled with.
     """
     options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    options |= properties or {}
     if precision is not None:
         options["INFERENCE_PRECISION_HINT"] = precision
     compiled = openvino.Core().compile_model(model, "CPU", options)
@@ -88,7 +91,7 @@ def of_model(
         ("call", "call", call, read_call),
     ]
     return [
-        Contender(f"{name} {way}", "openvino", like, run, results, kind, tolerance)
+        Contender(f"{name} {way}", system, like, run, results, kind, tolerance)
         for way, like, run, results in ways
     ]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import contenders_openvino, contenders_uncork
+from benchmarks import contenders_openvino, contenders_uncork, stored_weights
 from benchmarks.cases import Case, Prepared
 from benchmarks.ops import run_cases
 from benchmarks.options import Options
@@ -25,6 +25,10 @@ from uncork.types import Array
 
 #: Of the largest number of a result: Winograd's sums round by so much.
 _TOLERANCE = 2e-5
+#: OpenVINO rounds no weights to f16, and by default quantises the data of products whose weights
+#: are stored in few bits: further from the result, and a contender of its own.
+_UNROUNDED, _QUANTISED = 2e-3, 5e-2
+_EXACT = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
 Make = Callable[[Builder, Sequence[Source]], Source]
 
 
@@ -36,6 +40,7 @@ class Layer:
     name: str
     shapes: Sequence[Sequence[int]]
     make: Make
+    stored: bool = False
 
 
 def _numbers(*shape: int) -> Array:
@@ -105,6 +110,17 @@ def _resized(mode: str) -> Make:
         return b.add("Interpolate", 4, *x, *map(b.constant, (sizes, scales, axes)), **attributes)[0]
 
     return make
+
+
+def _stored(rows: int, inner: int, columns: int, stored: str, computed: str = "f32") -> Layer:
+    """A product with weights that are stored in few bits."""
+
+    def make(b: Builder, x: Sequence[Source]) -> Source:
+        return stored_weights.product(b, x, stored, inner, columns, computed)
+
+    in_f16 = ", in f16" if computed == "f16" else ""
+    name = f"{stored}{in_f16}, {rows}x{inner} by {inner}x{columns}"
+    return Layer("products, stored weights", name, [(rows, inner)], make, stored=True)
 
 
 LAYERS = (
@@ -194,6 +210,18 @@ LAYERS = (
         [(1, 64, 4096)],
         _layer("MatMul", 1, _numbers(64, 256), transpose_a=True),
     ),
+    *(
+        _stored(rows, *sizes, stored)
+        for stored, sizes in (
+            ("i8", (768, 3072)),
+            ("i8", (1024, 1024)),
+            ("u4", (1024, 1024)),
+            ("i4", (4096, 4096)),
+        )
+        for rows in (1, 16, 128)
+    ),
+    *(_stored(rows, 1024, 1024, stored, "f16") for stored in ("i8", "i4") for rows in (1, 16, 128)),
+    *(_stored(rows, 1024, 1024, "f16") for rows in (1, 16, 128)),
     Layer(
         "rows", "SoftMax of the last, 12x197x197", [(12, 197, 197)], _layer("SoftMax", 8, axis=-1)
     ),
@@ -280,10 +308,16 @@ def prepare(layer: Layer, options: Options) -> Prepared:
             path = Path(folder) / "layer.xml"
             write_model(model, path)
             theirs = openvino.Core().read_model(path)
-            prepared.add(
-                "openvino",
-                lambda: contenders_openvino.of_model(openvino, theirs, sets, options.threads),
+            of_model = partial(
+                contenders_openvino.of_model, openvino, theirs, sets, options.threads
             )
+            if layer.stored:
+                exact = partial(of_model, tolerance=_UNROUNDED, properties=_EXACT)
+                name = "openvino quantising"
+                prepared.add("openvino", exact)
+                prepared.add(name, partial(of_model, name=name, system=name, tolerance=_QUANTISED))
+            else:
+                prepared.add("openvino", of_model)
     return prepared
 
 

@@ -494,20 +494,26 @@ def compressed(generator: np.random.Generator) -> Iterator[Case]:
         ("i4", 32, "", True),
         ("u4", 128, "whole", True),
         ("u4", 64, "broken", True),
+        # In whole numbers, where there are rows enough.
+        ("i8", 0, "", False),
+        ("u8", 64, "whole", False),
+        ("u4", 128, "whole", False),
     ]
     for (stored, group, zeros, half), inner in product(kinds, (8, 40, 128, 200, 264, 384)):
         if group and inner % group:
             continue
-        for columns, rows in ((3, 1), (5, 1), (51, 1), (5, 3), (51, 20), (100, 17)):
+        for columns, rows in ((3, 1), (5, 1), (51, 1), (5, 3), (33, 5), (51, 20), (100, 17)):
             weights = matrix(
                 generator, stored, columns, inner, group, zeros, stored not in ("f16", "bf16"), half
             )
             operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
-            yield (
-                f"{stored} {group} {inner} {columns} {rows}",
-                operation,
-                [spec(numbers(generator, rows, inner).value / np.float32(inner**0.5))],
-            )
+            x = numbers(generator, rows, inner).value / np.float32(inner**0.5)
+            label = f"{stored} {group} {inner} {columns} {rows}"
+            yield label, operation, [spec(x)]
+            if rows > 4 and not half:
+                x = x.copy()
+                x[-1, -1] = np.inf  # the last row as f32
+                yield f"{label}, infinite", operation, [spec(x)]
 
 
 def quantized(generator: np.random.Generator) -> Iterator[Case]:

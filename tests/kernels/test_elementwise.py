@@ -477,7 +477,9 @@ def test_integers_divided(
     results, choice = run_native(operation, [spec_of(a, kind), spec_of(b, kind)])
     assert isinstance(choice, KernelPlan) and results is not None
     whole = 1 << limits.bits
-    wanted = [(of_integers(type_name, cut, x, y) - limits.min) % whole + limits.min for x, y in pairs]
+    wanted = [
+        (of_integers(type_name, cut, x, y) - limits.min) % whole + limits.min for x, y in pairs
+    ]
     assert results[0].tolist() == wanted
     for divisor in (1, limits.max, values[0] or 3):  # one for all
         one = spec_of(np.array(divisor, dtype), kind)

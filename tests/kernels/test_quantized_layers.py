@@ -14,9 +14,8 @@ pytest.importorskip("llvmlite")
 from tests.kernels._fences import run_fenced
 from tests.kernels._quantized import ODD, POSITIVE, SIGNED, Layer, grid, spec
 from uncork.internal_ops.quantized import PLAIN, Held, QuantizedProduct, Reheld
+from uncork.kernels.gemm.dots import SINGLE, way_of
 from uncork.kernels.kernel_plan import KernelPlan
-from uncork.kernels.quantized.products import way_of
-from uncork.kernels.quantized.spec import SINGLE
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import select_kernel
 from uncork.ops import Operation

@@ -28,7 +28,7 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
     if stored.element_type in FOUR_BITS:
         row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
         with k.loop(0, a["rows"]) as row:
-            _in_order_of_words(k, spec, a, data + row * a["inner"] * 4, a["room"] + row * row_bytes)
+            in_order_of_words(k, spec, a, data + row * a["inner"] * 4, a["room"] + row * row_bytes)
         data = a["room"]
     last = a["rows"] - 1
     with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
@@ -37,7 +37,7 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
 
         def rows(first: Value, count: int, column: Value = column) -> None:
             numbers = [k.minimum(first + r, last) for r in range(count)]
-            _multiply(
+            multiply_rows(
                 k,
                 spec,
                 a,
@@ -59,7 +59,7 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
     return k.text()
 
 
-def _in_order_of_words(
+def in_order_of_words(
     k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value
 ) -> None:
     """A row of the data in the order in which codes of four bits are decoded, with zeros behind
@@ -92,7 +92,7 @@ def _in_order_of_words(
         block(whole, True)
 
 
-def _multiply(
+def multiply_rows(
     k: Kernel,
     spec: FewRows,
     a: dict[str, Value],

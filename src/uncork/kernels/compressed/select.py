@@ -4,7 +4,8 @@ either as the call tells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +14,13 @@ from uncork.internal_ops.compressed_linear import (
     CompressedLinear,
     CompressedMatrix,
     FusedCompressedLinear,
+)
+from uncork.kernels.compressed.select_dots import (
+    LEAST_ROWS,
+    WHOLE_IN_F16,
+    DotCalls,
+    dot_rows,
+    is_whole,
 )
 from uncork.kernels.compressed.spec import (
     CONVERTED,
@@ -23,7 +31,17 @@ from uncork.kernels.compressed.spec import (
     ManyRows,
     Stored,
 )
-from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product, smallest
+from uncork.kernels.compressed.spec_dots import DotRows
+from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.extents import (
+    certainly,
+    extents,
+    is_empty,
+    largest,
+    nanoseconds,
+    product,
+    smallest,
+)
 from uncork.kernels.kernel_plan import (
     AtLeast,
     In,
@@ -47,8 +65,6 @@ from uncork.types import Array, ElementType, TensorSpec
 #: Up to so many rows are few: decoding weights for four at a time costs less than turning them into
 #: panels.
 _FEW = 16
-#: Whole numbers of both signs up to this have differences that f16 holds exactly.
-_WHOLE_IN_F16 = 1024
 #: The least normal number of f16, and its largest.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _LINE = 64
@@ -100,78 +116,129 @@ def select_compressed(
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     kept, lying = _codes(weights, stored)
     parameters = _parameters(weights, stored)
+    groups = max((array.shape[1] for array in parameters if array is not None), default=0)
     words: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     words += [0 if array is None else array.ctypes.data for array in parameters]
-    words += [
-        4 * max((array.shape[1] for array in parameters if array is not None), default=0),
-        Out(0),
-    ]
-    words += [rows, weights.inner, weights.columns]
-    wide = target.lanes == 16 or target.arch == "aarch64"
-    columns = 1 if weights.columns < 4 else 4
-    at_once = 1 if isinstance(rows, int) and rows == 1 else 4 if wide else 2
-    padded = -(-weights.inner // stored.block) * stored.block * 4
-    few = FewRows(stored, columns, at_once, end)
-    many = ManyRows(stored, 3 if wide else 2, end)
-    scratch_of_few = smallest(rows, _FEW) * padded if stored.element_type in FOUR_BITS else 0
-    table = -(-(stored.block * target.lanes + padded // 4 * many.width) * 4 // _LINE) * _LINE
-    scratch_of_many = table + (rows * 8 + (_LINE - 1)) // _LINE * _LINE
-    keep = [kept, *(array for array in parameters if array is not None)]
-
-    def call(spec: FewRows | ManyRows, first: int, count: int, scratch: SizeLike) -> KernelCall:
-        found = [
-            *words,
-            first,
-            count,
-            Scratch(scratch),
-            Scratch(scratch + table),
-            *operands_for(end, others, 0, 0),
-        ]
-        assert len(found) == len(spec.arguments)
-        return spec, found
-
-    kinds, when = _kinds(rows, few, many)
-    scratch = largest(scratch_of_few, scratch_of_many) if many in kinds else scratch_of_few
+    words += [4 * groups, Out(0), rows, weights.inner, weights.columns]
+    given = _Given(rows, weights, stored, words, operands_for(end, others, 0, 0))
+    dots = dot_rows(weights, stored, target, end)
+    limit = _FEW if dots is None else LEAST_ROWS - 1
+    parts: list[tuple[_Part, AtLeast | None]] = []
+    if isinstance(rows, Size) or rows <= limit:
+        few = given.few(target, end)
+        parts.append((few, _where(rows, limit + 1, below=True)))
+    if isinstance(rows, Size) or rows > limit:
+        many = given.many(target, end) if dots is None else given.dots(dots, groups)
+        parts.append((many, _where(rows, limit + 1)))
     cost = nanoseconds(rows * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
-        stages = [
-            [
-                call(spec, int(first), int(count), scratch * number)
-                for number, (first, count) in enumerate(_columns(weights, spec, threads))
-            ]
-            for spec in kinds
-        ]
-        return Stages(stages, scratch * threads, when)
+        stages, when = [], []
+        scratch: SizeLike = 0
+        for part, condition in parts:
+            found = part.stages(threads)
+            stages += found
+            when += [condition] * len(found)
+            scratch = largest(scratch, part.scratch(threads))
+        return Stages(stages, scratch, when)
 
-    name = " or ".join(spec.name for spec in kinds)
-    calls = [call(spec, 0, weights.columns, 0) for spec in kinds]
-    return KernelPlan(name, calls, scratch=scratch, keep=keep, cost=cost, split=split, when=when)
-
-
-def _kinds(
-    rows: SizeLike, few: FewRows, many: ManyRows
-) -> tuple[list[FewRows | ManyRows], list[AtLeast]]:
-    """The kernels, and for which rows each is, where only the call knows how many there are."""
-    if not isinstance(rows, Size):
-        return [few if rows <= _FEW else many], []
-    return [few, many], [AtLeast(rows, _FEW + 1, otherwise=True), AtLeast(rows, _FEW + 1)]
-
-
-def _columns(
-    weights: CompressedMatrix, spec: FewRows | ManyRows, threads: int
-) -> Sequence[tuple[int, int]]:
-    """Whole blocks of columns for each thread."""
-    return shares(
-        weights.columns, threads, spec.columns if isinstance(spec, FewRows) else spec.width
+    alone = split(1)
+    name = " or ".join(part.name for part, _ in parts)
+    calls = [call for stage in alone.stages for call in stage]
+    conditions = [condition for condition in alone.when if condition is not None]
+    keep = [kept, *(array for array in parameters if array is not None)]
+    return KernelPlan(
+        name, calls, scratch=alone.scratch, keep=keep, cost=cost, split=split, when=conditions
     )
+
+
+def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
+    """The condition of a part, where only the call knows how many rows there are."""
+    return AtLeast(rows, least, otherwise=below) if isinstance(rows, Size) else None
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One way to make the product: bytes of working memory, and stages, for so many threads."""
+
+    name: str
+    scratch: Callable[[int], SizeLike]
+    stages: Callable[[int], list[Sequence[KernelCall]]]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A product; `words` are the arguments that all its kernels have, `others` those of its end."""
+
+    rows: SizeLike
+    weights: CompressedMatrix
+    stored: Stored
+    words: Sequence[Operand]
+    others: Sequence[Operand]
+
+    @property
+    def _padded(self) -> int:
+        """Bytes of a row of the data, up to whole blocks."""
+        return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
+
+    def few(self, target: Target, end: Epilogue) -> _Part:
+        """Weights are decoded in registers."""
+        most = 4 if _has_many_registers(target) else 2
+        columns = 1 if self.weights.columns < 4 else 4
+        spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end)
+        four_bits = self.stored.element_type in FOUR_BITS
+        scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
+        return self._decoded(spec, spec.columns, 0, scratch)
+
+    def many(self, target: Target, end: Epilogue) -> _Part:
+        """Weights are decoded into panels."""
+        spec = ManyRows(self.stored, 3 if _has_many_registers(target) else 2, end)
+        panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
+        table = -(-panel // _LINE) * _LINE
+        scratch = table + (self.rows * 8 + (_LINE - 1)) // _LINE * _LINE
+        return self._decoded(spec, spec.width, table, scratch)
+
+    def _decoded(
+        self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike
+    ) -> _Part:
+        def call(first: int, count: int, begin: SizeLike) -> KernelCall:
+            words = [*self.words, first, count, Scratch(begin), Scratch(begin + table)]
+            found = [*words, *self.others]
+            assert len(found) == len(spec.arguments)
+            return spec, found
+
+        def stages(threads: int) -> list[Sequence[KernelCall]]:
+            runs = shares(self.weights.columns, threads, block)
+            return [
+                [call(first, count, scratch * number) for number, (first, count) in enumerate(runs)]
+            ]
+
+        return _Part(spec.name, lambda threads: scratch * threads, stages)
+
+    def dots(self, spec: DotRows, groups: int) -> _Part:
+        """Sums in whole numbers."""
+        calls = DotCalls(spec, self.rows, self.weights.inner, groups)
+
+        def stages(threads: int) -> list[Sequence[KernelCall]]:
+            runs = shares(self.weights.columns, threads, spec.width)
+            products = [
+                calls.product(self.words, first, count, number, self.others)
+                for number, (first, count) in enumerate(runs)
+            ]
+            return [calls.digits(threads), products]
+
+        return _Part(spec.name, lambda threads: calls.shared + calls.own * threads, stages)
+
+
+def _has_many_registers(target: Target) -> bool:
+    return target.lanes == 16 or target.arch == "aarch64"
 
 
 def _stored(weights: CompressedMatrix, target: Target) -> Stored:
     given = [array for array in (weights.zero_points, weights.scales) if array is not None]
     groups = max((array.shape[1] for array in given), default=1)
     zeros, scales = weights.zero_points, weights.scales
-    whole = zeros is None or _is_whole(weights.element_type, zeros)
+    whole = is_whole(weights)
     rounds = (
         ""
         if not weights.half or scales is None
@@ -190,19 +257,12 @@ def _stored(weights: CompressedMatrix, target: Target) -> Stored:
     )
 
 
-def _is_whole(element_type: ElementType, zeros: Array) -> bool:
-    """Codes less these are whole numbers that f16 holds."""
-    return element_type.is_integer and bool(
-        (np.abs(zeros) <= _WHOLE_IN_F16).all() and (zeros == np.rint(zeros)).all()
-    )
-
-
 def _is_normal(weights: CompressedMatrix) -> bool:
     """Products of whole numbers and these scales are 0, or normal numbers of f16."""
     if not weights.element_type.is_integer or weights.scales is None:
         return False
     scales = np.abs(weights.scales[weights.scales != 0])
-    most = (1 << weights.element_type.bits) + _WHOLE_IN_F16
+    most = (1 << weights.element_type.bits) + WHOLE_IN_F16
     return not scales.size or bool(
         scales.min() >= _LEAST_NORMAL and scales.max() * most <= _MOST_IN_F16
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
 from uncork.kernels.codegen.tiled_rows import tiled_rows
+from uncork.kernels.gemm.dots import WAYS
+from uncork.kernels.gemm.microkernel_dots import added, factor, weights
 from uncork.kernels.quantized.emit_end import moved, stored
 from uncork.kernels.quantized.emit_rounding import Guard
-from uncork.kernels.quantized.microkernel_dots import added, factor, weights
-from uncork.kernels.quantized.spec import ENTRY, WAYS, Dots
+from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.target import Target
 
 #: Sums wait for the ones before them: so many at least are on their way.

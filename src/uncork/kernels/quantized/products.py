@@ -9,10 +9,11 @@ import numpy as np
 
 from uncork.kernels.convolution.geometry import known
 from uncork.kernels.extents import certainly, is_known, nanoseconds
+from uncork.kernels.gemm.dots import FOUR_SIGNED, WAYS, way_of
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, shares
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
-from uncork.kernels.quantized.spec import ENTRY, FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE, WAYS, Dots
+from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -27,21 +28,6 @@ _MOST_BLOCKS = 8
 _FEW_WEIGHTS = 1 << 16
 #: Rough products in a nanosecond, per lane of a vector.
 _RATE = 20.0
-
-
-def way_of(target: Target) -> tuple[str, int]:
-    """How a processor sums products of bytes, and the lanes of its vectors of sums."""
-    if target.arch in ("aarch64", "arm64"):
-        return (FOUR_SIGNED if target.has("dotprod") else SINGLE), 4
-    if target.lanes == 16 and target.has("avx512vnni"):
-        return FOUR_MIXED, 16
-    if target.has("avxvnni") and target.lanes >= 8:
-        return FOUR_MIXED, 8
-    if target.lanes == 16 and target.has("avx512bw"):
-        return PAIRS, 16
-    if target.has("avx2"):
-        return PAIRS, 8
-    return (PAIRS if target.has("sse2") else SINGLE), 4
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,29 +17,6 @@ ROUNDED = "rounded"
 KINDS = 3
 #: Bytes of an entry of the table of runs.
 ENTRY = 8
-#: How products are summed: by instructions for four bytes of both signs (VNNI), for four signed
-#: ones (NEON), for pairs of 16 bits, or one by one.
-FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to sum products, step by step.
-
-    A step takes so many `codes` of a pixel, `size` bytes each, and `weights` bytes of each column.
-    """
-
-    codes: int
-    size: int
-    weights: int
-
-
-WAYS: Mapping[str, Way] = {
-    FOUR_MIXED: Way(4, 1, 4),
-    FOUR_SIGNED: Way(4, 1, 4),
-    PAIRS: Way(2, 2, 4),
-    SINGLE: Way(1, 2, 2),
-}
 
 
 @dataclass(frozen=True, slots=True)

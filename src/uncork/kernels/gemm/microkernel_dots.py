@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I16, I32, Kernel, Value
-from uncork.kernels.quantized.spec import FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE
 
 #: The highest bit of each of four bytes: flipped, it makes signed bytes of codes less 128.
 _HIGHEST = -0x7F7F7F80

@@ -1,0 +1,242 @@
+"""Products of rows of digits with stored weights: panel by panel, the codes of some columns are
+turned, and all rows multiplied with them in whole numbers.
+
+A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
+f32 by a loop for such rows.
+"""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
+from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
+from uncork.kernels.compressed.emit_stored import Decoder
+from uncork.kernels.compressed.spec import FewRows
+from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, DotRows
+from uncork.kernels.gemm.dots import FOUR_MIXED
+from uncork.kernels.gemm.emit_matmul import masked_end, row_end
+from uncork.kernels.gemm.microkernel import Row
+from uncork.kernels.gemm.microkernel_dots import added
+from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.runtime.target import Target
+
+_GIVEN = (
+    *("digits", "digit_row", "records", "record_row", "panel", "words", "scales", "zeros"),
+    *("target", "target_row", "left"),
+)
+
+
+def emit_dot_rows(spec: DotRows, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    tile = _tile(k, spec)
+    places = relative(spec.end, a, a["output"])
+    runs = (a["inner"] + (spec.unit - 1)) // spec.unit
+    digit_row, record_row = runs * (DIGITS * spec.unit), runs * RECORD
+    words = a["inner"] // spec.per_word
+    row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
+    # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
+    turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.width * 4)
+    scales = a["panel"] + turned
+    zeros = scales + a["parameter_row"] * spec.width
+    with k.loop(a["first"], end, spec.width) as first:
+        with k.loop(0, spec.width, spec.lanes) as column:
+            _turn(k, spec, a, first + column, words, a["panel"] + column * 4)
+        _parameters(k, spec, a, first, scales, zeros)
+        with k.loop(0, a["rows"], spec.rows) as some:
+            # The last rows again, where there are not so many: the same is written twice.
+            row = k.minimum(some, a["rows"] - spec.rows)
+            given = {
+                "digits": a["digits"] + row * digit_row,
+                "digit_row": digit_row,
+                "records": a["records"] + row * record_row,
+                "record_row": record_row,
+                "panel": a["panel"],
+                "words": words,
+                "scales": scales,
+                "zeros": zeros,
+                "target": a["output"] + row * row_bytes + first * 4,
+                "target_row": row_bytes,
+                "left": end - first,
+                **advanced(spec.end, places, first * 4),
+            }
+            k.call(tile, [given[name] for name in (*_GIVEN, *spec.end.arguments)])
+    _rows_without_digits(k, spec, a)
+    k.finish()
+    return k.text()
+
+
+def _flipped(spec: DotRows) -> tuple[int, int]:
+    """Bits of a word to flip, so that codes have the sign that the instruction wants, and what that
+    adds to every code.
+    """
+    signed = spec.stored.element_type.startswith("i")
+    if spec.stored.bits == 4:  # without a sign codes of four bits are both
+        return (-0x77777778, 8) if signed else (0, 0)
+    if signed != (spec.how == FOUR_MIXED):
+        return 0, 0
+    return -0x7F7F7F80, 128 if signed else -128
+
+
+def _turn(
+    k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, words: Value, panel: Value
+) -> None:
+    """The words of as many columns as a vector has lanes; columns that do not exist are the last
+    one again.
+    """
+    lanes, (flip, _) = spec.lanes, _flipped(spec)
+    columns = [
+        a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
+    ]
+
+    def block(position: Value, partly: bool) -> None:
+        lines = []
+        for column in columns:
+            address = column + position * 4
+            if partly:
+                lines.append(k.load_masked(address, I32, k.lanes_below(words - position, lanes)))
+            else:
+                lines.append(k.load(address, I32, lanes))
+                k.prefetch(address + a["code_row"] * spec.width)  # of the next panel
+        for d, line in enumerate(columns_of(lines)):
+            k.store(line ^ flip if flip else line, panel + (position + d) * (spec.width * 4))
+
+    whole = words // lanes * lanes
+    with k.loop(0, whole, lanes) as position:
+        block(position, False)
+    with k.if_(whole < words):
+        block(whole, True)
+
+
+def _parameters(
+    k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, scales: Value, zeros: Value
+) -> None:
+    """Scales and zero points of a panel, `[group, column]`; of these what every code has too
+    much, less than nothing.
+    """
+    if not (spec.stored.scales or spec.stored.zeros):
+        return
+    _, more = _flipped(spec)
+    with k.loop(0, spec.width) as c:
+        row = k.minimum(first + c, a["columns"] - 1) * a["parameter_row"]
+        with k.loop(0, a["parameter_row"], 4) as group:
+            place = group * spec.width + c * 4
+            if spec.stored.scales:
+                k.store(k.load(a["scales"] + row + group, F32), scales + place)
+            if spec.stored.zeros:
+                zero = k.load(a["zeros"] + row + group, F32).to(I32)
+                k.store(k.number(-more, I32) - zero, zeros + place)
+
+
+def _tile(outer: Kernel, spec: DotRows) -> Kernel:
+    names = [*_GIVEN, *spec.end.arguments]
+    k = Kernel("tile", names, inside=outer)
+    a = dict(zip(names, k.arguments))
+    rows, vectors = range(spec.rows), range(spec.vectors)
+    totals = [[k.variable(k.number(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
+    sums = [
+        [[k.variable(k.number(0, I32, spec.lanes)) for _ in vectors] for _ in range(DIGITS)]
+        for _ in rows
+    ]
+    of_run = spec.unit // spec.per_word
+    with k.loop(0, a["words"], of_run) as word:
+        run = word // of_run
+        records = [a["records"] + a["record_row"] * r + run * RECORD for r in rows]
+        lines = [a["digits"] + a["digit_row"] * r + run * (DIGITS * spec.unit) for r in rows]
+        ratio = max(1, spec.stored.group // spec.unit)
+        group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
+        for r in rows:
+            _begin(k, spec, records[r], a["zeros"] + group, sums[r])
+        count = k.minimum(a["words"] - word, k.integer(of_run))
+        _sum(k, spec, lines, a["panel"] + word * (spec.width * 4), count, sums)
+        for r in rows:
+            unit = k.splat(k.load(records[r], F32), spec.lanes)
+            for v in vectors:
+                value = sums[r][0][v].get().to(F32)
+                for place in range(1, DIGITS):
+                    value = k.fma(
+                        value, k.number(256.0, F32, spec.lanes), sums[r][place][v].get().to(F32)
+                    )
+                times = unit
+                if spec.stored.group and spec.stored.scales:
+                    times = unit * k.load(a["scales"] + group + v * spec.lanes * 4, F32, spec.lanes)
+                totals[r][v].set(k.fma(value, times, totals[r][v].get()))
+    results = [[total.get() for total in line] for line in totals]
+    if spec.stored.scales and not spec.stored.group:
+        scales = [k.load(a["scales"] + v * spec.lanes * 4, F32, spec.lanes) for v in vectors]
+        results = [[total * scale for total, scale in zip(line, scales)] for line in results]
+    extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
+    with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
+        for branch, end in ((whole, row_end(spec, spec.width)), (partly, masked_end(spec))):
+            with branch:
+                for r, line in enumerate(results):
+                    end(k, Row(r, a["digits"], line, extra))
+    k.finish()
+    return k
+
+
+def _begin(
+    k: Kernel, spec: DotRows, record: Value, zeros: Value, sums: list[list[Variable]]
+) -> None:
+    """What a zero point, and what was added to codes, make too much is taken off first, as whole
+    numbers: nothing cancels later.
+    """
+    _, more = _flipped(spec)
+    for place, line in enumerate(sums):
+        digits = k.load(record + 4 * (1 + place), I32)
+        for v, total in enumerate(line):
+            if spec.stored.zeros:
+                zero = k.load(zeros + v * spec.lanes * 4, I32, spec.lanes)
+                total.set(zero * k.splat(digits, spec.lanes))
+            elif more:
+                total.set(k.splat(digits * -more, spec.lanes))
+            else:
+                total.set(k.number(0, I32, spec.lanes))
+
+
+def _sum(
+    k: Kernel,
+    spec: DotRows,
+    lines: list[Value],
+    panel: Value,
+    words: Value,
+    sums: list[list[list[Variable]]],
+) -> None:
+    """The products of a run."""
+
+    def step(word: Value) -> None:
+        place = panel + word * (spec.width * 4)
+        codes = [k.load(place + v * spec.lanes * 4, I32, spec.lanes) for v in range(spec.vectors)]
+        split = [codes]
+        if spec.stored.bits == 4:
+            split = [[x & 0x0F0F0F0F for x in codes], [(x >> 4) & 0x0F0F0F0F for x in codes]]
+        for half, some in enumerate(split):
+            for line, of_row in zip(lines, sums):
+                for d, of_place in enumerate(of_row):
+                    address = line + word * spec.per_word + (d * spec.unit + half * 4)
+                    numbers = k.splat(k.load(address, I32), spec.lanes)
+                    for total, weights in zip(of_place, some):
+                        total.set(added(k, spec.how, total.get(), weights, numbers))
+
+    unrolled = 2 if spec.stored.bits == 8 else 1
+    whole = words // unrolled * unrolled
+    with k.loop(0, whole, unrolled) as word:
+        for u in range(unrolled):
+            step(word + u)
+    if unrolled > 1:
+        with k.loop(whole, words) as word:
+            step(word)
+
+
+def _rows_without_digits(k: Kernel, spec: DotRows, a: dict[str, Value]) -> None:
+    """They are multiplied as f32, over what has been written."""
+    few = FewRows(spec.stored, 1, 1, spec.end)
+    decoder = Decoder(k, spec.stored, a["inner"])
+    with k.loop(0, a["rows"]) as row, k.if_(k.load(a["flags"] + row * FLAG, I64) > 0, likely=False):
+        data = a["data"] + row * a["inner"] * 4
+        if decoder.four_bits:
+            in_order_of_words(k, few, a, data, a["room"])
+            data = a["room"]
+        with k.loop(a["first"], a["first"] + a["count"]) as column:
+            multiply_rows(k, few, a, decoder, [data], [row], column)

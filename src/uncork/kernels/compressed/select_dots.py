@@ -1,0 +1,149 @@
+"""Which products with stored weights are summed in whole numbers, and how that is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.kernels.compressed.spec import FOUR_BITS, Stored
+from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, Digits, DotRows
+from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, way_of
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+from uncork.types import Array
+
+#: Rows from which on digits are worth their making and panels their turning.
+LEAST_ROWS = 5
+#: Numbers of a run where scales do not say it: sums of more are no longer exact in f32.
+_UNIT, _MOST = 256, 512
+#: A run is of whole vectors of the digits' kernel; shorter ones cost more than they save.
+_LEAST = 32
+#: Whole numbers of both signs up to this have differences that f16 holds exactly.
+WHOLE_IN_F16 = 1024
+#: Scales with which nothing overflows, or is too small for f32.
+_LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
+_LINE = 64
+
+
+def dot_rows(
+    weights: CompressedMatrix, stored: Stored, target: Target, end: Epilogue
+) -> DotRows | None:
+    """The kernel, where these weights have one that is as exact as that of f32."""
+    how, lanes = way_of(target)
+    unit = _unit(stored)
+    if (
+        how not in (FOUR_MIXED, FOUR_SIGNED)
+        or stored.element_type not in ("i8", "u8", "i4", "u4")
+        or stored.rounds_difference
+        or stored.rounds_product
+        or not unit
+        or weights.inner * stored.bits % 32
+        or not is_whole(weights)
+        or not _are_moderate(weights.scales)
+    ):
+        return None
+    many = lanes == 16 or how == FOUR_SIGNED
+    return DotRows(stored, how, lanes, 4 if many else 2, 2, unit, end)
+
+
+def _unit(stored: Stored) -> int:
+    """Numbers of a run: those of a group, or a part of it."""
+    group = stored.group
+    if not group:
+        return _UNIT
+    if group <= _MOST:
+        return group if group % _LEAST == 0 else 0
+    return _UNIT if group % _UNIT == 0 else 0
+
+
+def is_whole(weights: CompressedMatrix) -> bool:
+    """Codes less zero points are whole numbers that f16 holds."""
+    zeros = weights.zero_points
+    return zeros is None or (
+        weights.element_type.is_integer
+        and bool(((np.abs(zeros) <= WHOLE_IN_F16) & (zeros == np.rint(zeros))).all())
+    )
+
+
+def _are_moderate(scales: Array | None) -> bool:
+    if scales is None:
+        return True
+    sizes = np.abs(scales)
+    return bool(((sizes == 0) | ((sizes >= _LEAST_SCALE) & (sizes <= _MOST_SCALE))).all())
+
+
+@dataclass(frozen=True)
+class DotCalls:
+    """The calls of a product of so many rows: working memory has the digits first, then a share of
+    every thread.
+    """
+
+    spec: DotRows
+    rows: SizeLike
+    inner: int
+    #: Zero points or scales of a column.
+    parameters: int
+
+    @property
+    def _runs(self) -> int:
+        return -(-self.inner // self.spec.unit)
+
+    @property
+    def _records(self) -> SizeLike:
+        """Where the records begin; the flags lie behind them."""
+        return self.rows * (self._runs * DIGITS * self.spec.unit)
+
+    @property
+    def _flags(self) -> SizeLike:
+        return self._records + self.rows * (self._runs * RECORD)
+
+    @property
+    def shared(self) -> SizeLike:
+        """Bytes of working memory that all threads have together."""
+        return (self._flags + self.rows * FLAG + (_LINE - 1)) // _LINE * _LINE
+
+    @property
+    def _panel(self) -> int:
+        """Bytes of a panel and its scales and zero points."""
+        words = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
+        return (words + 2 * self.parameters) * self.spec.width * 4
+
+    @property
+    def own(self) -> int:
+        """Bytes of working memory of a thread: a panel, and room for one row."""
+        block = self.spec.stored.block
+        padded = -(-self.inner // block) * block * 4
+        return -(-(self._panel + padded) // _LINE) * _LINE
+
+    def digits(self, threads: int) -> Sequence[KernelCall]:
+        """Rows as digits, shared by threads."""
+        spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS)
+        given: list[Operand] = [In(0), Scratch(0), Scratch(self._records), Scratch(self._flags)]
+        return [
+            (spec, [*given, self.inner, first, count])
+            for first, count in shares(self.rows, threads)
+        ]
+
+    def product(
+        self,
+        words: Sequence[Operand],
+        first: int,
+        count: int,
+        number: int,
+        others: Sequence[Operand],
+    ) -> KernelCall:
+        """Some columns, by thread `number`; `words` are the arguments that all products have."""
+        own = self.shared + self.own * number
+        found = [
+            *words,
+            *(first, count, Scratch(own + self._panel)),
+            *(Scratch(0), Scratch(self._records), Scratch(self._flags), Scratch(own)),
+            *others,
+        ]
+        assert len(found) == len(self.spec.arguments)
+        return self.spec, found

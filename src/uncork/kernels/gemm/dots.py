@@ -1,0 +1,47 @@
+"""Ways to sum products of numbers of 8 bits in whole numbers, and which of them a processor has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from uncork.kernels.runtime.target import Target
+
+#: How products are summed: by instructions for four bytes of both signs (VNNI), for four signed
+#: ones (NEON), for pairs of 16 bits, or one by one.
+FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to sum products, step by step.
+
+    A step takes so many `codes` of a pixel, `size` bytes each, and `weights` bytes of each column.
+    """
+
+    codes: int
+    size: int
+    weights: int
+
+
+WAYS: Mapping[str, Way] = {
+    FOUR_MIXED: Way(4, 1, 4),
+    FOUR_SIGNED: Way(4, 1, 4),
+    PAIRS: Way(2, 2, 4),
+    SINGLE: Way(1, 2, 2),
+}
+
+
+def way_of(target: Target) -> tuple[str, int]:
+    """How a processor sums products of bytes, and the lanes of its vectors of sums."""
+    if target.arch in ("aarch64", "arm64"):
+        return (FOUR_SIGNED if target.has("dotprod") else SINGLE), 4
+    if target.lanes == 16 and target.has("avx512vnni"):
+        return FOUR_MIXED, 16
+    if target.has("avxvnni") and target.lanes >= 8:
+        return FOUR_MIXED, 8
+    if target.lanes == 16 and target.has("avx512bw"):
+        return PAIRS, 16
+    if target.has("avx2"):
+        return PAIRS, 8
+    return (PAIRS if target.has("sse2") else SINGLE), 4

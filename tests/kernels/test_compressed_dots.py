@@ -1,0 +1,228 @@
+"""Products of rows as digits with stored weights, in whole numbers: as near to the exact product as
+`spec_dots` says, and rows without digits as f32 has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.kernels._compressed import matrix
+from tests.kernels._run import run_native, spec_of
+from tests.kernels.test_compressed import multiplied, numbers
+from tests.kernels.test_link import AARCH64, objects
+from uncork.internal_ops.compressed_linear import (
+    CompressedLinear,
+    CompressedMatrix,
+    FusedCompressedLinear,
+)
+from uncork.internal_ops.fused import FusedMember
+from uncork.kernels.compressed.emit_digits import emit_digits
+from uncork.kernels.compressed.emit_dots import emit_dot_rows
+from uncork.kernels.compressed.spec_dots import Digits, DotRows
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, way_of
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.select import select_kernel
+from uncork.ops import find
+from uncork.types import ElementType
+
+AVX_VNNI = Target.of(
+    "x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+avxvnni", yields=False
+)
+AVX2 = replace(AVX_VNNI, features=AVX_VNNI.features.replace(",+avxvnni", ""))
+AVX512 = Target.of(
+    "x86_64",
+    "x86-64-v4",
+    "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512vnni",
+)
+NEON = Target.of("aarch64", "neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod")
+#: Columns, inner size, size of a group: around the edges of vectors, words, runs and panels.
+SIZES = [(5, 8, 0), (70, 40, 0), (33, 264, 0), (3, 520, 0), (51, 160, 32), (64, 384, 128)]
+SIZES += [(16, 1024, 512), (32, 2048, 1024)]
+ROWS = [5, 6, 8, 11]
+
+
+def dots_of(weights: CompressedMatrix, rows: int, target: Target | None = None) -> DotRows | None:
+    """The kernel in whole numbers, where it is selected."""
+    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+    x = spec_of(np.zeros((rows, weights.inner), np.float32), ElementType.f32)
+    choice = select_kernel(operation, [x], operation.describe([x]), target or host_target())
+    assert isinstance(choice, KernelPlan), choice
+    return next((spec for spec, _ in choice.calls if isinstance(spec, DotRows)), None)
+
+
+def runnable(target: Target) -> bool:
+    """This machine has the instructions of another one."""
+    wanted = [name[1:] for name in target.features.split(",") if name.startswith("+")]
+    return all(host_target().has(name) for name in wanted)
+
+
+def hold(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int) -> None:
+    """A number of the data is off by 2^-24 of the largest of its run, and the rest is f32: each
+    run's sum and the total are rounded a few times.
+    """
+    w, wide = weights.values().astype(np.float64), x.astype(np.float64)
+    expected = wide @ w.T
+    bound = np.zeros_like(expected)
+    for first in range(0, weights.inner, unit):
+        run = slice(first, first + unit)
+        off = np.abs(wide[:, run]).max(axis=1)[:, None] * np.abs(w[:, run]).sum(axis=1)
+        bound += 2.0**-24 * off + 2.0**-21 * np.abs(wide[:, run] @ w[:, run].T)
+    assert (np.abs(got - expected) <= bound).all()
+
+
+@pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI"])
+@pytest.mark.parametrize("stored", ["i8", "u8", "i4", "u4"])
+@pytest.mark.parametrize(("zeros", "scales"), [("", False), ("", True), ("whole", True)])
+def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> None:
+    given = {"host": host_target(), "AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
+    if not runnable(given) or way_of(given)[0] not in (FOUR_MIXED, FOUR_SIGNED):
+        pytest.skip("the processor has no products of four bytes")
+    generator = np.random.default_rng(1)
+    for (columns, inner, group), rows in product(SIZES, ROWS):
+        weights = matrix(generator, stored, columns, inner, group, zeros, scales)
+        spec = dots_of(weights, rows, given)
+        assert spec is not None
+        x = numbers(rows, inner)
+        hold(multiplied(weights, x, target=given), weights, x, spec.unit)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-4, 30.0, 1000.0, 1e12])
+def test_numbers_of_many_sizes(factor: float) -> None:
+    """One of a run is much larger, or runs differ."""
+    weights = matrix(np.random.default_rng(2), "i8", 40, 512)
+    spec = dots_of(weights, 6)
+    if spec is None:
+        pytest.skip("the processor has no products of four bytes")
+    x = numbers(6, 512)
+    x[0, 3] *= factor
+    x[1, :256] *= factor
+    x[2, 7::256] = factor
+    x[3] = 0
+    x[4, 256:] = 0
+    got = multiplied(weights, x)
+    # A row whose runs have no digits is f32's.
+    hold(np.delete(got, 1, 0), weights, np.delete(x, 1, 0), spec.unit)
+    np.testing.assert_allclose(got[1], x[1].astype(np.float64) @ weights.values().T, rtol=1e-3)
+    assert not got[3].any()
+
+
+def test_as_near_as_f32() -> None:
+    """At most twice as far from the exact product as the kernel of f32 that few rows take."""
+    generator = np.random.default_rng(3)
+    for stored, group in (("i8", 0), ("u4", 128)):
+        weights = matrix(generator, stored, 96, 1024, group, "whole")
+        if dots_of(weights, 5) is None:
+            pytest.skip("the processor has no products of four bytes")
+        x = generator.standard_normal((16, 1024)).astype(np.float32)
+        expected = x.astype(np.float64) @ weights.values().astype(np.float64).T
+        by_dots = np.abs(multiplied(weights, x) - expected).max()
+        by_f32 = max(
+            np.abs(multiplied(weights, x[n : n + 1]) - expected[n]).max() for n in range(16)
+        )
+        assert by_dots <= 2 * by_f32
+
+
+@pytest.mark.parametrize("stored", ["i8", "u4"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38, 1e-44])
+def test_rows_without_digits(stored: str, bad: float) -> None:
+    """They are what the reference has; their neighbours are as if they were not there."""
+    weights = matrix(np.random.default_rng(4), stored, 37, 288, 32, "whole")
+    x = numbers(9, 288)
+    alone = multiplied(weights, x)
+    x[2] = 0 if bad < 1e-40 else x[2]
+    x[2, 30] = x[5, 287] = bad
+    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+    with np.errstate(all="ignore"):
+        expected = operation.evaluate([spec_of(x, ElementType.f32)])[0].value
+    got = multiplied(weights, x)
+    np.testing.assert_allclose(got[[2, 5]], expected[[2, 5]], rtol=2e-5, atol=1e-5)
+    others = [row for row in range(9) if row not in (2, 5)]
+    np.testing.assert_array_equal(got[others], alone[others])
+
+
+def test_what_ends_a_row_without_digits() -> None:
+    """A bias, an activation and a residual, over what was written before."""
+    weights = matrix(np.random.default_rng(5), "i4", 41, 64)
+    add, relu = find("Add", 1)(), find("ReLU", 1)()
+    members = [FusedMember(add, (0, 1)), FusedMember(relu, (3,)), FusedMember(add, (4, 2))]
+    operation = FusedCompressedLinear(
+        CompressedLinear(find("MatMul", 1)(transpose_b=True), weights), 1, members
+    )
+    x = numbers(6, 64)
+    x[4, 9] = np.inf
+    others = [numbers(41), numbers(6, 41)]
+    specs = [spec_of(array, ElementType.f32) for array in (x, *others)]
+    results, choice = run_native(operation, specs)
+    assert isinstance(choice, KernelPlan), choice
+    assert results is not None
+    with np.errstate(all="ignore"):
+        expected = operation.evaluate(specs)[0].value
+    np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": 4},
+        {"stored": "f16"},
+        {"zeros": "broken"},
+        {"half": True},
+        {"scale": 2.0**50},
+        {"scale": 2.0**-50},
+        {"scale": np.inf},
+        {"scale": np.nan},
+        {"inner": 250},
+        {"group": 16},
+        {"target": AVX2},
+    ],
+)
+def test_what_f32_takes(change: dict[str, object]) -> None:
+    """Few rows, weights that are rounded to f16, or are no whole numbers, or may overflow, short
+    groups, words that columns share, and processors with pairs only.
+    """
+    given = {"rows": 8, "stored": "i8", "inner": 256, "target": AVX512} | change
+    weights = matrix(
+        np.random.default_rng(6),
+        str(given["stored"]),
+        16,
+        int(given["inner"]),  # type: ignore[call-overload]
+        int(given.get("group", 0)),  # type: ignore[call-overload]
+        str(given.get("zeros", "")),
+        half=bool(given.get("half")),
+    )
+    if "scale" in given:
+        assert weights.scales is not None
+        weights.scales[-1] = given["scale"]
+    assert isinstance(given["target"], Target)
+    assert dots_of(weights, int(given["rows"]), given["target"]) is None  # type: ignore[call-overload]
+
+
+def test_what_whole_numbers_take() -> None:
+    """The case above without any change, and a scale of nothing."""
+    weights = matrix(np.random.default_rng(6), "i8", 16, 256)
+    assert dots_of(weights, 8, AVX512) is not None
+    assert weights.scales is not None
+    weights.scales[-1] = 0
+    assert dots_of(weights, 8, AVX512) is not None
+
+
+@pytest.mark.parametrize("stored", ["i8", "u8", "i4", "u4"])
+def test_neon_compiles(stored: str) -> None:
+    """Signed products of four bytes, which this machine need not have."""
+    weights = matrix(np.random.default_rng(7), stored, 16, 256, 64, "whole")
+    spec = dots_of(weights, 8, NEON)
+    assert spec is not None and spec.how == FOUR_SIGNED
+    text = emit_dot_rows(spec, NEON)
+    assert "sdot" in text
+    for kernel in (text, emit_digits(Digits(spec.unit, spec.per_word == 8), NEON)):
+        try:
+            assert objects(kernel, (AARCH64[0], NEON.cpu))
+        except RuntimeError as error:  # an LLVM that has no such processors
+            pytest.skip(str(error))
