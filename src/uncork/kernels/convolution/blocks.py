@@ -11,6 +11,7 @@ from itertools import product
 import numpy as np
 
 from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
@@ -38,6 +39,8 @@ _MANY_REGISTERS, _FEW_REGISTERS = 14, 6
 _REST = (4, 1)
 #: Filters of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_FILTERS = 1 << 18
+#: Bytes of filters of a set of outputs at most, that are asked for while another set is computed.
+_AHEAD_FILTERS = 1 << 18
 #: Taps outside of the data are left out where that saves such a part of the products.
 _SAVED = 0.25
 #: Data that are laid out at a time take about so many bytes.
@@ -410,6 +413,7 @@ class _Maker:
             filters.nbytes <= _FEW_FILTERS,
             work.end,
             together,
+            self._asks_ahead(region, filters[0].nbytes, filters.nbytes),
         )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -452,6 +456,15 @@ class _Maker:
         if not self._entries(region):  # nothing of the data is seen: any address will do
             words["source"] = In(0)
         return spec, [words[name] for name in spec.arguments]
+
+    def _asks_ahead(self, region: _Region, filters: int, all_filters: int) -> bool:
+        """Tiles of a set of outputs are enough to ask for the filters of the next, and both stay in
+        the second-level cache.
+        """
+        if all_filters <= _FEW_FILTERS or filters > _AHEAD_FILTERS or not is_known(region.columns[1]) or not is_known(region.rows[1]):
+            return False
+        most = widths_of(region.columns[1], self.target)[0][0]
+        return known(region.rows[1]) * -(-known(region.columns[1]) // most) >= AHEAD_TILES
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]

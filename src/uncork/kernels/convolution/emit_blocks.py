@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
-from uncork.kernels.convolution.microkernel_blocks import tile
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
-_ARGUMENTS = ("source", "filters", "table", "target", "target_block")
+_ARGUMENTS = ("source", "filters", "table", "ahead", "target", "target_block")
 
 
 def emit_dense(spec: Dense, machine: Target) -> str:
@@ -46,10 +46,13 @@ def emit_dense(spec: Dense, machine: Target) -> str:
                         seen,
                         a["filters"] + group * a["group"],
                         a["table"],
+                        ahead.get(),
                         place,
                         a["target_block"],
                     ]
                     k.call(function, [*given, *own.values()])
+                    if spec.ahead:
+                        ahead.set(k.minimum(ahead.get() + part, a["filters"] + (group + 2) * a["group"] - part))
 
                 if group is None:
                     with k.loop(0, a["groups"]) as number:
@@ -58,13 +61,17 @@ def emit_dense(spec: Dense, machine: Target) -> str:
                     run(group)
                 x.set(x.get() + width)
 
+    part = a["count"] * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
+    ahead = k.variable(k.integer(0))
     with k.loop(0, a["images"]) as image:
         if spec.inside:
             with k.loop(0, a["rows"]) as y:
                 row(image, y, None)
         else:
-            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
-                row(image, y, group)
+            with k.loop(0, a["groups"]) as group:
+                ahead.set(a["filters"] + (group + 1) * a["group"])
+                with k.loop(0, a["rows"]) as y:
+                    row(image, y, group)
     k.finish()
     return k.text()
 
@@ -98,7 +105,7 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
     vectors = spec.blocks // spec.together
     arguments = (*_ARGUMENTS, *spec.end.arguments)
     return tile(
-        outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end
+        outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end, spec.ahead
     )
 
 
