@@ -39,8 +39,8 @@ _MANY_REGISTERS, _FEW_REGISTERS = 14, 6
 _REST = (4, 1)
 #: Filters of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_FILTERS = 1 << 18
-#: Bytes of filters of a set of outputs at most, that are asked for while another set is computed.
-_AHEAD_FILTERS = 1 << 18
+#: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
+_MOST_AHEAD = 1 << 20
 #: Taps outside of the data are left out where that saves such a part of the products.
 _SAVED = 0.25
 #: Data that are laid out at a time take about so many bytes.
@@ -107,15 +107,17 @@ class BlockedWork:
         return g.groups * g.outputs * g.inner / (RATE * self.lanes)
 
 
+def most_pixels(target: Target) -> int:
+    """Pixels of a tile of two blocks at most."""
+    many = target.has("avx512f") or target.arch in ("aarch64", "arm64")
+    return _MANY_REGISTERS if many else _FEW_REGISTERS
+
+
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
     """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
     pixels as can be to each.
     """
-    most = (
-        _MANY_REGISTERS
-        if target.has("avx512f") or target.arch in ("aarch64", "arm64")
-        else _FEW_REGISTERS
-    )
+    most = most_pixels(target)
     if not isinstance(count, int):
         rest = count - count // most * most
         small = rest - rest // _REST[0] * _REST[0]
@@ -413,7 +415,7 @@ class _Maker:
             filters.nbytes <= _FEW_FILTERS,
             work.end,
             together,
-            self._asks_ahead(region, filters[0].nbytes, filters.nbytes),
+            self._asks_ahead(region, filters),
         )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -457,14 +459,16 @@ class _Maker:
             words["source"] = In(0)
         return spec, [words[name] for name in spec.arguments]
 
-    def _asks_ahead(self, region: _Region, filters: int, all_filters: int) -> bool:
-        """Tiles of a set of outputs are enough to ask for the filters of the next, and both stay in
-        the second-level cache.
+    def _asks_ahead(self, region: _Region, filters: Array) -> bool:
+        """The filters of a set of outputs come while the set before is computed: its tiles are
+        enough to ask for them, and both sets stay in the second-level cache.
         """
-        if all_filters <= _FEW_FILTERS or filters > _AHEAD_FILTERS or not is_known(region.columns[1]) or not is_known(region.rows[1]):
+        rows, columns = region.rows[1], region.columns[1]
+        if filters.nbytes <= _FEW_FILTERS or filters[0].nbytes > _MOST_AHEAD:
             return False
-        most = widths_of(region.columns[1], self.target)[0][0]
-        return known(region.rows[1]) * -(-known(region.columns[1]) // most) >= AHEAD_TILES
+        if not isinstance(rows, int) or not isinstance(columns, int):
+            return False
+        return rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]

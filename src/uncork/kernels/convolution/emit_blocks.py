@@ -51,8 +51,9 @@ def emit_dense(spec: Dense, machine: Target) -> str:
                         a["target_block"],
                     ]
                     k.call(function, [*given, *own.values()])
-                    if spec.ahead:
-                        ahead.set(k.minimum(ahead.get() + part, a["filters"] + (group + 2) * a["group"] - part))
+                    if spec.ahead:  # what is left of the next set, then its last part again
+                        last = a["filters"] + (group + 2) * a["group"] - part
+                        ahead.set(k.minimum(ahead.get() + part, last))
 
                 if group is None:
                     with k.loop(0, a["groups"]) as number:
@@ -105,7 +106,17 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
     vectors = spec.blocks // spec.together
     arguments = (*_ARGUMENTS, *spec.end.arguments)
     return tile(
-        outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end, spec.ahead
+        outer,
+        f"tile_{width}",
+        wide,
+        spec.inner,
+        vectors,
+        width,
+        spec.step,
+        arguments,
+        places,
+        end,
+        spec.ahead,
     )
 
 

@@ -124,17 +124,8 @@ def select_blocked(
         return found
     g, ordered = found
     work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
-    import os
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
-        if g.channels < int(os.environ.get("GRP", "8")):
-            return depthwise_over_blocks(work, target)
-        import numpy as np
-        m = lanes // g.channels
-        f = np.zeros((g.groups // m, lanes, lanes, g.rows.taps, g.columns.taps), np.float32)
-        for i in range(m):
-            sl = slice(i * g.channels, (i + 1) * g.channels)
-            f[:, sl, sl] = ordered[i::m]
-        work = replace(work, geometry=replace(g, groups=g.groups // m, channels=lanes, outputs=lanes), filters=f, kind=("merged",))
+        return depthwise_over_blocks(work, target)
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side
