@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.single_layer import alone, carrier
 from uncork.compiler.work import operations, traffic
 from uncork.errors import InputError, UncorkError, shortened
+from uncork.internal_ops.blocks import OnBlocks
+from uncork.internal_ops.quantized import OnCodes
 from uncork.ir.build import Builder
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.runtime.target import Target
@@ -227,10 +229,18 @@ def _empty_call(compile_layer: CompileLayer) -> float:
     )
 
 
-def _kind(node: Node) -> str:
-    """The type of what is computed: that of the product, where other layers are joined to one."""
-    product = getattr(node.operation, "product", None)
-    return product.type_name if isinstance(product, Operation) else node.type_name
+def _counted(node: Node, given: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> float:
+    """The operations of a layer as it was written: of the product, where others are joined to it,
+    and of data that do not lie in blocks or codes.
+    """
+    operation = node.operation
+    inputs = [replace(spec, value=None) for spec in given]
+    if isinstance(operation, (OnBlocks, OnCodes)):
+        inputs = [spec for spec in operation.plain(inputs) if spec is not None]
+        operation = operation.operation
+    product = getattr(operation, "product", operation)
+    assert isinstance(product, Operation)
+    return operations(product.type_name, inputs, outputs)
 
 
 class _Steps:
@@ -292,7 +302,7 @@ class _Steps:
             " ".join(map(str, outputs)),
             seconds,
             0.0 if kernel == "view" else traffic(node.type_name, given, outputs),
-            0.0 if kernel == "view" else operations(_kind(node), given, outputs),
+            0.0 if kernel == "view" else _counted(node, given, outputs),
         )
 
     def _value(self, source: Source) -> Array:

@@ -10,9 +10,16 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
+from uncork.kernels.convolution.geometry import Axis, Geometry, known
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
-from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
+from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
+from uncork.kernels.convolution.tiles import (
+    Region,
+    most_pixels,
+    regions_of,
+    runs_of_sets,
+    widths_of,
+)
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
@@ -33,16 +40,10 @@ from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
-_MANY_REGISTERS, _FEW_REGISTERS = 14, 6
-#: Pixels of tiles for what is left of a row whose length only the call knows.
-_REST = (4, 1)
 #: Filters of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_FILTERS = 1 << 18
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
-#: Taps outside of the data are left out where that saves such a part of the products.
-_SAVED = 0.25
 #: Data that are laid out at a time take about so many bytes.
 _ROOM = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
@@ -52,8 +53,6 @@ _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
 _SOME = 128
 #: As many runs of images as there are where only the call knows how many images come.
 _RUNS = 16
-#: Numbers of a vector of which there is no half.
-_SHORT = 8
 #: Rough products in a nanosecond, per lane of a vector.
 RATE = 6.0
 
@@ -107,65 +106,6 @@ class BlockedWork:
         return g.groups * g.outputs * g.inner / (RATE * self.lanes)
 
 
-def most_pixels(target: Target) -> int:
-    """Pixels of a tile of two blocks at most."""
-    many = target.has("avx512f") or target.arch in ("aarch64", "arm64")
-    return _MANY_REGISTERS if many else _FEW_REGISTERS
-
-
-def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
-    pixels as can be to each.
-    """
-    most = most_pixels(target)
-    if not isinstance(count, int):
-        rest = count - count // most * most
-        small = rest - rest // _REST[0] * _REST[0]
-        return (most, *_REST), [count // most, rest // _REST[0], small]
-    tiles = -(-count // most)
-    wide = -(-count // tiles)
-    of_wide = count - tiles * (wide - 1)
-    found = [(wide, of_wide), (wide - 1, tiles - of_wide)]
-    kept = [(width, number) for width, number in found if number]
-    counts: list[SizeLike] = [number for _, number in kept]
-    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
-
-
-@dataclass(frozen=True)
-class _Region:
-    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
-    as (first, number).
-    """
-
-    rows: tuple[SizeLike, SizeLike]
-    columns: tuple[SizeLike, SizeLike]
-    row_taps: tuple[int, int]
-    column_taps: tuple[int, int]
-
-    @property
-    def products(self) -> int:
-        """Pixels times taps, where all is known."""
-        return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
-
-
-def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows,
-    then of taps.
-    """
-    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    for window in range(known(axis.count)):
-        begin = window * axis.stride - known(axis.begin)
-        taps = [
-            tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)
-        ]
-        seen = (taps[0], len(taps)) if taps else (0, 0)
-        if found and found[-1][1] == seen:
-            found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
-        else:
-            found.append(((window, 1), seen))
-    return found
-
-
 def _meets(work: BlockedWork) -> bool:
     """The same pixel of all blocks would have the same few places of the second-level cache, and
     there are more blocks than that.
@@ -189,39 +129,13 @@ def _by_rows(g: Geometry) -> Geometry:
     )
 
 
-def regions_of(g: Geometry) -> list[_Region] | None:
-    """Regions of equal taps, where taps outside of the data are many; None where they are few, or
-    only the call knows.
-    """
-    if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
-        return None
-    regions = [
-        _Region(y, x, j, i)
-        for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))
-    ]
-    whole = known(g.pixels) * g.rows.taps * g.columns.taps
-    return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
-
-
-def _runs(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
-    sets.
-    """
-    first = 0
-    while most:
-        sets = (blocks - first) // most
-        if sets:
-            yield most, first, sets
-        first, most = first + sets * most, most // 2
-
-
 class _Maker:
     """The calls of one direct convolution."""
 
     def __init__(self, work: BlockedWork, target: Target) -> None:
         self.work, self.target = work, target
         self.g = g = work.geometry
-        whole = _Region(
+        whole = Region(
             (0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps)
         )
         regions = regions_of(g)
@@ -240,7 +154,7 @@ class _Maker:
         #: Blocks that a vector holds: short ones stand side by side.
         self.together = max(1, target.lanes // work.lanes)
         #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
-        self.runs = list(_runs(work.group_outputs, 2 * self.together))
+        self.runs = list(runs_of_sets(work.group_outputs, 2 * self.together))
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, self._packed)
         self.keep: list[object] = [self.packing]
@@ -303,7 +217,7 @@ class _Maker:
             0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
         )
 
-    def _entries(self, region: _Region) -> int:
+    def _entries(self, region: Region) -> int:
         return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
 
     def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
@@ -319,7 +233,7 @@ class _Maker:
             g.columns.dilation * work.inner * 4,
         ), filters
 
-    def _table(self, region: _Region, number: int) -> Operand:
+    def _table(self, region: Region, number: int) -> Operand:
         """The table of a region's taps, for a run of sets; counted from the first of these taps in
         the data.
         """
@@ -390,7 +304,7 @@ class _Maker:
     def compute(
         self,
         images: tuple[SizeLike, SizeLike],
-        region: _Region,
+        region: Region,
         strip: SizeLike,
         number: int,
         group: int,
@@ -459,7 +373,7 @@ class _Maker:
             words["source"] = In(0)
         return spec, [words[name] for name in spec.arguments]
 
-    def _asks_ahead(self, region: _Region, filters: Array) -> bool:
+    def _asks_ahead(self, region: Region, filters: Array) -> bool:
         """The filters of a set of outputs come while the set before is computed: its tiles are
         enough to ask for them, and both sets stay in the second-level cache.
         """
@@ -488,7 +402,7 @@ class _Maker:
         return Stages(found, self.laid_out + self.table_bytes)
 
     def _shared(
-        self, images: tuple[SizeLike, SizeLike], region: _Region, strip: SizeLike, threads: int
+        self, images: tuple[SizeLike, SizeLike], region: Region, strip: SizeLike, threads: int
     ) -> Iterator[KernelCall]:
         """A region, of the strip that begins at a row, by rows, or by sets of outputs where there
         is one row.
@@ -512,16 +426,3 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     return KernelPlan(
         name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages
     )
-
-
-def block_of(channels: int, target: Target) -> int:
-    """Channels of a block: as many as a vector has or, where only that divides them, half as many
-    of a long one; else 0.
-    """
-    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
-    return next((width for width in widths if channels % width == 0), 0)
-
-
-def is_few(g: Geometry) -> bool:
-    """Too few pixels for tiles of them."""
-    return known(typical(g).pixels) < _REST[0]

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.kernels.convolution.blocks import BlockedWork, most_pixels, widths_of
+from uncork.kernels.convolution.blocks import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
+from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, transformed
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import (

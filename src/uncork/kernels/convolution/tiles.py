@@ -1,0 +1,119 @@
+"""Which pixels and which outputs a direct convolution over blocks of channels computes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
+from uncork.kernels.convolution.spec_blocks import KINDS
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+
+#: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
+_MANY_REGISTERS, _FEW_REGISTERS = 14, 6
+#: Pixels of tiles for what is left of a row whose length only the call knows.
+_REST = (4, 1)
+#: Taps outside of the data are left out where that saves such a part of the products.
+_SAVED = 0.25
+#: Numbers of a vector of which there is no half.
+_SHORT = 8
+
+
+def block_of(channels: int, target: Target) -> int:
+    """Channels of a block: as many as a vector has or, where only that divides them, half as many
+    of a long one; else 0.
+    """
+    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
+    return next((width for width in widths if channels % width == 0), 0)
+
+
+def is_few(g: Geometry) -> bool:
+    """Too few pixels for tiles of them."""
+    return known(typical(g).pixels) < _REST[0]
+
+
+def most_pixels(target: Target) -> int:
+    """Pixels of a tile of two blocks at most."""
+    many = target.has("avx512f") or target.arch in ("aarch64", "arm64")
+    return _MANY_REGISTERS if many else _FEW_REGISTERS
+
+
+def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
+    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
+    pixels as can be to each.
+    """
+    most = most_pixels(target)
+    if not isinstance(count, int):
+        rest = count - count // most * most
+        small = rest - rest // _REST[0] * _REST[0]
+        return (most, *_REST), [count // most, rest // _REST[0], small]
+    tiles = -(-count // most)
+    wide = -(-count // tiles)
+    of_wide = count - tiles * (wide - 1)
+    found = [(wide, of_wide), (wide - 1, tiles - of_wide)]
+    kept = [(width, number) for width, number in found if number]
+    counts: list[SizeLike] = [number for _, number in kept]
+    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
+
+
+@dataclass(frozen=True)
+class Region:
+    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
+    as (first, number).
+    """
+
+    rows: tuple[SizeLike, SizeLike]
+    columns: tuple[SizeLike, SizeLike]
+    row_taps: tuple[int, int]
+    column_taps: tuple[int, int]
+
+    @property
+    def products(self) -> int:
+        """Pixels times taps, where all is known."""
+        return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
+
+
+def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows,
+    then of taps.
+    """
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for window in range(known(axis.count)):
+        begin = window * axis.stride - known(axis.begin)
+        taps = [
+            tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)
+        ]
+        seen = (taps[0], len(taps)) if taps else (0, 0)
+        if found and found[-1][1] == seen:
+            found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
+        else:
+            found.append(((window, 1), seen))
+    return found
+
+
+def regions_of(g: Geometry) -> list[Region] | None:
+    """Regions of equal taps, where taps outside of the data are many; None where they are few, or
+    only the call knows.
+    """
+    if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
+        return None
+    regions = [
+        Region(y, x, j, i)
+        for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))
+    ]
+    whole = known(g.pixels) * g.rows.taps * g.columns.taps
+    return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
+
+
+def runs_of_sets(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
+    sets.
+    """
+    first = 0
+    while most:
+        sets = (blocks - first) // most
+        if sets:
+            yield most, first, sets
+        first, most = first + sets * most, most // 2
