@@ -179,6 +179,35 @@ def test_profile() -> None:
     assert "3 steps by themselves" in text
 
 
+def test_profile_counts_the_products_of_groups() -> None:
+    """A group's outputs see the group's channels only; between others it may lie in blocks."""
+    rng = np.random.default_rng(3)
+    builder = uncork.Builder("groups")
+    value = builder.parameter("x", "f32", [1, 32, 12, 12])
+    sizes = {"one": (32, 32, 1, 1), "groups": (4, 8, 8, 3, 3), "each": (32, 1, 1, 3, 3)}
+    for name, shape in sizes.items():
+        filters = builder.constant(rng.normal(size=shape).astype(np.float32))
+        lead, pad = ("Group", 1) if len(shape) > 4 else ("", 0)
+        (value,) = builder.add(
+            f"{lead}Convolution", 1, value, filters, name=name, strides=[1, 1], dilations=[1, 1],
+            pads_begin=[pad, pad], pads_end=[pad, pad],
+        )  # fmt: skip
+        (value,) = builder.add("ReLU", 1, value, name=f"{name} ends")
+    builder.result(value, "y")
+    found = uncork.compile_model(builder.model(), threads=1).profile(
+        np.ones((1, 32, 12, 12), np.float32)
+    )
+    by_layer = {
+        name: sum(step.operations for step in found.steps if step.layer.startswith(name))
+        for name in sizes
+    }
+    pixels = 12 * 12
+    products = {"one": 32 * 32, "groups": 4 * 8 * 8 * 9, "each": 32 * 9}
+    for name, each in products.items():
+        # The activation is a step of its own where no kernel joins it: one operation a number.
+        assert by_layer[name] in (2 * pixels * each, 2 * pixels * each + 32 * pixels), name
+
+
 def test_profile_takes_what_a_call_takes() -> None:
     compiled = network()
     x = np.ones((4, 16), np.float32)

@@ -138,19 +138,40 @@ def test_windows(stride: int, dilation: int, pads: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("members", [1, 2, 4, 8])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_groups_that_are_parts_of_a_block(block: int, members: int, stride: int) -> None:
+@pytest.mark.parametrize("members", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2), (3, 2)])
+@pytest.mark.parametrize("columns", [3, 7, 21, 34])
+def test_groups_that_are_parts_of_a_block(
+    block: int, members: int, stride: int, dilation: int, columns: int
+) -> None:
     if members > block:
         pytest.skip("a group has no more members than the block has channels")
-    around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (1, 1)}
+    around = {"strides": (stride,) * 2, "dilations": (dilation,) * 2, "begin": (1, 1)}
     convolved(
-        (2, 3 * block, 9, 21),
+        (2, 3 * block, 9, columns + 2),
         (3 * block // members, members, members, 3, 3),
         (block, block),
         **around,
+        end=(2, 2),
         ended=True,
     )
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 49), (7, 7), (1, 9)])
+@pytest.mark.parametrize("taps", [1, 3])
+def test_filters_that_are_asked_for_in_time(rows: int, columns: int, taps: int) -> None:
+    """More filters than are read again for each tile: those of the next outputs are asked for."""
+    b, channels = BLOCKS[0], 16 // taps**2 + 1
+    outputs = -(-(1 << 18) // (channels * b * taps * taps * 4 * b)) + 3
+    chosen = convolved(
+        (2, channels * b, rows, columns),
+        (1, outputs * b, channels * b, taps, taps),
+        (b, b),
+        begin=(taps // 2,) * 2,
+        end=(taps // 2,) * 2,
+        ended=True,
+    )
+    assert any("ahead" in spec.name for spec, _ in chosen.calls) == (rows * columns > 40)
 
 
 @pytest.mark.parametrize(("inner", "lanes"), list(itertools.product(BLOCKS, BLOCKS)))

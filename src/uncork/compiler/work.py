@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from uncork.internal_ops.blocks import OnBlocks
 from uncork.internal_ops.final_states import LastStates
 from uncork.internal_ops.looked_up_sequence import LookedUp
+from uncork.internal_ops.quantized import OnCodes
 from uncork.ops import Operation
 from uncork.types import TensorSpec
 
@@ -46,6 +49,11 @@ def work(
         return states * _last(others[0]) / (_last(x) + _last(others[0])), moved
     if isinstance(operation, LastStates):
         return work(operation.sequence, inputs, operation.sequence.describe(inputs))[0], moved
+    if isinstance(operation, (OnBlocks, OnCodes)):
+        # The layer as it was written: its data do not lie in blocks or codes.
+        plain = operation.plain([replace(spec, value=None) for spec in inputs])
+        written = [spec for spec in plain if spec is not None]
+        return work(operation.operation, written, outputs)[0], moved
     if operation.moves_values:
         return 0.0, moved
     product = getattr(operation, "product", None)

@@ -14,8 +14,8 @@ import numpy as np
 
 from uncork.internal_ops.blocks import BlockedPooling
 from uncork.ir.model import Model, Node
-from uncork.kernels.convolution.blocks import block_of
 from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
+from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
 from uncork.kernels.extents import (
     KernelDeclined,

@@ -22,11 +22,11 @@ from uncork.internal_ops.blocks import (
 )
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels.convolution.blocks import block_of, is_few
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
 from uncork.kernels.convolution.layout import direct
 from uncork.kernels.convolution.tap_regions import regions_of
+from uncork.kernels.convolution.tiles import block_of, is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, is_empty
 from uncork.kernels.runtime.target import Target

@@ -344,12 +344,16 @@ class Kernel:
         """
         self.builder.fence("seq_cst")
 
-    def prefetch(self, address: Value) -> None:
-        """Ask for a cache line that will be read soon. Any address is safe."""
+    def prefetch(self, address: Value, near: bool = True) -> None:
+        """Ask for a cache line that will be read soon, or later where it is not to come `near`. Any
+        address is safe.
+        """
         byte = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
         function = self.declared("llvm.prefetch.p0", ir.Void, [byte, word, word, word])
-        flags = [ir.Constant(word, n) for n in (0, 3, 1)]  # read, keep in all levels, data
+        flags = [
+            ir.Constant(word, n) for n in (0, 3 if near else 2, 1)
+        ]  # read, the levels to keep it in, data
         self.builder.call(function, [self.builder.inttoptr(address.llvm, byte), *flags])
 
     def pointer(self, address: Value, type_: Type, lanes: int = 1) -> Any:

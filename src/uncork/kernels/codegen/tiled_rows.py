@@ -19,13 +19,15 @@ def tiled_rows(
     target: Value | None,
     steps: tuple[int, Value | int],
     tile: TileBody,
+    begin_group: Callable[[Value], None] | None = None,
 ) -> None:
     """Write the nest, by the kernel's arguments `a`; each row has `tiles_0` tiles of the first of
     the `widths`, then `tiles_1` of the next.
 
     `target` is where the result begins; without one, places in it count from 0. A pixel takes
     `steps` in the source and in the target. Groups are the innermost loop when `inside`, so that
-    the source is read once; else each group has all rows before the next, so that the weights are.
+    the source is read once; else each group has all rows before the next, so that the weights are,
+    and `begin_group` writes what comes before them.
     """
 
     def row(image: Value, y: Value, group: Value | None) -> None:
@@ -48,5 +50,8 @@ def tiled_rows(
             with k.loop(0, a["rows"]) as y:
                 row(image, y, None)
         else:
-            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
-                row(image, y, group)
+            with k.loop(0, a["groups"]) as group:
+                if begin_group is not None:
+                    begin_group(group)
+                with k.loop(0, a["rows"]) as y:
+                    row(image, y, group)

@@ -11,9 +11,11 @@ from itertools import product
 import numpy as np
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
-from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
+from uncork.kernels.convolution.geometry import Axis, Geometry, known
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
+from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
+from uncork.kernels.convolution.tiles import most_pixels, runs_of_sets, widths_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import (
@@ -33,12 +35,10 @@ from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
-_MANY_REGISTERS, _FEW_REGISTERS = 14, 6
-#: Pixels of tiles for what is left of a row whose length only the call knows.
-_REST = (4, 1)
 #: Filters of up to so many bytes are read again for every tile, so that the data are read once.
 _FEW_FILTERS = 1 << 18
+#: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
+_MOST_AHEAD = 1 << 20
 #: Data that are laid out at a time take about so many bytes.
 _ROOM = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
@@ -48,30 +48,6 @@ _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
 _SOME = 128
 #: As many runs of images as there are where only the call knows how many images come.
 _RUNS = 16
-#: Numbers of a vector of which there is no half.
-_SHORT = 8
-
-
-def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
-    pixels as can be to each.
-    """
-    most = (
-        _MANY_REGISTERS
-        if target.has("avx512f") or target.arch in ("aarch64", "arm64")
-        else _FEW_REGISTERS
-    )
-    if not isinstance(count, int):
-        rest = count - count // most * most
-        small = rest - rest // _REST[0] * _REST[0]
-        return (most, *_REST), [count // most, rest // _REST[0], small]
-    tiles = -(-count // most)
-    wide = -(-count // tiles)
-    of_wide = count - tiles * (wide - 1)
-    found = [(wide, of_wide), (wide - 1, tiles - of_wide)]
-    kept = [(width, number) for width, number in found if number]
-    counts: list[SizeLike] = [number for _, number in kept]
-    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
 
 
 def _meets(work: BlockedWork) -> bool:
@@ -95,18 +71,6 @@ def _by_rows(g: Geometry) -> Geometry:
         if certainly(g.rows.size, 1)
         else g
     )
-
-
-def _runs(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
-    sets.
-    """
-    first = 0
-    while most:
-        sets = (blocks - first) // most
-        if sets:
-            yield most, first, sets
-        first, most = first + sets * most, most // 2
 
 
 class _Maker:
@@ -134,7 +98,7 @@ class _Maker:
         #: Blocks that a vector holds: short ones stand side by side.
         self.together = max(1, target.lanes // work.lanes)
         #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
-        self.runs = list(_runs(work.group_outputs, 2 * self.together))
+        self.runs = list(runs_of_sets(work.group_outputs, 2 * self.together))
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, self._packed)
         self.keep: list[object] = [self.packing]
@@ -309,6 +273,7 @@ class _Maker:
             filters.nbytes <= _FEW_FILTERS,
             work.end,
             together,
+            self._asks_ahead(region, filters),
         )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -352,6 +317,17 @@ class _Maker:
             words["source"] = In(0)
         return spec, [words[name] for name in spec.arguments]
 
+    def _asks_ahead(self, region: Region, filters: Array) -> bool:
+        """The filters of a set of outputs come while the set before is computed: its tiles are
+        enough to ask for them, and both sets stay in the second-level cache.
+        """
+        rows, columns = region.rows[1], region.columns[1]
+        if filters.nbytes <= _FEW_FILTERS or filters[0].nbytes > _MOST_AHEAD:
+            return False
+        if not isinstance(rows, int) or not isinstance(columns, int):
+            return False
+        return rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
+
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]
         for images, strip in product(self.images, self.strips):
@@ -394,16 +370,3 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     return KernelPlan(
         name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages
     )
-
-
-def block_of(channels: int, target: Target) -> int:
-    """Channels of a block: as many as a vector has or, where only that divides them, half as many
-    of a long one; else 0.
-    """
-    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
-    return next((width for width in widths if channels % width == 0), 0)
-
-
-def is_few(g: Geometry) -> bool:
-    """Too few pixels for tiles of them."""
-    return known(typical(g).pixels) < _REST[0]

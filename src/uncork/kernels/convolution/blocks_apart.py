@@ -7,9 +7,9 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.blocks import widths_of
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
+from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, transformed
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import (
@@ -35,7 +35,7 @@ TILES = ((4, 24, 1 << 14), (2, 12, 1 << 62))
 #: groups of tiles at least.
 _ROOM, _FEWEST = 1 << 20, 2
 #: Pixels of depthwise convolutions at a time.
-_PIXELS = 8
+_PIXELS, _FEWEST_PIXELS = 8, 4
 
 
 def tile_for(g: Geometry) -> int:
@@ -152,13 +152,27 @@ def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
     return inner == lanes and channels == outputs and lanes % channels == 0
 
 
+def _pixels(g: Geometry, together: int, target: Target) -> int:
+    """Vectors of pixels at a time: of groups as many as registers hold the sums of, and what they
+    see.
+    """
+    count, most = g.columns.count, _PIXELS
+    if g.channels > 1:
+        room = 2 * most_pixels(target) + 2
+        reach = (g.columns.taps - 1) * g.columns.dilation
+        most = max(_FEWEST_PIXELS, (room - reach) // (1 + g.columns.stride))
+    if not isinstance(count, int):
+        return min(_PIXELS, most)
+    inside = max(1, (count - 2) // together)
+    return -(-inside // -(-inside // most)) if g.channels > 1 else min(most, inside)
+
+
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     """The calls of a convolution of each channel, or few channels, for itself."""
     g = work.geometry
-    count = g.columns.count
     # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
     together = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
-    width = min(_PIXELS, max(1, (count - 2) // together)) if isinstance(count, int) else _PIXELS
+    width = _pixels(g, together, target)
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
     spec = Depthwise(
         work.lanes,

@@ -10,12 +10,12 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
 from uncork.kernels.codegen.tiled_rows import tiled_rows
-from uncork.kernels.convolution.microkernel_blocks import tile
+from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
-_ARGUMENTS = ("source", "filters", "table", "target", "target_block")
+_ARGUMENTS = ("source", "filters", "table", "ahead", "target", "target_block")
 
 
 def emit_dense(spec: Dense, machine: Target) -> str:
@@ -29,11 +29,19 @@ def emit_dense(spec: Dense, machine: Target) -> str:
         own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
         place = target + group * a["target_block"] * spec.blocks
         filters = a["filters"] + group * a["group"]
-        given = [a["count"], source, filters, a["table"], place, a["target_block"]]
+        given = [a["count"], source, filters, a["table"], ahead.get(), place, a["target_block"]]
         k.call(tiles[kind], [*given, *own.values()])
+        if spec.ahead:  # what is left of the next set, then its last part again
+            last = a["filters"] + (group + 2) * a["group"] - part
+            ahead.set(k.minimum(ahead.get() + part, last))
 
+    def begin_group(group: Value) -> None:
+        ahead.set(a["filters"] + (group + 1) * a["group"])
+
+    part = a["count"] * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
+    ahead = k.variable(k.integer(0))
     steps = spec.step, spec.lanes * 4
-    tiled_rows(k, a, spec.widths, spec.inside, a["target"], steps, run)
+    tiled_rows(k, a, spec.widths, spec.inside, a["target"], steps, run, begin_group)
     k.finish()
     return k.text()
 
@@ -67,7 +75,17 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
     vectors = spec.blocks // spec.together
     arguments = (*_ARGUMENTS, *spec.end.arguments)
     return tile(
-        outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end
+        outer,
+        f"tile_{width}",
+        wide,
+        spec.inner,
+        vectors,
+        width,
+        spec.step,
+        arguments,
+        places,
+        end,
+        spec.ahead,
     )
 
 

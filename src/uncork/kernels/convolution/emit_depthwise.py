@@ -10,6 +10,7 @@ computed one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
@@ -92,21 +93,23 @@ def _inside(
     column = (x * spec.stride[1] - a["left"]) * pixel
     wide = spec.lanes * spec.together
     sums = [k.number(0.0, F32, wide)] * spec.width
+    # Several windows see a pixel: what a member has there is brought to all lanes once for them.
+    sees: dict[int, list[tuple[int, int]]] = {}
+    for p, tap in product(range(spec.width), range(spec.columns)):
+        place = p * spec.together * spec.stride[1] + tap * spec.dilation[1]
+        sees.setdefault(place, []).append((p, tap))
     for row, line in enumerate(lines):
         here = line + column
-        for tap in range(spec.columns):
-            places = [
-                here + (p * spec.together * spec.stride[1] + tap * spec.dilation[1]) * pixel
-                for p in range(spec.width)
+        for member in range(spec.members):
+            first, step = row * spec.columns * spec.members + member, spec.members
+            weights = [
+                held[number] if held else k.load(filters + number * wide * 4, F32, wide)
+                for number in range(first, first + spec.columns * step, step)
             ]
-            seen = [k.load(place, F32, wide) for place in places]
-            for member in range(spec.members):
-                number = (row * spec.columns + tap) * spec.members + member
-                weight = held[number] if held else k.load(filters + number * wide * 4, F32, wide)
-                sums = [
-                    k.fma(_member(cell, member, spec.members), weight, total)
-                    for cell, total in zip(seen, sums)
-                ]
+            for place, windows in sees.items():
+                cell = _member(k, here + place * pixel, wide, member, spec.members)
+                for p, tap in windows:
+                    sums[p] = k.fma(cell, weights[tap], sums[p])
     for p, total in enumerate(sums):
         _store(k, spec, total, made + x * pixel + p * spec.together * pixel, ends)
 
@@ -123,33 +126,35 @@ def _border(
 ) -> None:
     """A pixel of which some columns of taps may be outside."""
     pixel = spec.lanes * 4
-    total = k.variable(k.number(0.0, F32, spec.lanes))
+    # A sum for each row of taps: one alone would wait for each of its products.
+    totals = [k.variable(k.number(0.0, F32, spec.lanes)) for _ in lines]
     with k.loop(0, spec.columns) as tap:
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
-            for row, line in enumerate(lines):
-                cell = k.load(line + column * pixel, F32, spec.lanes)
-                for member in range(spec.members):
-                    number = (tap + row * spec.columns) * spec.members + member
-                    weight = k.load(filters + number * pixel * spec.together, F32, spec.lanes)
-                    total.set(k.fma(_member(cell, member, spec.members), weight, total.get()))
-    _store(k, spec, total.get(), made + x * pixel, ends)
+            for member, (row, line) in product(range(spec.members), enumerate(lines)):
+                seen = _member(k, line + column * pixel, spec.lanes, member, spec.members)
+                number = (tap + row * spec.columns) * spec.members + member
+                weight = k.load(filters + number * pixel * spec.together, F32, spec.lanes)
+                totals[row].set(k.fma(seen, weight, totals[row].get()))
+    total = totals[0].get()
+    for other in totals[1:]:
+        total = total + other.get()
+    _store(k, spec, total, made + x * pixel, ends)
 
 
-def _member(cell: Value, member: int, members: int) -> Value:
-    """In each lane the member of its group that has a number."""
+def _member(k: Kernel, place: Value, lanes: int, member: int, members: int) -> Value:
+    """In each lane the member of its group that has a number, of what lies at a place."""
+    if members == lanes:
+        return k.splat(k.load(place + member * 4, F32), lanes)
+    cell = k.load(place, F32, lanes)
     if members == 1:
         return cell
     picks = ir.Constant(
-        ir.VectorType(ir.IntType(32), cell.lanes),
-        [lane // members * members + member for lane in range(cell.lanes)],
+        ir.VectorType(ir.IntType(32), lanes),
+        [lane // members * members + member for lane in range(lanes)],
     )
-    return Value(
-        cell.kernel,
-        cell.kernel.builder.shuffle_vector(cell.llvm, cell.llvm, picks),
-        cell.type,
-        cell.lanes,
-    )
+    found = k.builder.shuffle_vector(cell.llvm, cell.llvm, picks)
+    return Value(k, found, cell.type, lanes)
 
 
 def _store(

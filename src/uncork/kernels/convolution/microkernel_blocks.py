@@ -14,6 +14,8 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
 _AHEAD, _LINE = 1 << 14, 64
+#: As many tiles ask for the filters of the next set of outputs, each for a part of them.
+AHEAD_TILES = 4
 #: Where the step's source and filters are, for the number of a step.
 Places = Callable[[Kernel, Value, dict[str, Value]], "tuple[Value, Value]"]
 #: What becomes of the sums: `end(kernel, pixel, block, sum, arguments)`.
@@ -31,9 +33,13 @@ def tile(
     arguments: Sequence[str],
     places: Places,
     end: End,
+    ahead: bool = False,
 ) -> Kernel:
     """A function that makes `count` steps, an argument, for `width` pixels that see what lies
     `step` bytes apart.
+
+    With `ahead` it asks for filters from the argument "ahead" on, a part of as many as it reads;
+    else for those that it will soon read itself.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments))
@@ -45,8 +51,13 @@ def tile(
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
-            for offset in range(0, inner * blocks * lanes * 4, _LINE):
-                k.prefetch(filters + (offset + _AHEAD))
+            whole = inner * blocks * lanes * 4
+            if ahead:
+                for offset in range(0, whole // AHEAD_TILES, _LINE):
+                    k.prefetch(a["ahead"] + number * (whole // AHEAD_TILES) + offset, near=False)
+            else:
+                for offset in range(0, whole, _LINE):
+                    k.prefetch(filters + (offset + _AHEAD))
         for i in range(inner):
             weights = [
                 k.load(filters + (i * blocks + o) * lanes * 4, F32, lanes) for o in range(blocks)

@@ -12,7 +12,7 @@ from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.hints import Hints
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.blocks import block_of, direct_over_blocks
+from uncork.kernels.convolution.blocks import direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import (
     depthwise_over_blocks,
     groups_fit,
@@ -21,6 +21,7 @@ from uncork.kernels.convolution.blocks_apart import (
 from uncork.kernels.convolution.by_nest import by_nest
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
+from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection

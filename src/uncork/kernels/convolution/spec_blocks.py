@@ -41,11 +41,13 @@ class Dense(EpilogueSpec):
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
     together: int = 1
+    #: The first tiles of a set of outputs ask for the filters of the next set.
+    ahead: bool = False
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        way = "_inside" if self.inside else ""
+        way = "_inside" if self.inside else "_ahead" if self.ahead else ""
         lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
         return (
             f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"

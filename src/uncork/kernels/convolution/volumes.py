@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
-from uncork.kernels.convolution.blocks import direct_over_blocks, is_few
+from uncork.kernels.convolution.blocks import direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for, winograd_over_blocks
 from uncork.kernels.convolution.by_planes import Moved
 from uncork.kernels.convolution.geometry import Geometry, Windows, Work, known
 from uncork.kernels.convolution.tap_regions import runs_of_taps
+from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares

@@ -1,0 +1,66 @@
+"""Which pixels and which outputs a direct convolution over blocks of channels computes together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from uncork.kernels.convolution.geometry import Geometry, known, typical
+from uncork.kernels.convolution.spec_blocks import KINDS
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+
+#: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
+_MANY_REGISTERS, _FEW_REGISTERS = 14, 6
+#: Pixels of tiles for what is left of a row whose length only the call knows.
+_REST = (4, 1)
+#: Numbers of a vector of which there is no half.
+_SHORT = 8
+
+
+def block_of(channels: int, target: Target) -> int:
+    """Channels of a block: as many as a vector has or, where only that divides them, half as many
+    of a long one; else 0.
+    """
+    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
+    return next((width for width in widths if channels % width == 0), 0)
+
+
+def is_few(g: Geometry) -> bool:
+    """Too few pixels for tiles of them."""
+    return known(typical(g).pixels) < _REST[0]
+
+
+def most_pixels(target: Target) -> int:
+    """Pixels of a tile of two blocks at most."""
+    many = target.has("avx512f") or target.arch in ("aarch64", "arm64")
+    return _MANY_REGISTERS if many else _FEW_REGISTERS
+
+
+def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
+    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
+    pixels as can be to each.
+    """
+    most = most_pixels(target)
+    if not isinstance(count, int):
+        rest = count - count // most * most
+        small = rest - rest // _REST[0] * _REST[0]
+        return (most, *_REST), [count // most, rest // _REST[0], small]
+    tiles = -(-count // most)
+    wide = -(-count // tiles)
+    of_wide = count - tiles * (wide - 1)
+    found = [(wide, of_wide), (wide - 1, tiles - of_wide)]
+    kept = [(width, number) for width, number in found if number]
+    counts: list[SizeLike] = [number for _, number in kept]
+    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
+
+
+def runs_of_sets(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block,
+    sets.
+    """
+    first = 0
+    while most:
+        sets = (blocks - first) // most
+        if sets:
+            yield most, first, sets
+        first, most = first + sets * most, most // 2
