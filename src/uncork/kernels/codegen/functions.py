@@ -28,6 +28,8 @@ _ERF_FAR = (
     0.00364246335811913, -0.00032280496088787913, 1.1231419193791226e-05,
 )  # fmt: skip
 _ERF_SPLIT, _ERF_END = 0.92, 4.0
+#: From here on n / (n + 2) is 1 in f32, see `mish`.
+_MISH_END = 20.0
 #: log(1 + f) = f - f^2 / 2 + f^3 P(f) for sqrt(1/2) <= 1 + f < sqrt(2).
 _LOG = (
     0.3333331346511841, -0.25000008940696716, 0.2000211924314499, -0.1666799634695053,
@@ -133,17 +135,30 @@ def log(k: Kernel, x: Value) -> Value:
 
 
 def softplus(k: Kernel, x: Value) -> Value:
-    """log(1 + e^x) = max(x, 0) + log(1 + e^-|x|); error 3.2 units of the last place."""
+    """log(1 + e^x) = max(x, 0) + log(1 + s) with s = e^-|x|; error 3 units of the last place.
+
+    1 + s is between 1 and 2: it is 1 + f, or 2 (1 + f), with f between sqrt(1/2) - 1 and
+    sqrt(2) - 1, which needs no digits that rounding 1 + s would lose.
+    """
+    n = x.lanes
+    zero = k.number(0.0, F32, n)
     small = exp(k, -k.intrinsic("fabs", x))
-    rounded = small + 1.0
-    # log(1 + s) from log of the rounded 1 + s and what the rounding lost.
-    logarithm = log(k, rounded) + (small - (rounded - 1.0)) / rounded
-    return larger(k, x, k.number(0.0, F32, x.lanes)) + logarithm
+    halved = small > math.sqrt(2) - 1
+    fraction = k.select(halved, (small - 1.0) * 0.5, small)
+    high, low = (k.select(halved, k.number(part, F32, n), zero) for part in _LOG_2)
+    squared = fraction * fraction
+    rest = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
+    return larger(k, x, zero) + (((rest + low) + fraction) + high)
 
 
 def mish(k: Kernel, x: Value) -> Value:
-    """x * tanh(softplus(x))"""
-    return x * accurate_tanh(k, softplus(k, x))
+    """x * tanh(softplus(x)) = x * n / (n + 2) with n = e^x (e^x + 2), which loses no digits;
+    error 6 units of the last place.
+    """
+    limit = k.number(_MISH_END, F32, x.lanes)
+    power = exp(k, k.select(x > limit, limit, x))  # an ordered comparison keeps NaN
+    n = power * (power + 2.0)
+    return x * (n / (n + 2.0))
 
 
 def gelu(k: Kernel, x: Value) -> Value:

@@ -28,7 +28,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, placing
-from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.packed_weights import packed, zeros
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
@@ -62,10 +62,13 @@ def specialised(
 def pack(spec: Linear, matrix: Array) -> Array:
     """`matrix [K, N]` as panels `[P, K, width]`, zeros past N."""
     inner, columns = matrix.shape
-    panels = -(-columns // spec.width)
-    packed = np.zeros((panels * spec.width, inner), np.float32)
-    packed[:columns] = matrix.T
-    return np.ascontiguousarray(packed.reshape(panels, spec.width, inner).transpose(0, 2, 1))
+    whole, left = divmod(columns, spec.width)
+    made = zeros((whole + bool(left), inner, spec.width))
+    for panel in range(whole):
+        made[panel] = matrix[:, panel * spec.width : (panel + 1) * spec.width]
+    if left:
+        made[whole, :, :left] = matrix[:, whole * spec.width :]
+    return made
 
 
 def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:

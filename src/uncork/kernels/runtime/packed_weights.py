@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 
 from uncork.concurrency import in_child
+from uncork.files import let_go
 from uncork.types import Array
 
 #: Bytes of a cache line: a vector that lies across two of them costs two reads.
@@ -27,13 +29,20 @@ class Packing:
         self.sources = tuple(sources)
 
 
+def zeros(shape: Sequence[int], dtype: type[np.generic] = np.float32) -> Array:
+    """Zeros that begin at a cache line: what is packed into them is not copied again."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    scratch = np.zeros(size + _LINE, np.uint8)
+    first = -scratch.ctypes.data % _LINE
+    made: Array = scratch[first : first + size].view(dtype).reshape(shape)
+    return made
+
+
 def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
     if begins_a_line(array) and array.flags.c_contiguous:
         return array
-    scratch = np.empty(array.nbytes + _LINE, np.uint8)
-    first = -scratch.ctypes.data % _LINE
-    copy: Array = scratch[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = zeros(array.shape, array.dtype.type)
     copy[...] = array
     return copy
 
@@ -64,6 +73,8 @@ def packed(sources: Sequence[Array], how: Hashable, make: Callable[[], Sequence[
         found = _known.get(key)
     if found is None:
         found = Packing(make(), sources)
+        for source in sources:  # kernels read what was made of it
+            let_go(source)
         with _lock:
             found = _known.setdefault(key, found)
     return found
