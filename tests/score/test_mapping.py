@@ -190,7 +190,9 @@ def test_one_mistake_is_one_problem() -> None:
         with pytest.raises(InputError) as caught:
             bind(ports(age="f32[?]", items="i64[?,2]"), SCHEMA, {"age": "price", **written})
         (problem,) = caught.value.problems
-        assert problem.message.startswith(f"no input is called '{next(iter(given))}'; did you mean")
+        assert problem.message.startswith(
+            f"no input is called '{next(iter(written))}'; did you mean"
+        )
 
 
 def test_fixed_numbers_of_rows() -> None:
