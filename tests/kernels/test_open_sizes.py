@@ -373,3 +373,102 @@ def test_products_of_as_many_batches_as_both_have() -> None:
     hold(
         builder.model(), [[numbers(generator, (n, 4, m, 8))] for n, m in ((1, 5), (3, 1), (2, 40))]
     )
+
+
+def length_of(builder: uncork.Builder, data: Source, axis: int) -> Source:
+    """The size of a tensor along an axis, as a vector of one number."""
+    (sizes,) = builder.add("ShapeOf", 3, data)
+    places = builder.constant(np.array([axis])), builder.constant(np.array(0))
+    return builder.add("Gather", 8, sizes, *places)[0]
+
+
+@pytest.mark.parametrize("to", ["a multiple of 4", "six"])
+def test_pads_by_sizes(to: str) -> None:
+    """Windows want whole ones; six cuts what is longer."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, None, 3])
+    size, none = length_of(builder, data, 1), builder.constant(np.array([0]))
+    if to == "six":
+        (missing,) = builder.add("Subtract", 1, builder.constant(np.array([6])), size)
+    else:
+        four = builder.constant(np.array([4]))
+        (over,) = builder.add("FloorMod", 1, size, four)
+        (missing,) = builder.add("FloorMod", 1, builder.add("Subtract", 1, four, over)[0], four)
+    (begins,) = builder.add("Concat", 1, none, none, none, axis=0)
+    (ends,) = builder.add("Concat", 1, none, missing, none, axis=0)
+    value = builder.constant(np.float32(7))
+    builder.result(builder.add("Pad", 12, data, begins, ends, value, pad_mode="constant")[0])
+    generator = np.random.default_rng(5)
+    shapes = [(2, 5, 3), (1, 8, 3), (3, 1, 3), (2, 6, 3), (1, 11, 3)]
+    hold(builder.model(), [[numbers(generator, shape)] for shape in shapes])
+
+
+@pytest.mark.parametrize(
+    ("shift", "axes"), [([2], [1]), ([-3, 2], [2, 1]), ([1, -1, 5], [0, -2, 1]), ([4], [2, 1])]
+)
+def test_rolls(shift: list[int], axes: list[int]) -> None:
+    """Longer than the axis, backwards, twice along one, one shift for two."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, None, 5])
+    by, along = builder.constant(np.array(shift)), builder.constant(np.array(axes))
+    builder.result(builder.add("Roll", 7, data, by, along)[0])
+    generator = np.random.default_rng(6)
+    shapes = [(2, 5, 5), (1, 1, 5), (3, 2, 5), (2, 0, 5), (1, 9, 5)]
+    hold(builder.model(), [[numbers(generator, shape)] for shape in shapes])
+
+
+def test_rolls_by_half_of_a_size() -> None:
+    """What centres a spectrum."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [2, None])
+    half = builder.add("Divide", 1, length_of(builder, data, 1), builder.constant(np.array([2])))[0]
+    builder.result(builder.add("Roll", 7, data, half, builder.constant(np.array([-1])))[0])
+    generator = np.random.default_rng(7)
+    hold(builder.model(), [[numbers(generator, (2, n))] for n in (5, 8, 1, 0, 2)])
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_borders_of_several_axes(mode: str, axes: int) -> None:
+    """Pictures are mirrored along both of their axes."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, None, None, 3])
+    pads = [
+        builder.constant(np.array([n if i < axes else 0 for i, n in enumerate(p)]))
+        for p in ([1, 2, 0, 0], [2, 1, 1, 0])
+    ]
+    builder.result(builder.add("Pad", 12, data, *pads, pad_mode=mode)[0])
+    generator = np.random.default_rng(8)
+    shapes = [(4, 3, 2, 3), (3, 5, 7, 3), (3, 3, 9, 3)]
+    hold(builder.model(), [[numbers(generator, shape)] for shape in shapes])
+
+
+@pytest.mark.parametrize("mode", ["blocks_first", "depth_first"])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_depth_and_space(mode: str, axes: int) -> None:
+    """Pictures of any size are made larger, and smaller again."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 12, *[None] * axes])
+    larger = builder.add("DepthToSpace", 1, data, block_size=2, mode=mode)[0]
+    builder.result(builder.add("SpaceToDepth", 1, larger, block_size=2, mode=mode)[0])
+    builder.result(builder.add("ShuffleChannels", 1, larger, axis=1, group=3)[0])
+    builder.result(builder.add("SpaceToDepth", 1, data, block_size=1, mode=mode)[0])
+    generator = np.random.default_rng(9)
+    shapes = [(2, 12, 5, 3), (1, 12, 1, 8), (3, 12, 4, 1)]
+    hold(builder.model(), [[numbers(generator, shape[: 2 + axes])] for shape in shapes])
+
+
+def test_ranges_by_steps_of_a_size() -> None:
+    """Offsets of bags that all have as many ids: 0, n, 2 n and so on."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, None])
+    axis = builder.constant(np.array(0))
+    bags, each = (builder.add("Squeeze", 1, length_of(builder, data, n), axis)[0] for n in (0, 1))
+    (stop,) = builder.add("Multiply", 1, bags, each)
+    for end in (stop, builder.add("Add", 1, bags, stop)[0]):
+        start = builder.constant(np.array(0))
+        builder.result(builder.add("Range", 4, start, end, each, output_type="i64")[0])
+    generator = np.random.default_rng(10)
+    hold(
+        builder.model(), [[numbers(generator, shape)] for shape in ((2, 3), (5, 1), (1, 8), (7, 2))]
+    )

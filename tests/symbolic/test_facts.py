@@ -39,6 +39,18 @@ def test_equalities_go_through_one_another() -> None:
     assert facts.canonical(c // 2 + b) == a // 2 + a
 
 
+def test_an_equality_of_multiples_is_one_of_the_sizes() -> None:
+    """As many heads of as many batches."""
+    facts = Facts()
+    (batches,) = symbols(facts, "batches")
+    (found,) = symbols(facts, "found", kind="found")
+    assert facts.require_equal(4 * found, 4 * batches)
+    assert facts.certainly_equal(found, batches)
+    (half,) = symbols(facts, "half", kind="found")
+    assert facts.require_equal(half * Fraction(3, 2), batches * 6)
+    assert facts.canonical(half) == batches * 4
+
+
 def test_the_bounds_of_a_replaced_symbol_still_hold() -> None:
     facts = Facts()
     (n,) = symbols(facts, "n", low=0)

@@ -50,7 +50,9 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
     if any(e is None for e in elements) or (facts := facts_of(elements)) is None:
         return None
     start, stop, step = (Size.of(e) for e in elements if e is not None)
-    if not step.constant or (whole and not step.is_whole):
+    if step.constant == 0 or (whole and not step.is_whole):
+        return None
+    if step.constant is None and not (step.is_whole and facts.suppose_at_least(step, 1)):
         return None
     if not all(
         size.is_whole and whole_number(spec.element_type, size) is not None
@@ -58,7 +60,9 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
     ):
         return None
     ratio = (stop - start).over(step)
-    return None if ratio is None else facts.larger(ceil(ratio), 0)
+    if ratio is None and not (stop - start).is_whole:
+        return None
+    return facts.larger(-((start - stop) // step) if ratio is None else ceil(ratio), 0)
 
 
 class _Range(Operation):

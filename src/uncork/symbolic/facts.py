@@ -8,6 +8,7 @@ questions behind it: of two equal sizes one symbol is replaced by the other side
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -303,6 +304,7 @@ class Facts:
         """difference == 0: an atom that stands in it alone is replaced by the rest, the last found
         symbol first, then a function.
         """
+        difference = _without_common_factor(difference)
         alone = [
             monomial[0]
             for monomial, factor in difference.terms.items()
@@ -331,6 +333,16 @@ class Facts:
         if isinstance(replaced, Function) and replaced.name == "max":
             for argument in replaced.arguments:
                 self._is_at_least_0(by - argument)
+
+
+def _without_common_factor(size: Size) -> Size:
+    """The size divided by what all its factors are multiples of: 4 * a - 4 * b is 0 where a - b
+    is.
+    """
+    factors = [Fraction(factor) for factor in size.terms.values()]
+    shared = math.gcd(*(factor.numerator for factor in factors))
+    parts = math.lcm(*(factor.denominator for factor in factors))
+    return size * Fraction(parts, shared) if shared else size
 
 
 def facts_of(sizes: Iterable[SizeLike | None]) -> Facts | None:

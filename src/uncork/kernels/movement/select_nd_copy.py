@@ -22,6 +22,12 @@ from uncork.kernels.kernel_plan import (
     whole_shares,
 )
 from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
+from uncork.kernels.movement.select_rearranged import (
+    depth_to_space_copies,
+    shuffle_channels_copies,
+    space_to_depth_copies,
+)
+from uncork.kernels.movement.select_roll import roll_copies
 from uncork.kernels.movement.select_slices import pad_copies, slice_copies, strided_slice_copies
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.ops import Operation
@@ -218,8 +224,12 @@ def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
 _RULES: Mapping[str, Rule] = {
     "Broadcast": _broadcast,
     "Concat": _concat,
+    "DepthToSpace": depth_to_space_copies,
     "Pad": pad_copies,
+    "Roll": roll_copies,
+    "ShuffleChannels": shuffle_channels_copies,
     "Slice": slice_copies,
+    "SpaceToDepth": space_to_depth_copies,
     "Split": _split_rule,
     "StridedSlice": strided_slice_copies,
     "Tile": _tile,

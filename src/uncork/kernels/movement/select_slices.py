@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product as combinations
+from typing import cast
 
-from uncork.kernels.extents import extents, largest, smallest
+from uncork.kernels.extents import certainly, extents, largest, smallest
 from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, strides
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
@@ -13,6 +16,8 @@ from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
 
 Specs = Sequence[TensorSpec]
+#: Each axis with borders makes the copies three times as many: at most so many axes.
+_MOST_PADDED = 3
 
 
 def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
@@ -81,68 +86,81 @@ def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) ->
 
 
 def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy | Fill] | None:
-    """Pad: a fill, and a copy of the data into it; along one axis other modes by copies of the
-    borders.
-    """
+    """Pad: a fill, and a copy of the data into it; other modes by copies of the borders."""
     mode: str = getattr(operation, "pad_mode", "constant")
     data = inputs[0]
-    begins, ends = (spec.integers() for spec in inputs[1:3])
+    begins, ends = (spec.sizes() for spec in inputs[1:3])
     if begins is None or ends is None or None in (*begins, *ends):
         return None
-    pads = [(b or 0, e or 0) for b, e in zip(begins, ends)]
+    pads = cast("list[tuple[SizeLike, SizeLike]]", list(zip(begins, ends)))
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
     source, target = strides(shape, element), strides(result, element)
     kept = [
-        size if b >= 0 and e >= 0 else largest(size + min(b, 0) + min(e, 0), 0)
+        size
+        if _is_never_negative(b) and _is_never_negative(e)
+        else largest(size + smallest(b, 0) + smallest(e, 0), 0)
         for size, (b, e) in zip(shape, pads)
     ]
-    from_ = _sum(max(-b, 0) * step for (b, _), step in zip(pads, source))
-    to = _sum(max(b, 0) * step for (b, _), step in zip(pads, target))
+    from_ = _sum(_cut(b) * step for (b, _), step in zip(pads, source))
+    to = _sum(_cut(-1 * b) * step for (b, _), step in zip(pads, target))
     loops = tuple(Loop(count, *steps) for count, steps in zip(kept, zip(source, target)))
     middle = Copy(0, 0, from_, to, loops, element)
     if mode == "constant":
         return [Fill(3 if len(inputs) > 3 else None, element), middle]
-    padded = [axis for axis, pad in enumerate(pads) if pad != (0, 0)]
-    if len(padded) > 1 or any(b < 0 or e < 0 for b, e in pads):
+    known = [(b, e) for b, e in pads if isinstance(b, int) and isinstance(e, int)]
+    padded = [pad for pad in known if pad != (0, 0)]
+    if len(known) < len(pads) or len(padded) > _MOST_PADDED or any(min(pad) < 0 for pad in known):
         return None
-    borders = (
-        [
-            _border(mode, padded[0], pads[padded[0]], side, shape, loops, source, target)
-            for side in (0, 1)
-        ]
-        if padded
-        else []
-    )
-    return [middle, *borders]
+    parts = [_bordered(mode, size, pad) for size, pad in zip(shape, known)]
+    return [_part(chosen, source, target, element) for chosen in combinations(*parts)]
 
 
-def _border(
-    mode: str,
-    axis: int,
-    pads: tuple[int, int],
-    side: int,
-    shape: Sequence[SizeLike],
-    loops: Sequence[Loop],
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A part of an axis of the result: its length and place, and where in the data it begins and
+    goes by how many.
+    """
+
+    count: SizeLike
+    target: SizeLike
+    source: SizeLike
+    by: int = 1
+
+
+def _bordered(mode: str, size: SizeLike, pad: tuple[int, int]) -> list[_Stretch]:
+    """An axis of the result: the data, and cells before and behind it, which repeat its own, in
+    mirrored order but for the edge.
+    """
+    begin, end = pad
+    by, skipped = (0, 0) if mode == "edge" else (-1, int(mode == "reflect"))
+    before = _Stretch(begin, 0, 0 if mode == "edge" else begin - 1 + skipped, by)
+    behind = _Stretch(end, begin + size, size - 1 - skipped, by)
+    return [_Stretch(size, begin, 0), *(s for s in (before, behind) if not certainly(s.count, 0))]
+
+
+def _part(
+    chosen: Sequence[_Stretch],
     source: Sequence[SizeLike],
     target: Sequence[SizeLike],
+    element: int,
 ) -> Copy:
-    """The cells before (0) or behind (1) the data along one axis, copied from its own, backwards
-    but for the edge.
-    """
-    begin, end = pads
-    size, step = shape[axis], source[axis]
-    skipped = {"edge": 0, "reflect": 1, "symmetric": 0}[mode]
-    first: SizeLike
-    if side == 0:
-        count, first, to = begin, 0 if mode == "edge" else begin - 1 + skipped, 0 * target[axis]
-    else:
-        count, first, to = end, size - 1 - skipped, (begin + size) * target[axis]
-    back: SizeLike = 0 if mode == "edge" else -1 * step
-    some = list(loops)
-    some[axis] = Loop(count, back, target[axis])
-    element = source[-1] if isinstance(source[-1], int) else 1
-    return Copy(0, 0, first * step, to, tuple(some), element)
+    """One part of each axis."""
+    loops = (Loop(s.count, s.by * step, to) for s, step, to in zip(chosen, source, target))
+    begin = _sum(s.source * step for s, step in zip(chosen, source))
+    place = _sum(s.target * to for s, to in zip(chosen, target))
+    return Copy(0, 0, begin, place, tuple(loops), element)
+
+
+def _is_never_negative(size: SizeLike) -> bool:
+    if isinstance(size, int):
+        return size >= 0
+    return size.facts is not None and size.facts.certainly_at_least(size, 0)
+
+
+def _cut(pad: SizeLike) -> SizeLike:
+    """The elements that a pad takes away, which it does where it is negative."""
+    return 0 if _is_never_negative(pad) else largest(-1 * pad, 0)
 
 
 def _first(start: SizeLike, size: SizeLike, step: int) -> SizeLike | None:

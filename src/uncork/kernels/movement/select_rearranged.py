@@ -1,0 +1,68 @@
+"""Which strided copies rearrange a tensor: operations that view it in more dimensions, permute
+these, and view the result in fewer. For open sizes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from uncork.kernels.extents import extents
+from uncork.kernels.movement.nd_copy import Copy, Loop, strides
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.shuffle_channels import ShuffleChannels1
+from uncork.ops.space_to_depth import DepthToSpace1, SpaceToDepth1
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+Specs = Sequence[TensorSpec]
+
+
+def _permuted(data: TensorSpec, view: Sequence[SizeLike], order: Sequence[int]) -> list[Copy]:
+    """The copy that permutes the dimensions of a view of a tensor."""
+    element = data.element_type.dtype.itemsize
+    source, target = strides(view, element), strides([view[axis] for axis in order], element)
+    loops = (Loop(view[axis], source[axis], to) for axis, to in zip(order, target))
+    return [Copy(0, 0, 0, 0, tuple(loops), element)]
+
+
+def depth_to_space_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
+    """DepthToSpace: blocks go out of the channels, each behind its axis."""
+    block, first = _block(operation)
+    batch, _, *sizes = extents(inputs[0])
+    depth, count = extents(outputs[0])[1], len(sizes)
+    blocks = [block] * count
+    view = [batch, *blocks, depth, *sizes] if first else [batch, depth, *blocks, *sizes]
+    channels, within = (1 + count, 1) if first else (1, 2)
+    pairs = [axis for k in range(count) for axis in (2 + count + k, within + k)]
+    return _permuted(inputs[0], view, [0, channels, *pairs])
+
+
+def space_to_depth_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
+    """SpaceToDepth: blocks of each axis go into the channels."""
+    block, first = _block(operation)
+    batch, _, *sizes = extents(outputs[0])
+    view = [batch, extents(inputs[0])[1], *(n for size in sizes for n in (size, block))]
+    spatial = list(range(2, len(view), 2))
+    within = [axis + 1 for axis in spatial]
+    return _permuted(
+        inputs[0], view, [0, *within, 1, *spatial] if first else [0, 1, *within, *spatial]
+    )
+
+
+def shuffle_channels_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
+    """ShuffleChannels: the groups of an axis and the places in a group change their order."""
+    shuffle = cast(ShuffleChannels1, operation)
+    sizes = list(extents(inputs[0]))
+    axis = normalised_axis(operation, shuffle.axis, len(sizes))
+    view = [*sizes[:axis], shuffle.group, sizes[axis] // shuffle.group, *sizes[axis + 1 :]]
+    order = list(range(len(view)))
+    order[axis : axis + 2] = axis + 1, axis
+    return _permuted(inputs[0], view, order)
+
+
+def _block(operation: Operation) -> tuple[int, bool]:
+    """The size of a block, and whether blocks come before the channels."""
+    assert isinstance(operation, (DepthToSpace1, SpaceToDepth1))
+    return operation.block_size, operation.mode == "blocks_first"

@@ -1,0 +1,66 @@
+"""Which strided copies roll a tensor along its axes, for open sizes as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product as combinations
+
+from uncork.kernels.extents import certainly, extents, largest, smallest
+from uncork.kernels.movement.nd_copy import Copy, Loop, strides
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+#: Each axis that is rolled doubles the copies: at most so many axes.
+_MOST_AXES = 3
+
+
+def roll_copies(
+    operation: Operation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> list[Copy] | None:
+    """Roll: along each of its axes two parts, which change their places."""
+    shape = extents(inputs[0])
+    moved = _shifts(operation, inputs, len(shape))
+    if moved is None or len(moved) > _MOST_AXES:
+        return None
+    element = inputs[0].element_type.dtype.itemsize
+    steps = strides(shape, element)
+    parts = [_parts(size, moved[axis]) for axis, size in enumerate(shape) if axis in moved]
+    copies: list[Copy] = []
+    for chosen in combinations(*parts):
+        source: SizeLike = 0
+        target: SizeLike = 0
+        counts = list(shape)
+        for axis, (first, to, count) in zip(sorted(moved), chosen):
+            source, target = source + first * steps[axis], target + to * steps[axis]
+            counts[axis] = count
+        if not any(certainly(count, 0) for count in counts):
+            loops = tuple(Loop(count, step, step) for count, step in zip(counts, steps))
+            copies.append(Copy(0, 0, source, target, loops, element))
+    return copies
+
+
+def _shifts(
+    operation: Operation, inputs: Sequence[TensorSpec], rank: int
+) -> dict[int, SizeLike] | None:
+    """By how much each axis is rolled; None where only the call knows which."""
+    shifts, axes = inputs[1].sizes(), inputs[2].integers()
+    if shifts is None or axes is None:
+        return None
+    moved: dict[int, SizeLike] = {}
+    for by, axis in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes):
+        if by is None or axis is None:
+            return None
+        along = normalised_axis(operation, axis, rank)
+        moved[along] = moved.get(along, 0) + by
+    return moved
+
+
+def _parts(size: SizeLike, by: SizeLike) -> list[tuple[SizeLike, SizeLike, SizeLike]]:
+    """The two parts of an axis: where each is read, where it is written, and its length."""
+    if certainly(size, 0):
+        return [(0, 0, 0)]
+    # Of an axis that turns out to be empty nothing is moved.
+    turned = smallest(by % largest(size, 1), size)
+    return [(0, turned, size - turned), (size - turned, 0, turned)]
