@@ -193,6 +193,19 @@ def test_one_mistake_is_one_problem() -> None:
         assert problem.message.startswith(f"no input is called '{next(iter(given))}'; did you mean")
 
 
+def test_an_expression_that_is_none_is_one_problem() -> None:
+    with pytest.raises(InputError) as caught:
+        bind(ports(items="i64[?,2]"), SCHEMA, {"items": "paded(items, 2)"})
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("there is no function 'paded'; did you mean 'padded'")
+
+
+def test_inputs_by_position() -> None:
+    assert bind(ports(x="f32[?,3]"), SCHEMA, {0: "triple"}).columns == ("triple",)
+    with pytest.raises(InputError, match="inputs: expected a name or a position, got None"):
+        bind(ports(x="f32[?,3]"), SCHEMA, {None: "triple"})
+
+
 def test_fixed_numbers_of_rows() -> None:
     assert bind(ports(a="i64[8]", b="f32[8,3]"), SCHEMA, {"a": "age", "b": "triple"}).batch == 8
     with pytest.raises(
