@@ -186,11 +186,11 @@ def test_every_problem_is_in_one_error() -> None:
 
 def test_one_mistake_is_one_problem() -> None:
     """An input that was meant by a name that is none is not said to lack its column, too."""
-    for given in ({"aeg": "age"}, {"itmes": "padded(items, 2)"}):
+    for wrong in ({"aeg": "age"}, {"itmes": "padded(items, 2)"}):
         with pytest.raises(InputError) as caught:
-            bind(ports(age="f32[?]", items="i64[?,2]"), SCHEMA, {"age": "price", **given})
+            bind(ports(age="f32[?]", items="i64[?,2]"), SCHEMA, {"age": "price", **wrong})
         (problem,) = caught.value.problems
-        assert problem.message.startswith(f"no input is called '{next(iter(given))}'; did you mean")
+        assert problem.message.startswith(f"no input is called '{next(iter(wrong))}'; did you mean")
 
 
 def test_an_expression_that_is_none_is_one_problem() -> None:
