@@ -4,9 +4,11 @@ example run.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,8 @@ import pytest
 from tools import address, export_page, models_figure, operations_page
 
 from tests import _pages
+from uncork.cli import COMMANDS
+from uncork.cli._parser import Parser
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -133,6 +137,36 @@ def test_what_a_page_shows_is_held_against_what_is_printed(
     printed: str, expected: str, same: bool
 ) -> None:
     assert _pages.matches(printed, expected) is same
+
+
+def commands_of(text: str, indent: int) -> list[str]:
+    """What follows "uncork" on the lines of code, with the lines that go on."""
+    joined = re.sub(r" *\\\n *", " ", text)
+    lines = re.findall(rf"(?m)^ {{{indent}}}(.*)$|^\$ (.*)$", joined)
+    found = [re.search(r"(?:^|&& )uncork ([a-z].*)", first or second) for first, second in lines]
+    return [one[1] for one in found if one is not None]
+
+
+def test_commands_of_the_pages_are_understood() -> None:
+    """Every one, whether its files are there or not; so are the examples of the help texts."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")]
+    texts = [(page.name, page.read_text(encoding="utf-8"), 4) for page in pages]
+    texts += [(f"uncork {name}", parser_of(name).epilog or "", 2) for name in COMMANDS]
+    told = [(where, line) for where, text, n in texts for line in commands_of(text, n)]
+    for where, line in told:
+        # What follows the command: another one, a file for its output, or a word about it.
+        name, *words = shlex.split(re.split(r" +(?:#|&&|>) ?| {3,}", line)[0])
+        assert name in COMMANDS, f"{where}: {line}"
+        try:
+            parser_of(name).read(words)
+        except SystemExit:
+            pytest.fail(f"{where}: uncork {line}")
+    assert len(told) > 60
+
+
+def parser_of(name: str) -> Parser:
+    found: Parser = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}").parser()
+    return found
 
 
 def test_the_path_of_one_call_can_be_walked() -> None:

@@ -295,6 +295,8 @@ def test_devices_and_properties() -> None:
         ("Type", r"uncork\.ElementType"),
         ("convert_model", "ovc model.onnx"),
         ("save_model", r"uncork\.write_model"),
+        ("opset13", r"uncork\.Builder builds models"),
+        ("tensor", "NumPy arrays are given"),
         ("compil_model", "did you mean 'compile_model'"),
     ],
 )

@@ -12,6 +12,8 @@ ELSEWHERE = {
     "Shape": "uncork.PartialShape([1, None, (2, 8)]), or a list",
     "Layout": "there are no layouts: arrays are taken as the model's inputs have them",
     "Tensor": "NumPy arrays are given and returned as they are",
+    "tensor": "NumPy arrays are given and returned as they are",
+    "runtime": "uncork.load('model.xml'), and what it gives: see help(uncork.load)",
     "ConstOutput": "uncork.ModelPort",
     "Output": "uncork.ModelPort",
     "OVDict": "uncork.Results",
@@ -40,8 +42,9 @@ ELSEWHERE = {
 def no_such_name(name: str, public: list[str]) -> str:
     """The message for a name that `uncork` does not have."""
     message = f"module 'uncork' has no attribute '{name}'"
-    if name in ELSEWHERE:
-        return f"{message}: {ELSEWHERE[name]}"
+    way = ELSEWHERE.get(name) or ELSEWHERE.get(name.rstrip("0123456789"))  # opset13
+    if way:
+        return f"{message}: {way}"
     from uncork.ir.ports import did_you_mean
 
     return message + ("" if name.startswith("_") else did_you_mean(name, public))

@@ -4,6 +4,7 @@ disks.
 
 from __future__ import annotations
 
+import ast
 import errno
 import importlib
 import os
@@ -17,6 +18,7 @@ import pytest
 
 import uncork
 from uncork.cli import COMMANDS, _output, check, main, run
+from uncork.cli._parser import Parser
 
 from .conftest import Command
 
@@ -125,6 +127,27 @@ def test_help_of_a_command_that_is_not_there(command: Command):
     assert command("help", "rnu").err == command("rnu").err
     assert "there is no command 'rnu'; did you mean 'run'?" in command("help", "rnu").err
     assert command("help", "rnu").status == 2
+
+
+def test_messages_name_options_that_exist():
+    """Whatever a text of the package calls an option is one, but for those of other programs."""
+    others = {"--model"}  # optimum-cli
+    known = {option for name in COMMANDS for option in parser_of(name)._option_string_actions} | {
+        "--version"
+    }
+    named = set()
+    for path in Path(uncork.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found = re.findall(r"(?<![\w-])--[a-z][a-z_-]+", node.value)
+                named |= {(option, path.name) for option in found}
+    assert {option for option, _ in named} > {"--overwrite", "--resume"}
+    assert not {(option, name) for option, name in named if option not in known | others}
+
+
+def parser_of(name: str) -> Parser:
+    found: Parser = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}").parser()
+    return found
 
 
 def test_without_a_command(command: Command):

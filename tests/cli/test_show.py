@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -355,3 +356,18 @@ def test_passes_of_a_model_with_problems(command: Command, tmp_path: Path):
         "  Others did not run: the model has problems\n"
         in command("show", "nested.xml", "--passes").out
     )
+
+
+def test_other_names_are_listed_once(command: Command, tmp_path: Path) -> None:
+    """As OpenVINO writes PyTorch's inputs: a number first, then the name that tells most."""
+    text = (
+        '<net name="n" version="11"><layers><layer id="0" name="price" type="Parameter" '
+        'version="opset1"><data element_type="f32" shape="?"/><output><port id="0" '
+        'precision="FP32" names="26,price"><dim>-1</dim></port></output></layer>'
+        '<layer id="1" name="y" type="Result" version="opset1"><input><port id="0"/></input>'
+        '</layer></layers><edges><edge from-layer="0" from-port="0" to-layer="1" '
+        'to-port="0"/></edges></net>'
+    )
+    (tmp_path / "model.xml").write_text(text)
+    shown = command("show", "model.xml").out
+    assert re.search(r"(?m)^  0  price  f32   \[\?\]  +26$", shown)

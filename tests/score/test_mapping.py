@@ -186,13 +186,24 @@ def test_every_problem_is_in_one_error() -> None:
 
 def test_one_mistake_is_one_problem() -> None:
     """An input that was meant by a name that is none is not said to lack its column, too."""
-    for written in ({"aeg": "age"}, {"itmes": "padded(items, 2)"}):
+    for wrong in ({"aeg": "age"}, {"itmes": "padded(items, 2)"}):
         with pytest.raises(InputError) as caught:
-            bind(ports(age="f32[?]", items="i64[?,2]"), SCHEMA, {"age": "price", **written})
+            bind(ports(age="f32[?]", items="i64[?,2]"), SCHEMA, {"age": "price", **wrong})
         (problem,) = caught.value.problems
-        assert problem.message.startswith(
-            f"no input is called '{next(iter(written))}'; did you mean"
-        )
+        assert problem.message.startswith(f"no input is called '{next(iter(wrong))}'; did you mean")
+
+
+def test_an_expression_that_is_none_is_one_problem() -> None:
+    with pytest.raises(InputError) as caught:
+        bind(ports(items="i64[?,2]"), SCHEMA, {"items": "paded(items, 2)"})
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("there is no function 'paded'; did you mean 'padded'")
+
+
+def test_inputs_by_position() -> None:
+    assert bind(ports(x="f32[?,3]"), SCHEMA, {0: "triple"}).columns == ("triple",)
+    with pytest.raises(InputError, match="inputs: expected a name or a position, got None"):
+        bind(ports(x="f32[?,3]"), SCHEMA, {None: "triple"})
 
 
 def test_fixed_numbers_of_rows() -> None:

@@ -117,6 +117,26 @@ def test_sources_that_are_none(model: Path) -> None:
         uncork.score.Scorer(model)({"ids": [[1, 2]], "key": ["a", "b"]})
 
 
+def test_outputs_by_position(model: Path) -> None:
+    for outputs in ({"best": 0}, {"best": "0"}, {"best": "sums"}):
+        assert uncork.score(model, TABLE, outputs=outputs).to_pydict() == {"best": SUMS}
+    with pytest.raises(uncork.InputError, match="the model has no output '1'"):
+        uncork.score(model, TABLE, outputs={"best": 1})
+
+
+def test_a_model_is_given_by_its_path(model: Path) -> None:
+    with pytest.raises(
+        uncork.InputError, match=r"^model: expected the path of a model\.xml, .*got CompiledModel$"
+    ):
+        uncork.score(uncork.load(model), TABLE)
+
+
+def test_a_frame_without_rows_yet(model: Path) -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(uncork.InputError, match=r"got LazyFrame; give its \.collect\(\)"):
+        uncork.score(model, polars.LazyFrame(TABLE.to_pydict()))
+
+
 def test_bad_rows(model: Path) -> None:
     bad = pa.table({"ids": [[1, 2], [0, 9], None]})
     with pytest.raises(uncork.InputError, match=r"row 1.*9"):

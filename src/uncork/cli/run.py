@@ -93,7 +93,7 @@ def parser() -> Parser:
         "--tolerance",
         type=tolerance,
         metavar="T",
-        help="the largest difference from --expect: 0.01, or 0.01%% of the largest value",
+        help="the largest difference from --expect: 0.001, or 1%% of the largest value (0.01%%)",
     )
     parser.add_argument(
         "--loop-limit",

@@ -51,7 +51,7 @@ def score(
     *,
     inputs: Mapping[str, Any] | None = None,
     mapping: Location | None = None,
-    outputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str | int] | None = None,
     keep: Sequence[str] | None = None,
     top_k: int | None = None,
     strict: bool = True,
@@ -107,6 +107,12 @@ def score(
     Raises InputError, before anything is written, when the model, the source and the mapping do not
     fit, and BadRowError for a bad row.
     """
+    if not isinstance(model, (str, os.PathLike)):
+        raise InputError(
+            f"expected the path of a model.xml, which every process loads by itself, "
+            f"got {type(model).__name__}",
+            "model",
+        )
     if not _is_location(source):
         files_only = {
             "output": output,
@@ -209,7 +215,8 @@ def _score_frame(
 
     if not is_frame(frame):
         kinds = "paths, or a table of pandas, Polars or pyarrow"
-        raise InputError(f"expected {kinds}, got {type(frame).__name__}", "source")
+        lazy = "; give its .collect()" if hasattr(frame, "collect") else ""
+        raise InputError(f"expected {kinds}, got {type(frame).__name__}{lazy}", "source")
     if files_only:
         given = ", ".join(f"{name}=" for name in files_only)
         raise InputError(
@@ -261,7 +268,7 @@ def prepare_score(
     *,
     inputs: Mapping[str, Any] | None = None,
     mapping: Location | None = None,
-    outputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str | int] | None = None,
     keep: Sequence[str] | None = None,
     top_k: int | None = None,
     strict: bool = True,

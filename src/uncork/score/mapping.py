@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping as Given
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,17 @@ def expression_of(value: Any, where: str) -> Expression:
         ) from None
 
 
-def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) -> Mapping:
+def name_of(said: object, what: str) -> str:
+    """The name by which an input or output is called, or its position as text."""
+    if isinstance(said, str):
+        return said
+    try:
+        return str(index(said))  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"expected a name or a position, got {said!r}", f"{what}s") from None
+
+
+def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[Any, Any]) -> Mapping:
     """Give each input of the model its expression and check all of it against the model and the
     columns.
 
@@ -118,8 +129,11 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
     """
     problems: list[Problem] = []
     expressions: dict[int, Expression] = {}
-    meant: set[int | None] = set()  # by names that no input has: what follows from those is none
-    for name, value in given.items():
+    # Inputs that were meant by a name that none has, or an expression that is none: what follows
+    # from that is no problem of its own.
+    meant: set[int | None] = set()
+    for said, value in given.items():
+        name = name_of(said, "input")
         position = _position(ports, name)
         try:
             if position is None:
@@ -131,6 +145,7 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
                 )
             if position in expressions:
                 raise InputError(f"input '{name}' is mapped twice")
+            meant.add(position)  # until its expression is read
             expressions[position] = expression_of(value, f"input '{name}'")
         except InputError as error:
             problems.extend(error.problems)
@@ -141,15 +156,14 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
             continue
         expression = expressions.get(position) or _by_name(port, schema)
         if expression is None:
-            if not any(_position(ports, other) == position for other in given):
-                columns = ", ".join(schema.names[:20])
-                problems.append(
-                    Problem(
-                        f"input '{name}'",
-                        f"{port.element_type}{port.shape} is not mapped, "
-                        f"and no column has its name; columns: {columns}",
-                    )
+            columns = ", ".join(schema.names[:20])
+            problems.append(
+                Problem(
+                    f"input '{name}'",
+                    f"{port.element_type}{port.shape} is not mapped, "
+                    f"and no column has its name; columns: {columns}",
                 )
+            )
             continue
         try:
             bound.append(_bound(name, port, expression, schema))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from uncork.compiler.arguments import ModelPort, did_you_mean, unique_names
 from uncork.concurrency import lazy
 from uncork.errors import InputError, UncorkError
-from uncork.score.mapping import column_type
+from uncork.score.mapping import column_type, name_of
 from uncork.types import Array, ElementType
 
 #: The kept column that no file needs to have: the row's number in the whole input.
@@ -79,7 +79,7 @@ class OutputColumn:
 
 def plan_outputs(
     ports: Sequence[ModelPort],
-    wanted: Mapping[str, str] | None,
+    wanted: Mapping[str, str | int] | None,
     top_k: int | None,
     nullable: bool = False,
 ) -> tuple[OutputColumn, ...]:
@@ -94,7 +94,8 @@ def plan_outputs(
         f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports)
     )
     columns: list[OutputColumn] = []
-    for column, result in ({name: name for name in names} if wanted is None else wanted).items():
+    for column, said in ({name: name for name in names} if wanted is None else wanted).items():
+        result = name_of(said, "output")
         position = next(
             (i for i, port in enumerate(ports) if result in port.names or result == names[i]), None
         )

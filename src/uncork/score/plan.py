@@ -148,7 +148,7 @@ def plan(
     *,
     inputs: Mapping[str, Any] | None,
     mapping: str | os.PathLike[str] | None,
-    outputs: Mapping[str, str] | None,
+    outputs: Mapping[str, str | int] | None,
     keep: Sequence[str] | None,
     top_k: int | None,
     on_error: str,

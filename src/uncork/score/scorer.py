@@ -56,7 +56,7 @@ class Scorer:
         model: Location,
         *,
         inputs: Mapping[str, Any] | None = None,
-        outputs: Mapping[str, str] | None = None,
+        outputs: Mapping[str, str | int] | None = None,
         keep: Sequence[str] = (),
         top_k: int | None = None,
         strict: bool = True,
