@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Union
 
 from uncork.collector import collector_paused
@@ -299,4 +300,4 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
         if size < 0:
             raise _Negative
         sizes.append(size)
-    return TensorSpec(spec.element_type, PartialShape(sizes), spec.value)
+    return replace(spec, shape=PartialShape(sizes))
