@@ -82,11 +82,11 @@ def _recommender() -> Model:
 
 
 CASES = (
-    Traffic("sentences", models.encoder, _sentence, 2000, 12),
+    Traffic("sentences", models.encoder, _sentence, 10_000, 12),
     Traffic("sessions", _recommender, _session, 10_000, 40),
-    Traffic("images", models.classifier, _image, 1000, 8),
-    Traffic("decoding", models.decoder, _token, 512, 16, sequence=256, onnx=False),
+    Traffic("images", models.classifier, _image, 10_000, 8),
+    Traffic("decoding", models.decoder, _token, 10_240, 16, sequence=256, onnx=False),
     Traffic("masked rows", models.masked_rows, _mask, 10_000, 40),
-    Traffic("detections", models.detections, _boxes, 5000, 20),
+    Traffic("detections", models.detections, _boxes, 10_000, 20),
 )
 BY_NAME = {case.name: case for case in CASES}

@@ -283,6 +283,24 @@ def recurrent(builder: uncork.Builder) -> list[Source]:
     return results
 
 
+def cells(builder: uncork.Builder) -> list[Source]:
+    numbers, hidden, inner = _numbers(), 12, 5
+    x = builder.parameter("x", "f32", [2, inner])
+    state = builder.constant(numbers(2, hidden))
+    results: list[Source] = []
+    for name, opset, states, gates in (
+        ("GRUCell", 3, 1, 3),
+        ("LSTMCell", 4, 2, 4),
+        ("RNNCell", 1, 1, 1),
+    ):
+        weights = [
+            builder.constant(numbers(gates * hidden, *last)) for last in ((inner,), (hidden,), ())
+        ]
+        given = [x, *[state] * states, *weights]
+        results += builder.add(name, opset, *given, hidden_size=hidden, name=name)
+    return results
+
+
 def last_step(builder: uncork.Builder) -> list[Source]:
     """Two sequences of which a step of each row is taken; of the second one the last states are
     used as well.
@@ -647,6 +665,7 @@ FAMILIES = {
     "embedding.quantized": quantised,
     "quantized": quantized,
     "recurrent": recurrent,
+    "recurrent.cell": cells,
     "reduction": reduce,
     "detection": detection,
     "finding": finding,

@@ -245,6 +245,73 @@ def test_a_condition_ends_the_loop(alone: list[int]) -> None:
     agree(halving(1.0, np.int64(5)), (ones * 2**20,))
 
 
+@pytest.mark.parametrize(("cell", "opset", "states"), [("GRUCell", 3, 1), ("LSTMCell", 4, 2)])
+def test_cells(cell: str, opset: int, states: int, alone: list[int]) -> None:
+    """Recurrent layers as older converters write them: batches of any size, any number of steps."""
+    hidden, gates = 20, {"GRUCell": 3, "LSTMCell": 4}[cell]
+    inner = uncork.Builder("body")
+    x = inner.parameter("x", "f32", [None, 1, 6])
+    given = [inner.parameter(f"h{n}", "f32", [None, hidden]) for n in range(states)]
+    weights = [inner.constant(draw(gates * hidden, *last) / 4) for last in ((6,), (hidden,), ())]
+    step = add(inner, "Squeeze", x, inner.constant(np.array([1])))
+    after = inner.add(cell, opset, step, *given, *weights, hidden_size=hidden)
+    for number, state in enumerate(after):
+        inner.result(state, f"after {number}")
+    inner.result(add(inner, "Unsqueeze", after[0], inner.constant(np.array([1]))), "y")
+    steps = Slicing(1)
+    maps = BodyMap(
+        GraphBody(inner.model()),
+        (BodyInput(0, 0, steps), *(BodyInput(n + 1, n + 1) for n in range(states))),
+        (BodyOutput(0, states, steps), *(BodyOutput(n + 1, n) for n in range(states))),
+        tuple((n, n + 1) for n in range(states)),
+    )
+    b = uncork.Builder("iterator")
+    sources = [b.parameter("data", "f32", [None, None, 6])]
+    sources += [b.parameter(f"state{n}", "f32", [None, hidden]) for n in range(states)]
+    for number, y in enumerate(
+        b.add_with_bodies("TensorIterator", 1, *sources, bodies={"body": maps})
+    ):
+        b.result(y, f"y{number}")
+    calls = [
+        [draw(rows, turns, 6), *(draw(rows, hidden) for _ in range(states))]
+        for rows, turns in ((1, 5), (9, 3), (2, 1), (1, 40))
+    ]
+    agree(b.model(), *calls)
+    assert len(alone) <= 1
+
+
+def test_what_beams_compute_of_their_numbers(alone: list[int]) -> None:
+    """Turns until every number is done: quotients and remainders of ids, and a condition of all."""
+    inner = uncork.Builder("body")
+    ids = inner.parameter("ids", "i64", [None])
+    some = inner.constant(np.int64(7))
+    smaller = add(inner, "Add", add(inner, "Divide", ids, some), add(inner, "FloorMod", ids, some))
+    inner.result(smaller, "ids")
+    done = add(inner, "Less", smaller, inner.constant(np.int64(7)))
+    axes = inner.constant(np.array([0]))
+    inner.result(
+        add(inner, "LogicalNot", add(inner, "ReduceLogicalAnd", done, axes, keep_dims=True)), "more"
+    )
+    maps = BodyMap(
+        GraphBody(inner.model()),
+        (BodyInput(2, 0),),
+        (BodyOutput(0, 0), BodyOutput(None, 1, purpose="execution_condition")),
+        ((0, 0),),
+    )
+    b = uncork.Builder("loop")
+    sources = [b.constant(FOREVER), b.constant(np.array(True)), b.parameter("ids", "i64", [None])]
+    b.result(b.add_with_bodies("Loop", 5, *sources, bodies={"body": maps})[0], "y")
+    compiled = compile_model(b.model())
+    for given in ([100, 3], [7], [10**12, 48, 49, -1, 0], [100, 3]):
+        wanted = given
+        while True:
+            wanted = [n // 7 + n % 7 for n in wanted]
+            if all(n < 7 for n in wanted):
+                break
+        assert compiled(np.array(given))["y"].tolist() == wanted
+    assert len(alone) <= 1
+
+
 @pytest.mark.parametrize("limit", [0, 1, 5, 1000])
 def test_a_loop_that_never_ends_meets_its_limit(limit: int) -> None:
     compiled = compile_model(halving(-1.0), loop_limit=limit)

@@ -13,6 +13,7 @@ import pytest
 
 from uncork import InputError
 from uncork import functional as F
+from uncork.compiler import plan_set
 
 F32 = np.float32
 
@@ -300,3 +301,104 @@ def test_a_number_that_an_object_tells_is_asked_every_time() -> None:
     for number, shape in ((0, (2, 2, 1)), (0, (2, 2, 1)), (0, (2, 2, 1)), (1, (2, 1))):
         batches.number = number
         assert F.gather(table, np.array([[0], [2]]), 1, batches).shape == shape
+
+
+# ---- numbers that are inputs
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Grows with each plan that is made, or looked at before it is."""
+    pytest.importorskip("llvmlite")
+    made: list[bool] = []
+    plan = plan_set.planned
+
+    def counted(*arguments: Any) -> Any:
+        made.append(True)
+        return plan(*arguments)
+
+    monkeypatch.setattr(plan_set, "planned", counted)
+    return made
+
+
+def sums(count: int, indices: Any, segments: Any, default: int | None = None) -> Any:
+    """Segments of rows of the table, by hand."""
+    wanted = np.zeros((count, 5), F32)
+    for index, segment in zip(indices, segments):
+        wanted[segment] += TABLE[index]
+    if default is not None:
+        wanted[[n for n in range(count) if n not in segments]] = TABLE[default]
+    return wanted
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("default", [None, 2])
+def test_ever_new_numbers_of_segments(
+    planned: list[bool], dtype: type[np.generic], named: bool, default: int | None
+) -> None:
+    """They need one plan, which a number that is met again does without."""
+    generator = np.random.default_rng(5)
+    some = () if default is None else (default,)
+
+    def agrees(count: int) -> None:
+        size = int(generator.integers(1, 30))
+        indices = generator.integers(0, 7, size).astype(dtype)
+        segments = np.sort(generator.integers(0, count, size)).astype(dtype)
+        if named:
+            options = {"num_segments": count, **({"default_index": default} if some else {})}
+            got = F.embedding_segments_sum(TABLE, indices, segments, **options)
+        else:
+            got = F.embedding_segments_sum(TABLE, indices, segments, count, *some)
+        np.testing.assert_allclose(got, sums(count, indices, segments, default), rtol=1e-5)
+
+    for count in (1001, 1002, 1003):
+        agrees(count)
+    planned.clear()
+    for count in (3, 700, 1001, 5, 4, 2000, 1002, 1):
+        agrees(count)
+    assert not planned
+    with pytest.raises(InputError, match=r"segment_ids\[1\] is 9, expected 0 to 8"):
+        F.embedding_segments_sum(TABLE, *np.array([[1, 2], [0, 9]], dtype), 9, *some)
+    with pytest.raises(InputError, match="'num_segments': expected 0 or more, got -4"):
+        F.embedding_segments_sum(TABLE, *np.array([[1, 2], [0, 9]], dtype), -4, *some)
+    planned.clear()
+    for count in (9, 10):
+        agrees(count)
+    assert not planned
+
+
+def test_a_number_in_an_array_has_a_kernel(planned: list[bool]) -> None:
+    for count in (4, 9, 4, 100):
+        indices, segments = np.int32([1, 2, 6]), np.int32([0, 2, 2])
+        got = F.embedding_segments_sum(TABLE, indices, segments, np.array(count))
+        np.testing.assert_allclose(got, sums(count, indices, segments), rtol=1e-6)
+        if count == 9:
+            planned.clear()
+    assert not planned
+
+
+def test_numbers_that_kernels_are_made_for_are_not_mixed_up() -> None:
+    """An axis is such a number, and batch_dims is no input at all."""
+    data = floats(3, 3, 4)
+    at = np.array([[2, 0], [1, 1], [0, 2]])
+    for _ in range(3):
+        for axis in (0, 1, 2, 1, -1):
+            wanted = np.take(data, at, axis)
+            np.testing.assert_array_equal(F.gather(data, at, axis), wanted)
+        for axis in (1, 2):
+            wanted = np.stack([np.take(one, row, axis - 1) for one, row in zip(data, at)])
+            np.testing.assert_array_equal(F.gather(data, at, axis, 1), wanted)
+
+
+def test_a_call_that_is_refused_first_leaves_others_their_kernel(planned: list[bool]) -> None:
+    data = floats(11, 3)
+    with pytest.raises(InputError, match="one value for each of 'indices', got"):
+        F.embedding_segments_sum(data, ids(1, 2), ids(0), 1234)
+    for count in (2, 3, 4):
+        places = np.arange(count)
+        got = F.embedding_segments_sum(data, places, places, 1234)
+        np.testing.assert_array_equal(got[:count], data[:count])
+        if count == 2:
+            planned.clear()
+    assert not planned

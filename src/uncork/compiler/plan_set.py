@@ -255,6 +255,17 @@ class PlanSet:
                 return {}
         return shapes
 
+    def is_native(self, inputs: Sequence[Array]) -> bool:
+        """One native call makes calls like these as a whole, whatever their contents."""
+        hints = partial(_hints_of, self._model, inputs)
+        try:
+            plans = self._best([array.shape for array in inputs], hints)
+            if not plans.calls:
+                plans.add(hints(), plans.calls)
+        except Refused:
+            return False
+        return bool(plans.calls) and isinstance(plans.calls[0], NativeCall)
+
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""
         hints = partial(_hints_of, self._model, inputs)

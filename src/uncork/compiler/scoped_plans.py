@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Union
 
 from uncork.collector import collector_paused
@@ -288,4 +289,4 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
         if size < 0:
             raise _Negative
         sizes.append(size)
-    return TensorSpec(spec.element_type, PartialShape(sizes), spec.value)
+    return replace(spec, shape=PartialShape(sizes))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -79,14 +79,45 @@ def _nothing(*arguments: Any) -> int:
     return OTHER_ARGUMENTS
 
 
+class _Arguments:
+    """The arguments of a call; those that can be seen as arrays are."""
+
+    def __init__(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.args, self.options = args, options
+        self.all = (*args, *options.values())
+        self.arrays = [value for value in self.all if type(value) is np.ndarray]
+        plain = [None if type(value) is np.ndarray else (type(value), value) for value in self.all]
+        dtypes = [array.dtype for array in self.arrays]
+        #: What calls have alike that one plan may make: everything but sizes and contents.
+        self.kind = (len(args), *options, *plain, *dtypes)
+
+    def with_open_numbers(self, names: Sequence[str], inputs: Collection[str]) -> _Arguments | None:
+        """The same call with the integers among its `inputs` as arrays, whose values one plan takes
+        as they come. None where there are none. `names` are those of the arguments.
+        """
+
+        def opened(name: str, value: Any) -> Any:
+            is_open = type(value) is int and name in inputs and -(1 << 63) <= value < 1 << 63
+            return np.array(value) if is_open else value
+
+        args = tuple(map(opened, names, self.args))
+        options = {name: opened(name, value) for name, value in self.options.items()}
+        found = _Arguments(args, options)
+        return found if len(found.arrays) > len(self.arrays) else None
+
+
 class _Calls:
     """All calls of one function.
 
-    A kind of call is its arguments that are no arrays, and which are arrays of which types.
+    A kind of call is its arguments that are no arrays, and which are arrays of which types. Where
+    an input comes as another number than before, one plan takes every number, if it can.
     """
 
     def __init__(self, describe: Callable[..., Call]) -> None:
         self._describe = describe
+        self._names = tuple(inspect.signature(describe).parameters)
+        #: Arguments that are inputs of the operation, known when a call was described.
+        self._inputs: frozenset[str] = frozenset()
         #: The last call without names as one native entry: a list of results, or a number when this
         #: call is another.
         self.last: Callable[..., Any] = _nothing
@@ -95,8 +126,10 @@ class _Calls:
         #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes
         #: is fixed. None: references do it.
         self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
-        # by kind, then by the call among whose arguments it is
+        #: By kind, then by the call among whose arguments it is; itself where numbers are open.
         self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}
+        #: Kinds with open numbers of which there was a call.
+        self._met: set[tuple[Any, ...]] = set()
         self.renew_locks()
         renews_locks(self)
 
@@ -105,30 +138,49 @@ class _Calls:
         self._lock = threading.Lock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
-        args, options = (
-            tuple(map(_seen, args)),
-            {name: _seen(value) for name, value in options.items()},
+        given = _Arguments(
+            tuple(map(_seen, args)), {name: _seen(value) for name, value in options.items()}
         )
-        given = (*args, *options.values())
         if options:
             named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
-            found = named(*given)
+            found = named(*given.all)
             if type(found) is list:
                 return found
-        arrays = [value for value in given if type(value) is np.ndarray]
-        plain = [None if type(value) is np.ndarray else (type(value), value) for value in given]
-        if not all(type(value) is np.ndarray or _stays(value) for value in given):
+        if not all(type(value) is np.ndarray or _stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
-            return self._describe(*args, **options).run()
-        kind = (len(args), *options, *plain, *[array.dtype for array in arrays])
-        for native, entry in tuple(self._entries.get(kind, {}).items()):
-            answer: Any = native.run(*arrays)
-            results = answer if type(answer) is list else native.again(answer, arrays)
+            return self._describe(*given.args, **given.options).run()
+        results = self._by_entry(given)
+        opened = None
+        if results is None:
+            opened = given.with_open_numbers(self._names, self._inputs)
+            results = None if opened is None else self._by_entry(opened, enters=False)
+        return self._first(given, opened) if results is None else results
+
+    def _by_entry(self, given: _Arguments, enters: bool = True) -> Sequence[Array] | None:
+        """The results by a native call that made others of this kind."""
+        for native, entry in tuple(self._entries.get(given.kind, {}).items()):
+            answer: Any = native.run(*given.arrays)
+            results = answer if type(answer) is list else native.again(answer, given.arrays)
             if results is not None:
-                self._enter(entry, options)
+                if enters:
+                    self._enter(entry, given.options)
                 return results
-        call: Call = self._describe(*args, **options)
-        compiled = self._compiled(kind, call, arrays, given, options)
+        return None
+
+    def _first(self, given: _Arguments, opened: _Arguments | None) -> Sequence[Array]:
+        """The results of a call like none before it."""
+        call: Call = self._describe(*given.args, **given.options)
+        if not self._inputs:
+            self._inputs = frozenset(call.given)
+            opened = given.with_open_numbers(self._names, self._inputs)
+        compiled = None
+        if opened is not None:
+            if opened.kind in self._met and given.kind not in self._executors:
+                again: Call = self._describe(*opened.args, **opened.options)
+                compiled = self._compiled(opened, again, is_open=True)
+            self._met.add(opened.kind)
+        if compiled is None:
+            compiled = self._compiled(given, call)
         return call.run() if compiled is None else compiled
 
     def _enter(self, entry: NativeCall, options: dict[str, Any]) -> None:
@@ -139,17 +191,13 @@ class _Calls:
             self.last = entry.run
 
     def _compiled(
-        self,
-        kind: tuple[Any, ...],
-        call: Call,
-        arrays: Sequence[Array],
-        given: Sequence[Any],
-        options: dict[str, Any],
+        self, given: _Arguments, call: Call, is_open: bool = False
     ) -> Sequence[Array] | None:
         """The results by kernels; None where references make the call, or refuse it."""
+        arrays = given.arrays
         contiguous = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
         with self._lock:
-            executor = self._executor(kind, call, contiguous, arrays)
+            executor = self._executor(given.kind, call, contiguous, arrays, is_open)
         if executor is None or executor.plans is None:
             return None
         try:
@@ -160,17 +208,23 @@ class _Calls:
         if not isinstance(native, NativeCall):
             return results
         with self._lock:
-            entries = self._entries.setdefault(kind, {})
+            entries = self._entries.setdefault(given.kind, {})
             if native not in entries:
-                entries[native] = _among(native, given)
-        self._enter(entries[native], options)
+                entries[native] = native if is_open else _among(native, given.all)
+        if not is_open:
+            self._enter(entries[native], given.options)
         return results
 
     def _executor(
-        self, kind: tuple[Any, ...], call: Call, arrays: Sequence[Array], given: Sequence[Array]
+        self,
+        kind: tuple[Any, ...],
+        call: Call,
+        arrays: Sequence[Array],
+        given: Sequence[Array],
+        is_open: bool,
     ) -> Executor | None:
         """What makes such calls natively: for every size, else for those of all axes but the first,
-        else for these.
+        else for these. With open numbers it is for every size.
         """
         if kernel_target() is None:
             warn_if_unavailable()
@@ -180,15 +234,16 @@ class _Calls:
         if sum(map(len, self._executors.values())) >= _KEPT:
             self._executors.clear()
             self._entries.clear()
+            self._met.clear()
         executors = self._executors.setdefault(kind, {})
-        for axes in (0, 1, 2):
+        for axes in (0,) if is_open else (0, 1, 2):
             shapes = [_with_open_axes(array.shape, axes) for array in arrays]
             key = (repr(call.attributes), *shapes)
             if key not in executors:
                 made = _executor(call, given, shapes)
-                executors[key] = (
-                    made if made is not None and made.native_call(arrays) is not None else None
-                )
+                plans = None if made is None else made.plans
+                is_native = plans is not None and plans.is_native(arrays)
+                executors[key] = made if is_native else None
             executor = executors[key]
             if executor is not None:
                 return executor
