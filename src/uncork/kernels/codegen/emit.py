@@ -351,7 +351,9 @@ class Kernel:
         byte = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
         function = self.declared("llvm.prefetch.p0", ir.Void, [byte, word, word, word])
-        flags = [ir.Constant(word, n) for n in (0, 3 if near else 2, 1)]  # read, the levels to keep it in, data
+        flags = [
+            ir.Constant(word, n) for n in (0, 3 if near else 2, 1)
+        ]  # read, the levels to keep it in, data
         self.builder.call(function, [self.builder.inttoptr(address.llvm, byte), *flags])
 
     def pointer(self, address: Value, type_: Type, lanes: int = 1) -> Any:
