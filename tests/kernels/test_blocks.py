@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("llvmlite")
 
+import uncork
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
 from tests.kernels.test_convolution import by_formula, numbers
@@ -26,6 +27,7 @@ from uncork.internal_ops.blocks import (
 )
 from uncork.internal_ops.fused import FusedConvolution, FusedMember
 from uncork.ir.hints import NO_HINTS, Hints
+from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import select_kernel
@@ -118,6 +120,44 @@ def test_widths_around_tiles(blocks: tuple[int, int], columns: int) -> None:
         end=(1, 1),
         ended=True,
     )
+
+
+def test_tiles_of_a_row_whose_length_the_call_tells() -> None:
+    """Fewer than four pixels take as long as four: 16 are two tiles of 8, not 14 and two single."""
+    widths = (14, 8, 4, 1)
+    tiles = next_tiles(widths)
+
+    def parts(left: int) -> list[int]:
+        found: list[int] = []
+        while left:
+            found.append(widths[tiles >> 2 * min(left, CHOSEN) & 3 if left <= CHOSEN else 0])
+            left -= found[-1]
+        return found
+
+    by_hand = {1: [1], 4: [4], 8: [8], 15: [14, 1], 16: [8, 8], 18: [14, 4], 20: [8, 8, 4]}
+    assert {left: parts(left) for left in by_hand} == by_hand
+    assert all(sum(parts(left)) == left for left in range(1, 100))
+
+
+def test_rows_of_any_length() -> None:
+    rng = np.random.default_rng(8)
+    builder = uncork.Builder("rows")
+    value = builder.parameter("x", "f32", [1, 16, 2, None])
+    for outputs, channels in ((32, 16), (16, 32), (32, 16)):
+        filters = rng.normal(size=(outputs, channels, 3, 3))
+        (value,) = builder.add(
+            "Convolution", 1, value, builder.constant(filters.astype(np.float32)),
+            strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1],
+        )  # fmt: skip
+    builder.result(value, "y")
+    model = builder.model()
+    ours = uncork.compile_model(model, threads=1, exact_convolutions=True)
+    ours(np.zeros((1, 16, 2, 5), np.float32))
+    assert "_open" in str(ours.plan)
+    oracle = uncork.compile_model(model, backend="reference")
+    for columns in range(1, 47):
+        x = rng.normal(size=(1, 16, 2, columns)).astype(np.float32)
+        np.testing.assert_allclose(ours(x), oracle(x), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3])

@@ -73,7 +73,7 @@ class Value:
     def __lshift__(self, other: int) -> Value:
         return self._binary("shl", other)
 
-    def __rshift__(self, other: int) -> Value:
+    def __rshift__(self, other: Value | int) -> Value:
         """Arithmetic for signed types, logical for unsigned."""
         return self._binary("ashr" if self.type.kind == "signed" else "lshr", other)
 

@@ -13,9 +13,9 @@ import numpy as np
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Axis, Geometry, known
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
-from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
+from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
-from uncork.kernels.convolution.tiles import most_pixels, runs_of_sets, widths_of
+from uncork.kernels.convolution.tiles import most_pixels, open_widths, runs_of_sets, widths_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import (
@@ -87,6 +87,8 @@ class _Maker:
         #: The data are laid out: with zeros around them where windows leave them, or apart where
         #: blocks would meet in a cache.
         self.padded = regions is None and (not g.inside or _meets(work))
+        #: Rows of taps that lie outside of the data are left out.
+        self.skips = self.padded and not g.rows.inside and g.rows.spread == 1
         self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
         #: Rows of the result whose data are laid out together.
@@ -137,7 +139,7 @@ class _Maker:
         return [(first, min(each, count - first)) for first in range(0, count, each)]
 
     def _packed(self) -> list[Array]:
-        """`[group, set of outputs, block of channels, rows, columns, inner, outputs of the set]`
+        """`[group, set of outputs, rows, block of channels, columns, inner, outputs of the set]`
         for each run of sets.
         """
         work, found = self.work, []
@@ -147,7 +149,7 @@ class _Maker:
             apart = some.reshape(
                 groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps
             )
-            found.append(np.ascontiguousarray(apart.transpose(0, 1, 3, 5, 6, 4, 2), np.float32))
+            found.append(np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32))
         return found
 
     @property
@@ -165,15 +167,15 @@ class _Maker:
         return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
 
     def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
-        """Bytes from one block of channels, row and column of taps to the next: in the data, in the
-        filters.
+        """Bytes from one row of taps, block of channels and column of taps to the next: in the
+        data, in the filters.
         """
         g, work = self.g, self.work
         tap = work.inner * blocks * work.lanes * 4
-        filters = (g.rows.taps * g.columns.taps * tap, g.columns.taps * tap, tap)
+        filters = (work.group_channels * g.columns.taps * tap, g.columns.taps * tap, tap)
         return (
-            self.block,
             g.rows.dilation * self.row,
+            self.block,
             g.columns.dilation * work.inner * 4,
         ), filters
 
@@ -188,9 +190,9 @@ class _Maker:
         if key not in self._tables:
             source, filters = self._steps(blocks)
             indices = np.indices(
-                (self.work.group_channels, region.row_taps[1], region.column_taps[1])
+                (region.row_taps[1], self.work.group_channels, region.column_taps[1])
             ).reshape(3, -1)
-            skipped = np.array([[0], [region.row_taps[0]], [region.column_taps[0]]])
+            skipped = np.array([[region.row_taps[0]], [0], [region.column_taps[0]]])
             places = [
                 np.dot([known(step) for step in source], indices),
                 np.dot(filters, indices + skipped),
@@ -203,7 +205,7 @@ class _Maker:
         """The same tables, made in the call."""
         if is_known(self.block):
             return
-        counts = self.work.group_channels, self.g.rows.taps, self.g.columns.taps
+        counts = self.g.rows.taps, self.work.group_channels, self.g.columns.taps
         for number, (blocks, _, _) in enumerate(self.runs):
             table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
@@ -260,10 +262,16 @@ class _Maker:
         """
         g, work = self.g, self.work
         blocks, first_block, _ = self.runs[number]
-        widths, tiles = widths_of(region.columns[1], self.target)
+        columns = region.columns[1]
+        widths, tiles = (
+            widths_of(columns, self.target)
+            if isinstance(columns, int)
+            else (open_widths(self.target), [0] * KINDS)
+        )
         filters = self.packing.arrays[number][group]
         step = g.columns.stride * work.inner * 4
         together = min(self.together, blocks)
+        every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
         spec = Dense(
             work.lanes,
             work.inner,
@@ -274,6 +282,8 @@ class _Maker:
             work.end,
             together,
             self._asks_ahead(region, filters),
+            every,
+            not isinstance(columns, int),
         )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -295,7 +305,12 @@ class _Maker:
             "target": Out(0, made),
             "filters": int(filters.ctypes.data) + sets[0] * filters[0].nbytes,
             "table": self._table(region, number),
-            "count": self._entries(region),
+            "count": self._entries(region) // region.row_taps[1]
+            if self.skips
+            else self._entries(region),
+            "line": first * g.rows.stride - g.rows.begin,
+            "height": g.rows.size,
+            "columns": columns,
             "images": images[1],
             "source_image": image,
             "target_image": work.result_image,

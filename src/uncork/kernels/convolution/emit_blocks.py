@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
-from uncork.kernels.codegen.tiled_rows import tiled_rows
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
+from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
@@ -20,30 +20,98 @@ _ARGUMENTS = ("source", "filters", "table", "ahead", "target", "target_block")
 
 def emit_dense(spec: Dense, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
-    tiles = [_tile(k, spec, width) for width in spec.widths]
-    places = relative(spec.end, a, a["target"])
-
-    def run(kind: int, source: Value, target: Value, group: Value) -> None:
-        own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
-        place = target + group * a["target_block"] * spec.blocks
-        filters = a["filters"] + group * a["group"]
-        given = [a["count"], source, filters, a["table"], ahead.get(), place, a["target_block"]]
-        k.call(tiles[kind], [*given, *own.values()])
-        if spec.ahead:  # what is left of the next set, then its last part again
-            last = a["filters"] + (group + 2) * a["group"] - part
-            ahead.set(k.minimum(ahead.get() + part, last))
-
-    def begin_group(group: Value) -> None:
-        ahead.set(a["filters"] + (group + 1) * a["group"])
-
-    part = a["count"] * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
-    ahead = k.variable(k.integer(0))
-    steps = spec.step, spec.lanes * 4
-    tiled_rows(k, a, spec.widths, spec.inside, a["target"], steps, run, begin_group)
+    rows = _Rows(spec, machine)
+    k, a = rows.k, rows.a
+    with k.loop(0, a["images"]) as image:
+        if spec.inside:
+            with k.loop(0, a["rows"]) as y:
+                rows.row(image, y, None)
+        else:
+            with k.loop(0, a["groups"]) as group:
+                rows.ahead.set(a["filters"] + (group + 1) * a["group"])
+                with k.loop(0, a["rows"]) as y:
+                    rows.row(image, y, group)
     k.finish()
     return k.text()
+
+
+class _Rows:
+    """Rows of the result, tile by tile."""
+
+    def __init__(self, spec: Dense, machine: Target) -> None:
+        self.spec = spec
+        self.k = k = Kernel(spec.name, spec.arguments, machine)
+        self.a = a = dict(zip(spec.arguments, k.arguments))
+        self.tiles = [_tile(k, spec, width) for width in spec.widths]
+        self.places = relative(spec.end, a, a["target"])
+        #: The filters of the next set of outputs that were not yet asked for.
+        self.ahead = k.variable(k.integer(0))
+
+    def row(self, image: Value, y: Value, group: Value | None) -> None:
+        """The tiles of a row, for a set of outputs or for each of them."""
+        k, a, spec = self.k, self.a, self.spec
+        source = a["source"] + image * a["source_image"] + y * a["source_row"]
+        target = a["target"] + image * a["target_image"] + y * a["target_row"]
+        first, count = _taps(k, spec, a, y)
+        x = k.variable(k.integer(0))
+
+        def run(kind: int) -> None:
+            seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
+            if group is None:
+                with k.loop(0, a["groups"]) as number:
+                    self._tile(kind, number, seen, made, first, count)
+            else:
+                self._tile(kind, group, seen, made, first, count)
+            x.set(x.get() + spec.widths[kind])
+
+        if not spec.open:
+            for kind in range(len(spec.widths)):
+                with k.loop(0, a[f"tiles_{kind}"]):
+                    run(kind)
+            return
+        chosen = k.integer(next_tiles(spec.widths))
+        with k.while_(lambda: x.get() < a["columns"]):
+            left = a["columns"] - x.get()
+            next_tile = (chosen >> k.minimum(left, k.integer(CHOSEN)) * 2) & 3
+            next_tile = k.select(left > CHOSEN, k.integer(0), next_tile)
+            for kind in range(len(spec.widths)):
+                with k.if_(next_tile.equals(kind)):
+                    run(kind)
+
+    def _tile(
+        self, kind: int, group: Value, seen: Value, made: Value, first: Value, count: Value
+    ) -> None:
+        """A tile of a set of outputs, by `count` taps from the `first` on."""
+        k, a, spec = self.k, self.a, self.spec
+        own = advanced(spec.end, self.places, group * (spec.blocks * spec.lanes * 4))
+        given = [
+            count,
+            seen,
+            a["filters"] + group * a["group"],
+            a["table"] + first * ENTRY,
+            self.ahead.get(),
+            made + group * a["target_block"] * spec.blocks,
+            a["target_block"],
+        ]
+        k.call(self.tiles[kind], [*given, *own.values()])
+        if spec.ahead:  # what is left of the next set, then its last part again
+            part = count * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
+            last = a["filters"] + (group + 2) * a["group"] - part
+            self.ahead.set(k.minimum(self.ahead.get() + part, last))
+
+
+def _taps(k: Kernel, spec: Dense, a: dict[str, Value], y: Value) -> tuple[Value, Value]:
+    """The taps of a row that are on the data: the first one, and how many."""
+    if not spec.rows:
+        return k.integer(0), a["count"]
+    taps, stride, dilation = spec.rows
+    line = a["line"] + y * stride
+    first = k.minimum(
+        k.maximum(k.integer(dilation - 1) - line, k.integer(0)) // dilation, k.integer(taps)
+    )
+    end = k.maximum(a["height"] - line + (dilation - 1), k.integer(0)) // dilation
+    number = k.maximum(k.minimum(end, k.integer(taps)) - first, k.integer(0))
+    return first * a["count"], number * a["count"]
 
 
 def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:

@@ -28,7 +28,7 @@ class Dense(EpilogueSpec):
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
         "rows", "source_row", "target_row", "target_block", "groups", "group",
-        *(f"tiles_{kind}" for kind in range(KINDS)),
+        *(f"tiles_{kind}" for kind in range(KINDS)), "line", "height", "columns",
     )  # fmt: skip
     lanes: int
     inner: int
@@ -43,11 +43,19 @@ class Dense(EpilogueSpec):
     together: int = 1
     #: The first tiles of a set of outputs ask for the filters of the next set.
     ahead: bool = False
+    #: Taps of rows, their stride and their dilation, where rows of taps outside of the data are
+    #: left out: `count` is then that of a row of taps. The first row sees from `line` on of
+    #: `height` rows of data.
+    rows: tuple[int, ...] = ()
+    #: Only the call knows how many columns there are: tiles are chosen as they go, not counted.
+    open: bool = False
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
         way = "_inside" if self.inside else "_ahead" if self.ahead else ""
+        way += f"_rows{'x'.join(map(str, self.rows))}" if self.rows else ""
+        way += "_open" if self.open else ""
         lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
         return (
             f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"

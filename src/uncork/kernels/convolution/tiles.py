@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from uncork.kernels.convolution.geometry import Geometry, known, typical
 from uncork.kernels.convolution.spec_blocks import KINDS
@@ -13,6 +13,11 @@ from uncork.symbolic import SizeLike
 _MANY_REGISTERS, _FEW_REGISTERS = 14, 6
 #: Pixels of tiles for what is left of a row whose length only the call knows.
 _REST = (4, 1)
+#: Pixels of tiles of such rows, by those of the widest; the sums of fewer than so many wait for
+#: each other.
+_OPEN, _WAITING = {14: (14, 8, 4, 1), 6: (6, 4, 2, 1)}, 4
+#: Pixels that are left of such a row at most where its next tile is chosen so that few sums wait.
+CHOSEN = 30
 #: Numbers of a vector of which there is no half.
 _SHORT = 8
 
@@ -52,6 +57,26 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
     kept = [(width, number) for width, number in found if number]
     counts: list[SizeLike] = [number for _, number in kept]
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
+
+
+def open_widths(target: Target) -> tuple[int, ...]:
+    """Four widths of tiles for rows whose length only the call knows."""
+    return _OPEN[most_pixels(target)]
+
+
+def next_tiles(widths: Sequence[int]) -> int:
+    """The number of the next tile for each number of pixels that are left of a row, up to CHOSEN:
+    two bits each, from the lowest on.
+    """
+    best, kinds = [0], [0]
+    for left in range(1, CHOSEN + 1):
+        costs = [
+            max(width, _WAITING) + best[left - width] if width <= left else left * _WAITING + 1
+            for width in widths
+        ]
+        best.append(min(costs))
+        kinds.append(costs.index(best[-1]))
+    return sum(kind << 2 * left for left, kind in enumerate(kinds))
 
 
 def runs_of_sets(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
-from uncork.kernels.codegen.tiled_rows import tiled_rows
 from uncork.kernels.gemm.dots import WAYS
 from uncork.kernels.gemm.microkernel_dots import added, factor, weights
 from uncork.kernels.quantized.emit_end import moved, stored
@@ -37,24 +36,52 @@ def emit_dots(spec: Dots, machine: Target) -> str:
     tiles = [_tile(k, spec, width) for width in spec.widths]
     size = 1 if spec.end.codes else 4
 
-    def run(kind: int, source: Value, place: Value, group: Value) -> None:
-        # `place` counts numbers of the result: other tensors that lie on it have them too.
-        column = group * spec.width
-        made = place + column
-        own = {
-            **a,
-            "source": source,
-            "weights": a["weights"] + group * a["group"],
-            "target": a["target"] + made * size,
-        }
-        own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
-        own |= moved(spec.end, a, made, column)
-        status = k.call(tiles[kind], [own[name] for name in (*_GIVEN, *spec.end.arguments)])
-        if spec.end.guarded:
-            k.stop_unless(status.equals(0), k.integer(1))
+    def row(image: Value, y: Value, group: Value | None) -> None:
+        """The tiles of a row, for a group of outputs or for each of them."""
+        source = a["source"] + image * a["source_image"] + y * a["source_row"]
+        # Places in the result, in numbers: other tensors that lie on it have them too.
+        first = image * a["target_image"] + y * a["target_row"]
+        x = k.variable(k.integer(0))
+        for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
+            with k.loop(0, a[f"tiles_{kind}"]):
+                seen, place = source + x.get() * spec.step, first + x.get() * a["target_pixel"]
 
-    steps = spec.step, a["target_pixel"]
-    tiled_rows(k, a, spec.widths, spec.inside, None, steps, run)
+                def run(
+                    group: Value,
+                    seen: Value = seen,
+                    place: Value = place,
+                    function: Kernel = function,
+                ) -> None:
+                    column = group * spec.width
+                    made = place + column
+                    own = {
+                        **a,
+                        "source": seen,
+                        "weights": a["weights"] + group * a["group"],
+                        "target": a["target"] + made * size,
+                    }
+                    own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
+                    own |= moved(spec.end, a, made, column)
+                    status = k.call(
+                        function, [own[name] for name in (*_GIVEN, *spec.end.arguments)]
+                    )
+                    if spec.end.guarded:
+                        k.stop_unless(status.equals(0), k.integer(1))
+
+                if group is None:
+                    with k.loop(0, a["groups"]) as number:
+                        run(number)
+                else:
+                    run(group)
+                x.set(x.get() + width)
+
+    with k.loop(0, a["images"]) as image:
+        if spec.inside:
+            with k.loop(0, a["rows"]) as y:
+                row(image, y, None)
+        else:
+            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
+                row(image, y, group)
     k.finish()
     return k.text()
 
