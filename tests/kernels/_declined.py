@@ -32,13 +32,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for i32": ["integers"],
     },
     ("GridSample-9",): {
-        "no kernel for reflection with bilinear": [
-            "reflection at the edges",
-            "reflection at the centres",
-            "one cell reflects into itself",
-        ],
-        "no kernel for zeros with bicubic": ["bicubic at the side", "bicubic"],
-        "no kernel for border with bicubic": ["bicubic at the side, border"],
         "no kernel for i64 at places of f32": [
             "i64 by the nearest is exact",
             "a NaN coordinate in integers",
