@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product as combinations
 
 from uncork.kernels.extents import extents, largest, smallest
 from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, strides
@@ -12,6 +14,8 @@ from uncork.ops.strided_slice import StridedSlice1
 from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
 
+#: Pad along more axes makes too many pieces.
+_MOST_PADDED = 3
 Specs = Sequence[TensorSpec]
 
 
@@ -81,7 +85,7 @@ def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) ->
 
 
 def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy | Fill] | None:
-    """Pad: a fill, and a copy of the data into it; along one axis other modes by copies of the
+    """Pad: a fill, and a copy of the data into it; in other modes copies of the data and of its
     borders.
     """
     mode: str = getattr(operation, "pad_mode", "constant")
@@ -100,49 +104,55 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     from_ = _sum(max(-b, 0) * step for (b, _), step in zip(pads, source))
     to = _sum(max(b, 0) * step for (b, _), step in zip(pads, target))
     loops = tuple(Loop(count, *steps) for count, steps in zip(kept, zip(source, target)))
-    middle = Copy(0, 0, from_, to, loops, element)
     if mode == "constant":
+        middle = Copy(0, 0, from_, to, loops, element)
         return [Fill(3 if len(inputs) > 3 else None, element), middle]
-    padded = [axis for axis, pad in enumerate(pads) if pad != (0, 0)]
-    if len(padded) > 1 or any(b < 0 or e < 0 for b, e in pads):
+    padded = sum(pad != (0, 0) for pad in pads)
+    if padded > _MOST_PADDED or any(b < 0 or e < 0 for b, e in pads):
         return None
-    borders = (
-        [
-            _border(mode, padded[0], pads[padded[0]], side, shape, loops, source, target)
-            for side in (0, 1)
-        ]
-        if padded
-        else []
-    )
-    return [middle, *borders]
+    along = [
+        _pieces(mode, size, pad, *steps)
+        for size, pad, steps in zip(shape, pads, zip(source, target))
+    ]
+    return [
+        Copy(
+            0,
+            0,
+            _sum(piece.source for piece in pieces),
+            _sum(piece.target for piece in pieces),
+            tuple(piece.loop for piece in pieces),
+            element,
+        )
+        for pieces in combinations(*along)
+    ]
 
 
-def _border(
-    mode: str,
-    axis: int,
-    pads: tuple[int, int],
-    side: int,
-    shape: Sequence[SizeLike],
-    loops: Sequence[Loop],
-    source: Sequence[SizeLike],
-    target: Sequence[SizeLike],
-) -> Copy:
-    """The cells before (0) or behind (1) the data along one axis, copied from its own, backwards
-    but for the edge.
+@dataclass(frozen=True)
+class _Piece:
+    """A part of an axis: where it begins in the source and in the target, and its loop."""
+
+    source: SizeLike
+    target: SizeLike
+    loop: Loop
+
+
+def _pieces(
+    mode: str, size: SizeLike, pads: tuple[int, int], source: SizeLike, target: SizeLike
+) -> list[_Piece]:
+    """The data along one axis, and the cells before and behind it where there are some: copies of
+    its own, backwards but for the edge.
     """
     begin, end = pads
-    size, step = shape[axis], source[axis]
+    pieces = [_Piece(0 * source, begin * target, Loop(size, source, target))]
     skipped = {"edge": 0, "reflect": 1, "symmetric": 0}[mode]
-    first: SizeLike
-    if side == 0:
-        count, first, to = begin, 0 if mode == "edge" else begin - 1 + skipped, 0 * target[axis]
-    else:
-        count, first, to = end, size - 1 - skipped, (begin + size) * target[axis]
-    back: SizeLike = 0 if mode == "edge" else -1 * step
-    some = list(loops)
-    some[axis] = Loop(count, back, target[axis])
-    element = source[-1] if isinstance(source[-1], int) else 1
-    return Copy(0, 0, first * step, to, tuple(some), element)
+    back: SizeLike = 0 if mode == "edge" else -1 * source
+    if begin:
+        first = 0 if mode == "edge" else begin - 1 + skipped
+        pieces.append(_Piece(first * source, 0 * target, Loop(begin, back, target)))
+    if end:
+        last = (size - 1 - skipped) * source
+        pieces.append(_Piece(last, (begin + size) * target, Loop(end, back, target)))
+    return pieces
 
 
 def _first(start: SizeLike, size: SizeLike, step: int) -> SizeLike | None:
