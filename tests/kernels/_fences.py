@@ -780,7 +780,10 @@ def resize(generator: np.random.Generator) -> Iterator[Case]:
 
 def sample(generator: np.random.Generator) -> Iterator[Case]:
     for columns, wanted, mode, padding in product(
-        [1, 3, 16, 40], [1, 5, 16, 33], ("bilinear", "nearest"), ("zeros", "border")
+        [1, 3, 16, 40],
+        [1, 5, 16, 33],
+        ("bilinear", "nearest", "bicubic"),
+        ("zeros", "border", "reflection"),
     ):
         data, places = numbers(generator, 2, 3, 5, columns), numbers(generator, 2, 3, wanted, 2)
         places.value[0, 0, 0] = 1e30, np.nan

@@ -84,7 +84,8 @@ def cases(
                 [x, sizes, axes],
             )
         if name != "f64":
-            yield find("GridSample", 9)(), [x, drawn(generator, "f32", 2, 4, columns, 2)]
+            for how in ({}, {"padding_mode": "reflection"}, {"mode": "bicubic"}):
+                yield find("GridSample", 9)(**how), [x, drawn(generator, "f32", 2, 4, columns, 2)]
             yield find("SoftMax", 8)(axis=1), [x]
             yield find("LogSoftmax", 5)(axis=1), [x]
 

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
+import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
 from uncork.kernels.kernel_plan import KernelPlan
@@ -194,3 +195,18 @@ def test_standardising(length: int, eps_mode: str, divide: bool) -> None:
         np.testing.assert_allclose(
             got.reshape(shape), centred / divisor, rtol=1e-4, atol=5e-5 if divide else 3e-6
         )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_product_that_overflows_beside_a_zero_is_the_reference_s(axis: int) -> None:
+    """1e6 * 1e6 * .. overflows; the zero before it makes all of it 0, the zero behind it none."""
+    data = np.full((2, 200), 1e6, np.float32)
+    data[0, 0] = data[1, 100] = 0
+    data = data if axis else np.ascontiguousarray(data.T)
+    builder = uncork.Builder()
+    given = builder.parameter("data", "f32", list(data.shape))
+    axes = builder.constant(np.array([axis]))
+    builder.result(builder.add("ReduceProd", 1, given, axes, keep_dims=False)[0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        (made,) = uncork.compile_model(builder.model())(data)
+    np.testing.assert_array_equal(made, [0, np.nan])

@@ -105,6 +105,14 @@ EXAMPLES = [
         **EDGES,
         mode="nearest",
     ),
+    reads(
+        "a coordinate that is no number, bicubic",
+        (NAN,),
+        (NAN,),
+        "reads some cell",
+        **EDGES,
+        mode="bicubic",
+    ),
     Sample(
         "rows are the second coordinate",
         [f32([[[[1, 2], [3, 4]]]]), f32([[[[-1, 1], [0, 0]]]])],

@@ -108,7 +108,10 @@ class GridSample9(Operation):
         part = centre - low
         if self.mode == "bilinear":
             return [(self._cell(low, size), 1 - part), (self._cell(low + 1, size), part)]
-        return [(self._cell(low + i, size), keys_kernel(part - i, -0.75)) for i in range(-1, 3)]
+        weights = [
+            np.where(np.isnan(part), part, keys_kernel(part - i, -0.75)) for i in range(-1, 3)
+        ]
+        return [(self._cell(low + i, size), w) for i, w in zip(range(-1, 3), weights)]
 
     def _cell(self, places: Array, size: int) -> Array:
         """Whole coordinates, moved into the image by the padding mode."""

@@ -25,6 +25,7 @@ OTHERWISE = {
     ): "onnxruntime's Unique takes all NaN for one",
     ("GridSample", "a coordinate that is no number"): NAN,
     ("GridSample", "a coordinate that is no number, nearest"): NAN,
+    ("GridSample", "a coordinate that is no number, bicubic"): NAN,
     ("GridSample", "no cells to read"): EMPTY,
     ("DeformableConvolution", "no channels"): EMPTY,
     ("DetectionOutput", "no priors"): EMPTY,

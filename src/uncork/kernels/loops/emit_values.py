@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exp
-from uncork.kernels.codegen.emit import BOOL, I32, I64, Kernel, Type, Value
+from uncork.kernels.codegen.emit import BOOL, F64, I32, I64, Kernel, Type, Value
 from uncork.kernels.codegen.joining import identity
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.loops.emit_state import Operand, State
@@ -33,6 +33,17 @@ def _truncated(k: Kernel, a: Value) -> Value:
     return a.to(I32)
 
 
+def _remainder(k: Kernel, a: Value, b: Value) -> Value:
+    """a modulo b, from 0 to below b, of whole numbers a up to 2^40 and b up to 2^24: exactly, for
+    f64 holds all products; the quotient may be one off.
+    """
+    whole, divisor = a.to(F64), b.to(F64)
+    share = k.number(1.0, F64, a.lanes) / divisor
+    rest = k.fma(-k.intrinsic("floor", whole * share), divisor, whole)
+    rest = k.select(rest < 0.0, rest + divisor, rest)
+    return k.select(rest >= divisor, rest - divisor, rest).to(a.type)
+
+
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "exp": exp,
     "log": functions.log,
@@ -43,6 +54,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "either": lambda k, a, b: a | b,
     "differs": lambda k, a: Value(k, k.builder.not_(a.equals(a).llvm), BOOL, a.lanes),
     "truncated": _truncated,
+    "remainder": _remainder,
     **{word: (lambda k, a, word=word: k.intrinsic(word, a)) for word in ("sqrt", "rint", "floor")},
     "abs": absolute,
 }

@@ -5,6 +5,7 @@ computed positions.
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import BOOL, F32, I32, I64, Type, Value
@@ -254,6 +255,7 @@ class Views:
         k, s, name = self.k, self.state, self.state.types[view]
         base, lanes = self.address(view, places, along), s.lanes
         numbers = {d: self._numbers(places[d]) for d in along}
+        beside = along == {len(places) - 1}  # elements of a row lie next to each other
         valid = None if padding is None else self._valid(view, places, along)
         results: list[Value] = []
         for u in range(s.vectors):
@@ -269,10 +271,18 @@ class Views:
                     mask = mask & number.below(
                         k.splat(s.arguments[f"{view}_size_{d}"].to(I32), lanes)
                     )
-                offset = offset + number.to(I64) * k.splat(s.arguments[f"{view}_stride_{d}"], lanes)
-            value = widened(
-                k, name, self._gather(k.splat(base, lanes) + offset, STORED[name], mask)
-            )
+                if not beside:
+                    stride = k.splat(s.arguments[f"{view}_stride_{d}"], lanes)
+                    offset = offset + number.to(I64) * stride
+            stored = STORED[name]
+            if beside:
+                pointers = self._pointers(base, number, stored)
+            else:
+                where = k.splat(base, lanes) + offset
+                pointers = k.builder.inttoptr(
+                    where.llvm, ir.VectorType(stored.llvm.as_pointer(), lanes)
+                )
+            value = widened(k, name, self._gather(pointers, lanes, stored, mask))
             if padding is not None:
                 value = k.select(mask, value, k.splat(s.typed(padding, value.type)[0], lanes))
             results.append(value)
@@ -292,12 +302,18 @@ class Views:
             ]
         return s.lane_numbers(place)
 
-    def _gather(self, addresses: Value, type_: Type, mask: Value) -> Value:
-        k, lanes = self.k, addresses.lanes
-        pointers = k.builder.inttoptr(addresses.llvm, ir.VectorType(type_.llvm.as_pointer(), lanes))
+    def _pointers(self, base: Value, numbers: Value, type_: Type) -> Any:
+        """The addresses of elements of a row by their numbers in 32 bits, which processors that
+        gather take as they are.
+        """
+        pointers = ir.VectorType(type_.llvm.as_pointer(), numbers.lanes)
+        return self.k.builder.elements_at(self.k.pointer(base, type_), numbers.llvm, pointers)
+
+    def _gather(self, pointers: Any, lanes: int, type_: Type, mask: Value) -> Value:
+        k = self.k
         vector = ir.VectorType(type_.llvm, lanes)
-        element = f"{'f' if type_.kind == 'float' else 'i'}{type_.bits}"
-        name = f"llvm.masked.gather.v{lanes}{element}.v{lanes}p0"
+        kind = "f" if type_.kind == "float" else "i"
+        name = f"llvm.masked.gather.v{lanes}{kind}{type_.bits}.v{lanes}p0"
         function = k.declared(name, vector, [pointers.type, ir.IntType(32), mask.llvm.type, vector])
         other = k.number(0, type_, lanes).llvm
         return Value(

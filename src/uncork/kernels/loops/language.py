@@ -26,6 +26,7 @@ the vector's axis. A small name that is no axis is an argument.
     inside(View[..])            1 inside and 0 outside
     size(axis)                  as a number of the computation; number(integer expression)
     integer(expression)         an integer expression in 32 bits, lane by lane
+    remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
 """
 
@@ -239,7 +240,7 @@ SCALAR_OPS = frozenset(
         "larger",
         "smaller",
     }
-    | {"where", "both", "either", "differs", "index", "near", "truncated"}
+    | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder"}
 )
 
 

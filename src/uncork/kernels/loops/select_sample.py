@@ -1,11 +1,11 @@
-"""Which loop nest reads images between their cells: GridSample, bilinear and nearest."""
+"""Which loop nest reads images between their cells: GridSample."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast
 
-from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.extents import KernelDeclined, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
 from uncork.kernels.runtime.target import Target
@@ -14,8 +14,15 @@ from uncork.ops import Operation
 from uncork.ops.grid_sample import GridSample9
 from uncork.types import TensorSpec
 
-#: Coordinates are cut so far outside: an image has no such cells.
-_FAR = float(1 << 30)
+#: Coordinates are cut so far outside: an image has no such cells; only where it is mirrored without
+#: end, a cell is still one of its own, and the reference cuts there.
+_FAR, _FAR_MIRRORED = float(1 << 30), float(1 << 40)
+#: Cells of an image that 32 bits count, the bytes of each included.
+_MOST_CELLS = 1 << 28
+#: Of mirrored images: the period must be a whole number of f32.
+_MOST_MIRRORED = 1 << 22
+#: How far Keys' kernel goes below zero.
+_CUBIC = -0.75
 
 
 @selects("GridSample")
@@ -33,48 +40,66 @@ def select_sampling(
         return why
     if computed_type(name) != "f32" or computed_type(places) != "f32":
         return f"no kernel for {name} at places of {places}"
-    if sample.padding_mode == "reflection" or sample.mode == "bicubic":
-        return f"no kernel for {sample.padding_mode} with {sample.mode}"
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("sample_nothing", [])
     if is_empty(shape):
         return "no cells to look at"
+    cells = product(shape[2:])
+    if not isinstance(cells, int):
+        raise KernelDeclined("the size of the image is known at the call only")
+    if cells > _MOST_CELLS:
+        return "no kernel for so large an image"
+    if sample.padding_mode == "reflection" and max(cast("tuple[int, int]", shape[2:])) > (
+        _MOST_MIRRORED
+    ):
+        return "no kernel for mirrored images of that size"
     text = "\n".join(["n y x*:", *(f"  {line}" for line in _lines(sample))])
     sizes = dict(zip("ncyx", result)) | {"h": shape[2], "w": shape[3]}
     views = {
-        "X": View(In(0), name, shape),
+        "F": View(In(0), name, (*shape[:2], cells)),
         "Y": View(Out(0), name, result),
         "G": View(In(1), places, (result[0], result[2], 2 * result[3])),
     }
-    taps = 4 if sample.mode == "bilinear" else 1
+    taps = {"nearest": 1, "bilinear": 4, "bicubic": 16}[sample.mode]
     return Call(
-        "sample", text, sizes, views, target, 1, product(result) * taps, shared=("n", "y")
+        "sample",
+        text,
+        sizes,
+        views,
+        target,
+        1,
+        product(result) * taps,
+        shared=("n", "y"),
+        numbers=computed_type(name),
     ).native()
 
 
 def _lines(sample: GridSample9) -> list[str]:
-    """The cells around the place of each pixel, and their sum by weights, channel by channel."""
+    """The cells around the place of each pixel, and their sum by weights, channel by channel.
+
+    Columns have names with x, rows with y; a row is counted by the cells before it.
+    """
     lines = [_coordinate(sample, "u", 0, "w"), _coordinate(sample, "v", 1, "h")]
     if sample.mode == "nearest":
         # of a NaN there is no cell: adding 0 times it makes a NaN of what is read
-        lines += [
-            "l = rint(u)",
-            "t = rint(v)",
-            _cell(sample, "i", "l", "w"),
-            _cell(sample, "j", "t", "h"),
-        ]
+        lines += ["l = rint(u)", "t = rint(v)", *_cell(sample, "x0", "l", "w")]
+        lines += [*_cell(sample, "y0", "t", "h"), "o = y0 + x0"]
         lines += ["b = either(differs(u), differs(v))", "r = u + v"]
-        return [*lines, f"c: Y[n, c, y, x] = where(b, r, {_read('j', 'i')})"]
+        return [*lines, f"c: Y[n, c, y, x] = where(b, r, {_read(sample, 'o', 0, 0)})"]
+    taps = range(2) if sample.mode == "bilinear" else range(-1, 3)
     lines += ["l = floor(u)", "t = floor(v)", "p = u - l", "q = v - t"]
-    lines += [_cell(sample, "i", "l", "w"), _cell(sample, "k", "(l + 1.0)", "w")]
-    lines += [_cell(sample, "j", "t", "h"), _cell(sample, "m", "(t + 1.0)", "h")]
-    lines += ["d = (1.0 - q) * (1.0 - p)", "e = (1.0 - q) * p", "f = q * (1.0 - p)", "g = q * p"]
-    terms = [("j", "i", "d"), ("j", "k", "e"), ("m", "i", "f"), ("m", "k", "g")]
-    return [
-        *lines,
-        "c: Y[n, c, y, x] = " + " + ".join(f"{weight} * {_read(j, i)}" for j, i, weight in terms),
-    ]
+    for name, part, place, size in (("x", "p", "l", "w"), ("y", "q", "t", "h")):
+        for number, tap in enumerate(taps):
+            lines += _cell(sample, f"{name}{number}", f"({place} + {float(tap)})", size)
+            lines.append(f"w{name}{number} = {_weight(sample, part, tap)}")
+    count = len(taps)
+    lines += [f"o{r}{c} = y{r} + x{c}" for r in range(count) for c in range(count)]
+    rows = []
+    for r in range(count):
+        cells = [f"wx{c} * {_read(sample, f'o{r}{c}', r, c)}" for c in range(count)]
+        rows.append(f"wy{r} * ({' + '.join(cells)})")
+    return [*lines, f"c: Y[n, c, y, x] = {' + '.join(rows)}"]
 
 
 def _coordinate(sample: GridSample9, name: str, which: int, size: str) -> str:
@@ -84,16 +109,41 @@ def _coordinate(sample: GridSample9, name: str, which: int, size: str) -> str:
         if sample.align_corners
         else f"({raised} * number({size}) - 1.0)"
     )
-    return f"{name} = smaller(larger({centre} / 2.0, {-_FAR}), {_FAR})"
+    far = _FAR_MIRRORED if sample.padding_mode == "reflection" else _FAR
+    return f"{name} = smaller(larger({centre} / 2.0, {-far}), {far})"
 
 
-def _cell(sample: GridSample9, name: str, place: str, size: str) -> str:
-    """A whole coordinate as an integer: of NaN any, as its weight is one."""
-    whole = f"where(differs({place}), 0.0, {place})"
-    if sample.padding_mode == "border":
-        whole = f"smaller(larger({whole}, 0.0), number({size} - 1))"
-    return f"{name} = truncated({whole})"
+def _weight(sample: GridSample9, part: str, tap: int) -> str:
+    """The weight of a cell so many cells from the one below the place."""
+    if sample.mode == "bilinear":
+        return part if tap else f"1.0 - {part}"
+    distance = {-1: f"({part} + 1.0)", 0: part, 1: f"(1.0 - {part})", 2: f"(2.0 - {part})"}[tap]
+    if tap in (0, 1):
+        return f"({_CUBIC + 2} * {distance} - {_CUBIC + 3}) * {distance} * {distance} + 1.0"
+    return f"(({distance} - 5.0) * {distance} + 8.0) * {distance} * {_CUBIC} - {4 * _CUBIC}"
 
 
-def _read(row: str, column: str) -> str:
-    return f"pad(X[n, c, at({row}), at({column})], 0.0)"
+def _cell(sample: GridSample9, name: str, place: str, size: str) -> list[str]:
+    """A whole coordinate as an integer, of NaN any, as its weight is one; with zeros around the
+    image also whether it is inside.
+    """
+    whole, last = f"where(differs({place}), 0.0, {place})", f"number({size} - 1)"
+    lines = [f"z = {whole}"]
+    if sample.padding_mode == "zeros":
+        lines.append(f"in{name} = both(z >= 0.0, z <= {last})")
+    if sample.padding_mode != "reflection":
+        lines.append(f"z = smaller(larger(z, 0.0), {last})")
+    elif sample.align_corners:
+        lines.append(f"z = {last} - abs(remainder(z, larger(2.0 * {last}, 1.0)) - {last})")
+    else:
+        lines += [f"z = remainder(z, 2.0 * number({size}))"]
+        lines += [f"z = smaller(z, 2.0 * number({size}) - 1.0 - z)"]
+    number = "truncated(z)"
+    return [*lines, f"{name} = {number} * integer(w)" if size == "h" else f"{name} = {number}"]
+
+
+def _read(sample: GridSample9, place: str, row: int, column: int) -> str:
+    cell = f"F[n, c, at({place})]"
+    if sample.padding_mode != "zeros":
+        return cell
+    return f"where(both(iny{row}, inx{column}), {cell}, 0.0)"

@@ -26,6 +26,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec_copy_table import Runs
+from uncork.kernels.movement.spec_nd_copy import NdCopy
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -38,6 +39,9 @@ _MOST = 1 << 20
 _MOST_INPUTS = 64
 #: Runs are copied by straight code up to this many bytes; a longer one is several runs.
 _LONGEST_RUN = 1024
+#: Tables of single elements, of so many bytes, are taken up to so many: strided copies that have
+#: runs are faster.
+_ELEMENT, _MANY = 8, 4096
 
 
 @selects(Operation)
@@ -55,7 +59,24 @@ def select_move(
     if not all(spec.shape.is_static for spec in (*(i for i in inputs if i is not None), *outputs)):
         return select_nd_copy(operation, inputs, outputs) or "no kernel for open shapes"
     runs = _select_runs(operation, inputs, outputs)
-    return runs if not isinstance(runs, str) else select_nd_copy(operation, inputs, outputs) or runs
+    if isinstance(runs, str) or (isinstance(runs, KernelPlan) and _single(runs)):
+        copies = select_nd_copy(operation, inputs, outputs)
+        if isinstance(runs, str) or (isinstance(copies, KernelPlan) and _has_runs(copies)):
+            return copies or runs
+    return runs
+
+
+def _single(plan: KernelPlan) -> bool:
+    """A plan by tables that moves many elements one by one."""
+    spec = plan.calls[0][0] if plan.calls else None
+    many = isinstance(plan.cost, float) and plan.cost > _MANY
+    return many and isinstance(spec, Runs) and spec.run <= _ELEMENT
+
+
+def _has_runs(plan: KernelPlan) -> bool:
+    """The first copy of a plan has runs of several elements."""
+    spec, words = plan.calls[0]
+    return isinstance(spec, NdCopy) and isinstance(words[-1], int) and words[-1] > 4 * _ELEMENT
 
 
 def _select_runs(

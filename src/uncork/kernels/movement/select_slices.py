@@ -105,8 +105,8 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     from_ = _sum(_cut(b) * step for (b, _), step in zip(pads, source))
     to = _sum(_cut(-1 * b) * step for (b, _), step in zip(pads, target))
     loops = tuple(Loop(count, *steps) for count, steps in zip(kept, zip(source, target)))
-    middle = Copy(0, 0, from_, to, loops, element)
     if mode == "constant":
+        middle = Copy(0, 0, from_, to, loops, element)
         return [Fill(3 if len(inputs) > 3 else None, element), middle]
     known = [(b, e) for b, e in pads if isinstance(b, int) and isinstance(e, int)]
     padded = [pad for pad in known if pad != (0, 0)]

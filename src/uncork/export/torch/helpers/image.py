@@ -226,7 +226,7 @@ def grid_taps(
     if mode == "bilinear":
         steps = [(0, 1 - part), (1, part)]
     else:
-        steps = [(i, keys_kernel(part - i, -0.75)) for i in range(-1, 3)]
+        steps = [(i, keys_kernel(part - i, -0.75) + 0 * part) for i in range(-1, 3)]
     return [
         (moved_inside(low + i, size, padding_mode, align_corners), weight) for i, weight in steps
     ]
