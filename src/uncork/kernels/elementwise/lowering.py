@@ -4,6 +4,7 @@ its types and its numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union, cast
@@ -26,6 +27,8 @@ _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 _NUMBERS = _FLOATS | _INTEGERS
 _BOOLEAN = frozenset({"boolean"})
 _COMPARED = _NUMBERS | _BOOLEAN
+#: Integers up to this are floats, as which the numbers of a kernel are known.
+_EXACT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,6 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Add": ("add", _NUMBERS),
     "Subtract": ("subtract", _NUMBERS),
     "Multiply": ("multiply", _NUMBERS),
-    "Divide": ("divide", _FLOATS),
     "SquaredDifference": ("squared_difference", _NUMBERS),
     "Maximum": ("maximum", _NUMBERS),
     "Minimum": ("minimum", _NUMBERS),
@@ -201,17 +203,44 @@ def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
     element_type = inputs[0].element_type
     low, high = float(clamp.min), float(clamp.max)
     if element_type.is_integer:
-        if element_type.bits == 64:
-            return "no kernel for bounds of 64 bits"
         limits = np.iinfo(element_type.dtype)
-        low, high = (
-            clamp.bound(low, limits.min, limits.max, True),
-            clamp.bound(high, limits.min, limits.max, False),
-        )
+        least = clamp.bound(low, limits.min, limits.max, True)
+        most = clamp.bound(high, limits.min, limits.max, False)
+        low = -math.inf if least == limits.min else least
+        high = math.inf if most == limits.max else most
+        if any(_EXACT < abs(bound) < math.inf for bound in (low, high)):
+            return "no kernel for bounds of 64 bits"
     elif element_type.bits <= 32:
         with np.errstate(over="ignore"):
             low, high = float(np.float32(low)), float(np.float32(high))
     return _all(operation, inputs, "clamp", _NUMBERS, [low, high])
+
+
+def _divide(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
+    if inputs[0].element_type.is_float:
+        return _all(operation, inputs, "divide", _FLOATS)
+    down: bool = getattr(operation, "m_pythondiv", True)
+    return _by_constant(operation, inputs, "divide_down" if down else "divide_cut")
+
+
+def _rest(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+    return _by_constant(
+        operation, inputs, "rest_down" if operation.type_name == "FloorMod" else "rest_cut"
+    )
+
+
+def _by_constant(operation: Operation, inputs: Sequence[TensorSpec], op: str) -> Lowered | str:
+    """Integers divided by known ones above 0: by 0, and the lowest one by -1, the processor does
+    not divide.
+    """
+    if inputs[0].element_type.name not in _INTEGERS:
+        return f"no kernel for {inputs[0].element_type}"
+    divisor = inputs[1].value
+    if divisor is None or (divisor <= 0).any():
+        return "no kernel for divisors other than constants above 0"
+    return _all(operation, inputs, op, _INTEGERS)
 
 
 def _is_infinite(
@@ -332,6 +361,9 @@ _LOWERINGS: dict[str, Lowering] = {
     "HardSigmoid": _hard_sigmoid,
     "Elu": _elu,
     "Clamp": _clamp,
+    "Divide": _divide,
+    "Mod": _rest,
+    "FloorMod": _rest,
     "IsInf": _is_infinite,
     "PReLU": _prelu,
     "BatchNormInference": _batch_norm,
