@@ -13,9 +13,6 @@ REFUSED = "the kernel refuses the values"
 
 #: Operations: the reason, by which names of samples stand.
 _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
-    ("Clamp-1",): {
-        "no kernel for bounds of 64 bits": ["64 bits"],
-    },
     (
         "AvgPool-1",
         "AvgPool-14",

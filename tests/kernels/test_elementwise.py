@@ -17,6 +17,7 @@ import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
 from uncork.internal_ops.fused import Fused, FusedMember
+from uncork.kernels.elementwise.lowering import lowered
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
@@ -210,6 +211,35 @@ def test_operations_of_two(type_name: str, element_type: str) -> None:
     assert isinstance(choice, KernelPlan), choice
     wanted = operation.evaluate(specs)[0]
     exact(*(storage.decode(x, wanted.element_type) for x in (results[0], wanted.value)))
+
+
+@pytest.mark.parametrize("type_name", ["Divide", "Mod", "FloorMod"])
+@pytest.mark.parametrize("attributes", [{}, {"m_pythondiv": False}])
+@pytest.mark.parametrize("element_type", INTEGERS)
+def test_integers_by_constants_above_0(
+    type_name: str, attributes: dict[str, bool], element_type: str
+) -> None:
+    operation = find(type_name, 1)(**(attributes if type_name == "Divide" else {}))
+    spec = edges(element_type)
+    most = np.iinfo(spec.element_type.dtype).max
+    for divisors in ([1, 2, 3, 7, 127, most - 1, most], [5]):
+        values = np.array(divisors, spec.element_type.dtype).reshape(-1, 1)
+        got, wanted = both(operation, [spec, spec_of(values, spec.element_type)])
+        exact(got, wanted.value)
+
+
+@pytest.mark.parametrize("bounds", [(-2.5, 100.25), (-math.inf, 3), (0, 2.0**53), (4, math.inf)])
+@pytest.mark.parametrize("element_type", INTEGERS)
+def test_bounds_of_integers(bounds: tuple[float, float], element_type: str) -> None:
+    spec = edges(element_type)
+    got, wanted = both(find("Clamp", 1)(min=bounds[0], max=bounds[1]), [spec])
+    exact(got, wanted.value)
+
+
+def test_a_bound_that_no_float_of_a_kernel_tells_from_its_neighbours() -> None:
+    spec = edges("i64")
+    reason = lowered(find("Clamp", 1)(min=0, max=2.0**60), [spec], spec)
+    assert reason == "no kernel for bounds of 64 bits"
 
 
 @pytest.mark.parametrize(

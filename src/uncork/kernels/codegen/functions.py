@@ -67,10 +67,15 @@ def precedes(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def clamped(k: Kernel, x: Value, low: float, high: float) -> Value:
-    """min(max(x, low), high)"""
-    least, most = k.number(low, x.type, x.lanes), k.number(high, x.type, x.lanes)
-    bounded = k.select(x < least, least, x)  # an ordered comparison keeps NaN
-    return k.select(bounded > most, most, bounded)
+    """min(max(x, low), high); integers have no infinite bounds."""
+    integers = x.type.kind != "float"
+    if not (integers and math.isinf(low)):
+        least = k.number(low, x.type, x.lanes)
+        x = k.select(x < least, least, x)  # an ordered comparison keeps NaN
+    if not (integers and math.isinf(high)):
+        most = k.number(high, x.type, x.lanes)
+        x = k.select(x > most, most, x)
+    return x
 
 
 def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:

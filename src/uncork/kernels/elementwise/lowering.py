@@ -4,6 +4,7 @@ its types and its numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union, cast
@@ -26,6 +27,8 @@ _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 _NUMBERS = _FLOATS | _INTEGERS
 _BOOLEAN = frozenset({"boolean"})
 _COMPARED = _NUMBERS | _BOOLEAN
+#: Integers up to this are floats, as which the numbers of a kernel are known.
+_EXACT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +214,13 @@ def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
     element_type = inputs[0].element_type
     low, high = float(clamp.min), float(clamp.max)
     if element_type.is_integer:
-        if element_type.bits == 64:
-            return "no kernel for bounds of 64 bits"
         limits = np.iinfo(element_type.dtype)
-        low, high = (
-            clamp.bound(low, limits.min, limits.max, True),
-            clamp.bound(high, limits.min, limits.max, False),
-        )
+        least = clamp.bound(low, limits.min, limits.max, True)
+        most = clamp.bound(high, limits.min, limits.max, False)
+        low = -math.inf if least == limits.min else least
+        high = math.inf if most == limits.max else most
+        if any(_EXACT < abs(bound) < math.inf for bound in (low, high)):
+            return "no kernel for bounds of 64 bits"
     elif element_type.bits <= 32:
         with np.errstate(over="ignore"):
             low, high = float(np.float32(low)), float(np.float32(high))
