@@ -31,7 +31,7 @@ COMBINE: dict[str, Combine] = {
 
 
 def identity(word: str, type_: Type) -> float:
-    """The value that changes nothing that it is joined with."""
+    """What changes nothing that it is joined with."""
     if word not in ("max", "min"):
         return 1 if word == "prod" else 0
     if type_.kind == "float":

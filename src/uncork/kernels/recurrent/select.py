@@ -1,4 +1,4 @@
-"""Selection of the kernels of a GRU, LSTM or RNN sequence: how weights reach it, how threads share
+"""Which kernel runs a GRU, LSTM or RNN sequence: how its weights reach it, and how threads share
 the work.
 """
 
@@ -52,7 +52,7 @@ _BLOCK = 8
 
 
 def supports(precision: str, target: Target) -> bool:
-    """Whether the target has instructions for products in this precision, or f32 is as fast."""
+    """The target has instructions for products in this precision, or f32 is as fast."""
     return precision != "bf16" or (target.has("avx512bf16") and target.lanes == 16)
 
 
@@ -75,7 +75,7 @@ def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str
 
 
 def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, members: int) -> bool:
-    """Whether threads had better share the units of a sequence than its rows."""
+    """It is better that threads share the units of a sequence than its rows."""
     if not isinstance(batch, int):
         return False  # one size alone does not tell: see `_team_rows`
     if spec.tiles:
