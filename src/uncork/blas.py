@@ -1,4 +1,4 @@
-"""How many threads NumPy's products use: as many as the call may that they are part of.
+"""The number of threads that NumPy's products use: at most that of the call that they are part of.
 
 `np.matmul` and others call a BLAS library, which has threads of its own: as many as the machine has
 processors, whatever a call of a model was told. Each of these libraries has a function that sets
@@ -45,8 +45,8 @@ class Library:
 
 @once
 def library() -> Library | None:
-    """None where NumPy's library is none of those known here, such as Apple's: then nothing is
-    limited.
+    """The BLAS library, or None where NumPy's is none of those known here, such as Apple's: then
+    nothing is limited.
     """
     for path in _paths():
         try:
@@ -95,8 +95,8 @@ class at_most:
 
 
 class _Limits:
-    """The products that run now. Of several in different threads the lowest limit holds: the
-    library has only one number.
+    """Limits of the products that run now. The lowest of several threads holds: the library has
+    only one number.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class _Limits:
             found.set_threads(min(self.active, default=self.before))
 
     def in_child(self) -> None:
-        """In a child process no other thread ends what it began."""
+        """Forget the other threads, in a child process: none of them ends what it began."""
         self.lock = threading.Lock()
         if self.active:
             self.active.clear()

@@ -1,4 +1,4 @@
-"""Python's collector of circles, which has nothing to find while much is made that stays."""
+"""The garbage collector, paused while many objects are made that stay."""
 
 from __future__ import annotations
 

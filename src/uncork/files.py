@@ -1,4 +1,5 @@
-"""Files of strangers: only ordinary ones are opened, and a mapped one knows whether it was cut.
+"""Reading of files by strangers: only ordinary ones are opened, and a mapped one knows whether it
+was cut.
 
 Opening a named pipe waits for somebody who writes to it, and a device may never end: what is not
 an ordinary file is refused before a byte of it is read. A file that is cut while it is mapped ends

@@ -1,4 +1,4 @@
-"""A line that says how far a command is, on terminals only."""
+"""The progress line of a command, on terminals only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the values of each element type lie in bytes, and what the codes of the small floats mean.
+"""The storage of each element type's values in bytes, and what the codes of the small floats mean.
 
 Two pairs of functions: `unpack`/`pack` between the bytes of `model.bin` and carrier arrays (see
 `ElementType`), and `decode`/`encode` between the codes of floats that NumPy lacks (bf16, f8, f4,

@@ -102,7 +102,7 @@ def whole(text: str) -> int:
 
 
 def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
-    """What is for random inputs only is given with --random only."""
+    """Refuse options for random inputs where `--random` is not given."""
     if not arguments.random:
         for option in ("shape", "random_range", "seed"):
             if getattr(arguments, option) not in (None, []):

@@ -28,7 +28,7 @@ class Inspection:
 
 
 def inspect(path: str, weights: str | None) -> Inspection:
-    """Raises ReadError when the file is no IR model at all."""
+    """The inspection of a file. Raises ReadError when it is no IR model at all."""
     model, diagnostics = read_structure(path, weights)
     model, problems = infer(model)
     diagnostics.extend(problems)

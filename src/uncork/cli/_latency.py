@@ -27,7 +27,7 @@ class Contender:
     seconds: list[float] = field(default_factory=list)
 
     def turn(self, until: float) -> None:
-        """Call and note times until then, once at least."""
+        """Make calls until that moment, one at least, and note their times."""
         while True:
             if self.before is not None:
                 self.before()
@@ -39,7 +39,7 @@ class Contender:
                 return
 
     def figures(self) -> dict[str, Any]:
-        """What there is to say, in seconds and calls in a second."""
+        """The figures of its calls: seconds of a call, and calls in a second."""
         times = np.array(self.seconds)
         p90, p99 = np.percentile(times, [90, 99])
         return {

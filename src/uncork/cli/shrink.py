@@ -157,7 +157,7 @@ def _check_out(arguments: argparse.Namespace) -> None:
 
 
 def _no_ir(path: Path) -> str:
-    """Why a file is no model in IR; "" when it is one."""
+    """Why a file is no model in IR, or ""."""
     with open(path, "rb") as file:
         return "" if re.search(rb"<net[\s>]", file.read(4096)) else "what is there is no IR model"
 

@@ -120,8 +120,8 @@ def unique_names(ports: Sequence[ModelPort]) -> list[str]:
 def match(
     ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]
 ) -> list[Any]:
-    """One value per input, from positions and keys (names, positions, ports). Raises InputError
-    that lists everything amiss.
+    """The values of all inputs, in order, from positions and keys (names, positions, ports). Raises
+    InputError that lists everything amiss.
 
     One mapping, or one list of all inputs, is taken apart.
     """
@@ -213,10 +213,9 @@ def _as_array(where: str, port: ModelPort, value: Any) -> Array:
 
 
 def plain(value: Any) -> Any:
-    """What NumPy can make an array of without losing anything: a masked array of which nothing is
-    masked as its values, a
-    tensor of torch without its gradient, and one of bf16 as the f32 of the same values. Raises
-    ValueError for masked values.
+    """The value as NumPy can take it without loss: a masked array of which nothing is masked as its
+    values, a tensor of torch without its gradient, and one of bf16 as the f32 of the same values.
+    Raises ValueError for masked values.
     """
     if is_masked(value):
         masked = np.broadcast_to(value.mask, value.shape)
@@ -301,8 +300,8 @@ def _odd_object(array: Array) -> str:
 
 
 def unchanged(before: Array, after: Array) -> Array:
-    """Element by element the same number (or both NaN); integers and floats are compared without
-    rounding either.
+    """Whether two arrays hold the same numbers element by element (or both NaN); integers and
+    floats are compared without rounding either.
     """
     same: Array
     if before.dtype.kind in "iu" and after.dtype.kind == "f":

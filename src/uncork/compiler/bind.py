@@ -68,7 +68,7 @@ class BoundCall:
 
 
 def _stays(port: ModelPort, value: Any) -> Array:
-    """An input that needs no conversion: a copy would not see what the caller writes later."""
+    """Whether an input needs no conversion: a copy would not see what the caller writes later."""
     where = Label(f"input '{port.name}'", input=port.name)
     if not isinstance(value, np.ndarray):
         raise InputError(f"expected an array to bind, got {type(value).__name__}", where)
@@ -110,7 +110,7 @@ def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, 
 
 
 def _fits(port: ModelPort, array: Any, result: Array) -> None:
-    """The caller's array for a result can take it as it is."""
+    """Whether the caller's array for a result can take it as it is."""
     where = f"output '{port.name}'"
     if (
         not isinstance(array, np.ndarray)
@@ -124,7 +124,7 @@ def _fits(port: ModelPort, array: Any, result: Array) -> None:
 
 
 def _apart(compiled: CompiledModel, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """No result is written where an input or another result lies."""
+    """Refuse results that lie where an input or another result does."""
     for number, array in enumerate(outputs):
         for other in (*inputs, *outputs[:number]):
             if isinstance(array, np.ndarray) and np.may_share_memory(array, other):

@@ -1,4 +1,4 @@
-"""Layers with bodies in a plan: an If is a step where its branches are native, others run between
+"""Planning of layers with bodies: an If is a step where its branches are native, others run between
 segments.
 """
 
@@ -17,7 +17,7 @@ from uncork.types import TensorSpec
 
 
 class BodyPlanner(Placement):
-    """Plans layers with bodies."""
+    """The planner of layers with bodies."""
 
     #: Kernels are made; a plan without them is only looked at, and its branches are not planned.
     _compiles = True

@@ -1,6 +1,4 @@
-"""How a plan runs layers with bodies: turns of loops natively where the body is one native
-segment.
-"""
+"""Runs of layers with bodies: a loop's turns run natively where its body is one native segment."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _MOST = 16
 
 
 def body_run(operation: Operation | None) -> BodyRun | None:
-    """What runs a layer in place of its reference; None where it has no bodies that run by
+    """The run that takes the place of a layer's reference; None where it has no bodies that run by
     kernels.
     """
     if isinstance(operation, If8):
@@ -33,7 +31,7 @@ def body_run(operation: Operation | None) -> BodyRun | None:
 
 
 class BranchRun:
-    """An If: its branches look at the sizes that they take themselves."""
+    """The run of an If: its branches look at the sizes that they take themselves."""
 
     working_bytes = 0
 
@@ -45,11 +43,13 @@ class BranchRun:
         return self._operation.reference(*inputs)
 
     def release_memory(self) -> None:
-        """Its bodies have memory of their own."""
+        """Do nothing: the bodies have memory of their own."""
 
 
 class LoopRun:
-    """A Loop or a TensorIterator. May be used from several threads, each in memory of its own."""
+    """The run of a Loop or a TensorIterator. May be used from several threads, each in memory of
+    its own.
+    """
 
     def __init__(self, operation: Iteration, body: KernelBody) -> None:
         self._operation, self._body = operation, body
@@ -93,7 +93,7 @@ class LoopRun:
         return sorted(known, key=lambda plan: plan is not likely)
 
     def _advance(self, plan: CallPlan, turns: Turns, slices: dict[int, SlicedInput]) -> bool:
-        """Make turns by this plan. False when it made none."""
+        """Make turns by this plan; whether any were made."""
         idle = self._idle.setdefault(plan, [])
         try:
             call = idle.pop()  # one step, also for threads and forks: there is no lock

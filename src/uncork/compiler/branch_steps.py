@@ -74,7 +74,9 @@ def _branch(
 def _fits(
     body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> bool:
-    """The plan takes and gives tensors of these types and ranks, and each result is an output."""
+    """Whether the plan takes and gives tensors of these types and ranks, and each result is an
+    output.
+    """
     ports = [(entry.port, plan.likes[entry.parameter]) for entry in body.inputs]
     given = [(inputs[port], like) for port, like in ports if port is not None]
     made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]

@@ -73,7 +73,7 @@ class BranchTensor:
 
 
 class BodyRun(Protocol):
-    """Runs a layer with bodies; raises UncorkError where the references have to say what is
+    """A run of a layer with bodies; raises UncorkError where the references have to say what is
     wrong.
     """
 
@@ -108,7 +108,7 @@ class ReferenceStep:
 
 @dataclass(frozen=True, slots=True)
 class ReadStep:
-    """Sizes that kernels have computed as values of tensors."""
+    """A step that reads sizes which kernels have computed as values of tensors."""
 
     tensors: tuple[PlacedTensor, ...]
     found: tuple[FoundSymbol, ...]
@@ -180,7 +180,7 @@ class CallPlan:
 
     @property
     def is_native(self) -> bool:
-        """One segment does all of it."""
+        """Whether one segment does all of it."""
         return len(self.parts) == 1 and isinstance(self.parts[0], NativeStep)
 
 

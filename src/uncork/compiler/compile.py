@@ -157,7 +157,7 @@ def compile_model(
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
-    """What it takes to compute in this precision and is not there; nothing when all of it is."""
+    """What a precision needs that is not there; empty when nothing is missing."""
     if backend == "reference":
         return "kernels, which the reference has none of"
     if target is None:

@@ -151,7 +151,7 @@ class CompiledModel:
         return None if results is None else Results(self.outputs, results)
 
     def _fast_with_state(self, inputs: Sequence[Any]) -> Results | None:
-        """The same for a model with variables."""
+        """The results as `_fast` gives them, of a model with variables."""
         if not self._all_native or not self._need_no_conversion(inputs):
             return None
         with self._turn:

@@ -1,5 +1,5 @@
-"""Calls: by plans, and by the references where values or sizes are none that kernels compute
-with.
+"""The executor: calls by plans, and by the references where kernels do not compute with the values
+or sizes.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 
 def kernels_available() -> bool:
-    """llvmlite is there; it is imported when a kernel has to be compiled."""
+    """Whether llvmlite is there; it is imported when a kernel has to be compiled."""
     return not select.unavailable()
 
 
 def kernel_target(precision: str = "f32") -> Target | None:
-    """What kernels are selected for on this machine; None where there are none."""
+    """The target that kernels are selected for on this machine; None where there are no kernels."""
     if not kernels_available():
         return None
     return host_target() if precision == "f32" else with_tiles(host_target())
 
 
 def _loaded(target: Target, model: Model) -> Model:
-    """What can be rewritten before sizes are known."""
+    """The model after the passes that need no sizes."""
     return pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(target))
 
 
 def _fused(target: Target | None, model: Model) -> Model:
-    """What can only be rewritten when every size is known, as a number or an expression."""
+    """The model after the passes that need every size, as a number or an expression."""
     if target is None:
         return model
     return pipeline.run(pipeline.WITH_SIZES, model, pipeline.Options(target))
@@ -71,7 +71,7 @@ def _with_bodies(model: Model, target: Target | None, memory_limit: int | None) 
 
 
 class Executor:
-    """Runs a checked model; may be called from several threads."""
+    """The executor of a checked model; may be called from several threads."""
 
     def __init__(
         self,
@@ -320,7 +320,7 @@ class Executor:
 
     @property
     def _why_references(self) -> str:
-        """Why no kernel runs at all."""
+        """The reason why no kernel runs at all."""
         if self.use_kernels:
             return "it has variables that only the interpreter keeps"
         return select.unavailable() or "asked for"

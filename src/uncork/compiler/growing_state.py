@@ -46,7 +46,7 @@ class _Given:
 
 
 def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingStateExecutor | None:
-    """What runs a model with variables by kernels; None where only the interpreter does."""
+    """The executor of a model with variables; None where only the interpreter runs it."""
     lifted = functionalize_variables(model)
     if lifted is None:
         return None
@@ -62,7 +62,7 @@ def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingSt
 
 
 class GrowingStateExecutor(OfVariables):
-    """Runs a checked model that has variables which grow.
+    """The executor of a checked model that has variables which grow.
 
     It may be called from several threads, each call with a state of its own.
     """

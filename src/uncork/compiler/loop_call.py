@@ -1,5 +1,5 @@
-"""Turns of a loop by one plan of its body: where results go, how long a native call goes on, what
-is left.
+"""The native calls of a loop: turns by one plan of its body, where results go, how long a call goes
+on.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
 
 
 def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
-    """How the turns of a loop hang together; None where native code does not know how."""
+    """The connections between the turns of a loop; None where native code cannot make them."""
     likes = plan.likes
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
     counters = [i.parameter for i in body.inputs if i.purpose == "current_iteration"]
@@ -111,7 +111,7 @@ def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
 
 
 class LoopCall:
-    """Turns by one plan of the body, in memory of their own: one loop at a time."""
+    """The turns of a loop by one plan of the body, in memory of their own: one loop at a time."""
 
     def __init__(self, plan: CallPlan, turns: TurnPlan) -> None:
         (part,) = plan.parts
@@ -150,7 +150,7 @@ class LoopCall:
         return True
 
     def cost(self) -> float:
-        """Nanoseconds that a turn takes, about."""
+        """The cost of a turn, in nanoseconds, about."""
         return 100.0 + (0 if self._cost is None else self.table.context.value(self._cost))
 
 
@@ -215,7 +215,7 @@ class _Run:
         return status
 
     def leave(self) -> None:
-        """Set what these turns have left for whoever goes on."""
+        """Set what these turns have left in the loop, for whoever goes on."""
         turns, how = self.turns, self.call.how
         if self.turn == turns.turn:
             return

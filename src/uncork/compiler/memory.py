@@ -23,8 +23,8 @@ class Buffer:
 
 
 def plan_buffers(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
-    """(the offset of each buffer, bytes in all). Buffers that are needed at the same time do not
-    overlap.
+    """The offset of each buffer, and the bytes of all. Buffers that are needed at the same time do
+    not overlap.
 
     First fit in the order of their beginnings: linear in the number of buffers where few are needed
     at a time.

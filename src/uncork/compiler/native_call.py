@@ -107,7 +107,7 @@ class NativeCall:
         return Stop(found) if isinstance(found, int) else found
 
     def again(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
-        """What comes of a call for which `run` gave a number; None when this plan does not make
+        """The outcome of a call for which `run` gave a number; None when this plan does not make
         it.
         """
         result = self._finish(found, inputs)

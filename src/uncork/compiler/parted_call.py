@@ -48,7 +48,7 @@ class PartedCall:
         return found.status if isinstance(found, Stop) else found
 
     def again(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
-        """None: what gave a number gives no results."""
+        """None: a call for which `run` gave a number has no results."""
         return None
 
     def call(self, inputs: Sequence[Any]) -> list[Array] | Stop:
@@ -186,9 +186,10 @@ class _Instance:
         )
 
     def _reference(self, step: ReferenceStep, arrays: list[Any]) -> bool:
-        """False where the layer refuses its inputs, or gives what no plan knows: the interpreter
-        then says of the layers that were
-        read, for which this one may stand, what is wrong."""
+        """Run a layer by its reference; False where it refuses its inputs or gives what no plan
+        knows. The interpreter then says what is wrong, by the layers that were read, for which this
+        one may stand.
+        """
         try:
             given = [self._value(tensor, arrays) for tensor in step.inputs]
         except ValueError:  # sizes contradict each other: the next segment would have told

@@ -1,4 +1,4 @@
-"""What the passes do to a model, without compiling it."""
+"""The record of what the passes do to a model, without compiling it."""
 
 from __future__ import annotations
 

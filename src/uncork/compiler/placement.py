@@ -1,4 +1,4 @@
-"""Where the tensors of a plan lie: in arrays of the call, in buffers, among tensors of sizes, or in
+"""Placement of a plan's tensors: in arrays of the call, in buffers, among tensors of sizes, or in
 the model.
 """
 
@@ -37,7 +37,7 @@ from uncork.types import TensorSpec
 
 
 class Placement:
-    """Places of tensors, and the buffers and segments that are made on the way."""
+    """The places of tensors, and the buffers and segments that are made on the way."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -64,7 +64,9 @@ class Placement:
         return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
 
     def _is_known(self, spec: TensorSpec) -> bool:
-        """The tensor is a constant or made of sizes. Numbers that shapes do not read are data."""
+        """Whether the tensor is a constant or made of sizes. Numbers that shapes do not read are
+        data.
+        """
         if spec.value is not None or spec.elements is None:
             return spec.value is not None
         open_ = [element for element in spec.elements if isinstance(element, Size)]
@@ -75,7 +77,7 @@ class Placement:
         )
 
     def _is_given(self, node: Node) -> bool:
-        """All that a layer gives is known without a step."""
+        """Whether all that a layer gives is known without a step."""
         return all(
             self._is_known(self._spec(Source(node.id, output)))
             for output in range(len(node.outputs))
@@ -136,7 +138,7 @@ class Placement:
             self._places[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
     def _extend(self, node: Node, extends: kernel_plan.Extends) -> None:
-        """The output is an input of the model, which is written to."""
+        """Place an output on the input of the model that is written to."""
         place = self._place(node.inputs[extends.position])
         if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
             raise NotPlanned(f"{node.label}: writes into what is no input of the model")
@@ -152,14 +154,14 @@ class Placement:
         self._extended.append((place.argument, extends.shape))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
-        """The result of this number is made here, as a step writes it."""
+        """Place the result of this number: it is made here, as a step writes it."""
         self._limit_results(bytes_of(spec))
         sizes = tuple(map(self.program.number, dimensions(spec)))
         self._segment().makes.append((number, MadeResult(own_dtype(spec), sizes)))
         return ArgumentAddress(self._inputs + number)
 
     def _limit_results(self, more: SizeLike) -> None:
-        """So many bytes more of results are made: a call whose results this process cannot hold is
+        """Count so many bytes more of results: a call whose results this process cannot hold is
         left to the references.
         """
         self._result_bytes = self._result_bytes + more
@@ -202,7 +204,7 @@ class Placement:
         return len(self._buffers) - 1
 
     def _use(self, source: Source) -> None:
-        """This step uses the buffer that the tensor lies in."""
+        """Note that this step uses the buffer that the tensor lies in."""
         place = self._places.get(source)
         if isinstance(place, BufferAddress):
             self._buffers[place.buffer].last = self._step
@@ -218,8 +220,8 @@ class Placement:
         return PlacedTensor(place, spec.element_type, sizes)
 
     def _has_own_shape(self, source: Source) -> bool:
-        """The tensor is an array of its own: an input, or what a reference gave. Results may have
-        the shape of a view of them.
+        """Whether the tensor is an array of its own: an input, or what a reference gave. Results
+        may have the shape of a view of them.
         """
         place = self._places[source]
         if not isinstance(place, ArgumentAddress) or isinstance(

@@ -1,4 +1,4 @@
-"""The plans of a model: of the widest scope in which every layer that has a kernel gets it.
+"""The plans of a model, each of the widest scope in which every layer that has a kernel gets it.
 
 That is one plan for every size, nearly always. Where the model leaves a size open that a kernel is
 made for (how long the rows of a table are), calls have plans for inner sizes like theirs, else for
@@ -180,7 +180,7 @@ class PlanSet:
     def look(
         self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
     ) -> tuple[Scope, CallPlan]:
-        """What makes calls of such shapes, or would: nothing is compiled or kept.
+        """The plan that makes calls of such shapes, or would: nothing is compiled or kept.
 
         Sizes, or shapes, that are None are any. Raises NotPlanned where that is known at the call
         only, and ValidationError for shapes that do not go together.

@@ -1,4 +1,4 @@
-"""Makes the plan of a model, once for every size: chooses kernels, places tensors, and compiles the
+"""The planner of a model, once for every size: it selects kernels, places tensors and compiles the
 size program.
 """
 
@@ -56,7 +56,7 @@ from uncork.types import TensorSpec
 
 
 class Planner(SizePlanner):
-    """Plans one model whose specs carry sizes as expressions; `facts` are those of its
+    """The planner of a model whose specs carry sizes as expressions; `facts` are those of its
     inference.
     """
 
@@ -125,7 +125,9 @@ class Planner(SizePlanner):
         )
 
     def _unread(self) -> set[int]:
-        """Values of variables that only those read who ask for their shapes: nobody makes them."""
+        """The values of variables that are read only by layers which ask for their shapes: nobody
+        makes them.
+        """
         read: set[int] = set()
         found: set[int] = set()
         for node in reversed(self.model.nodes):
@@ -206,8 +208,8 @@ class Planner(SizePlanner):
         }
 
     def _look_at_files(self) -> None:
-        """Constants may be mapped files: the first segment looks whether these are whole, unless
-        all of it is done in no time.
+        """Have the first segment look whether mapped files of constants are whole, unless all of it
+        is done in no time.
         """
         first, size_of = self._parts[0], size_function()
         assert isinstance(first, OpenSegment)
@@ -236,8 +238,8 @@ class Planner(SizePlanner):
             raise NotPlanned(f"{node.label}: {error}") from None
 
     def _find(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
-        """A layer whose result tells sizes: those of its shape by the reference's arrays, elements
-        also out of a kernel's.
+        """Plan a layer whose result tells sizes: those of its shape by the reference's arrays,
+        elements also out of a kernel's.
         """
         symbols = self._finds(node)
         if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
@@ -257,7 +259,7 @@ class Planner(SizePlanner):
         self._step += 1
 
     def _run(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
-        """The step of a layer, or none for a view."""
+        """Plan the step of a layer; a view needs none."""
         if isinstance(choice, kernel_plan.Alias):
             self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
             self._note(node, "view")
@@ -406,8 +408,8 @@ class Planner(SizePlanner):
         return tuple(map(self.program.number, dimensions(spec)))
 
     def _copy(self, source: Source, place: Place, number: int) -> None:
-        """A result that is an input, a constant, or another result as well: an array of the
-        caller's own.
+        """Copy a result that is an input, a constant, or another result as well into an array of
+        the caller's own.
         """
         spec = self._spec(source)
         if spec.element_type.dtype == object:

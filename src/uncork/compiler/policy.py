@@ -1,4 +1,5 @@
-"""What the compiler decides by: how many plans there are, and from which cost on something pays.
+"""The numbers by which the compiler decides: how many plans there are, and from which cost on
+something pays.
 
 Printed with each plan.
 """
@@ -28,7 +29,7 @@ LOOK_COST = 4_000
 
 
 def described() -> tuple[str, ...]:
-    """The numbers, for the plan."""
+    """The numbers in words, for the printed plan."""
     return (
         f"plans: {MOST_PLANS} for sizes that break guards, {MOST_SCOPES} more kinds of calls "
         "where kernels "

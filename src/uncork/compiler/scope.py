@@ -1,4 +1,4 @@
-"""For which calls a plan is made: how much of the shapes of their inputs it takes as numbers."""
+"""The scope of a plan: which sizes of its inputs' shapes it takes as numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shapes = tuple[tuple[int | None, ...], ...]
 
 
 class Scope(Enum):
-    """What a plan takes as numbers.
+    """The sizes that a plan takes as numbers.
 
     Ranks are always known: a model that leaves one open has plans by rank.
     """

@@ -33,11 +33,11 @@ HintsOf = Callable[[], Hints]
 
 
 class Refused(Exception):
-    """References make this call: they say what is wrong, or compute what kernels do not."""
+    """A call that the references make: they say what is wrong, or compute what kernels do not."""
 
 
 class NoPlan(Refused):
-    """No plan could be made for this call.
+    """A call for which no plan could be made.
 
     Where the references make it all the same, `plans.fail` is to be told.
     """
@@ -48,7 +48,7 @@ class NoPlan(Refused):
 
 
 class ScopedPlans:
-    """Plans at the first call of its scope, and again where a guard fails.
+    """The plans of one scope: made at its first call, and again where a guard fails.
 
     May be used from several threads.
     """
@@ -100,11 +100,11 @@ class ScopedPlans:
 
     @property
     def is_best(self) -> bool:
-        """No plan of a narrower scope has more kernels."""
+        """Whether no plan of a narrower scope has more kernels."""
         return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
     def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
-        """What made the call, and its results.
+        """The call that was made, and its results.
 
         Raises Refused where references have to look at it.
         """
@@ -126,7 +126,7 @@ class ScopedPlans:
             self.add({**found_here, **hints()}, tried)
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
-        """See that there is a plan that was not tried, or a reason why there is none.
+        """Add a plan that was not tried, or the reason why there is none.
 
         Raises NoPlan where it is this call's.
         """
@@ -150,7 +150,7 @@ class ScopedPlans:
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
 
     def fail(self, why: str) -> None:
-        """A good call could not be planned.
+        """Note that a good call could not be planned.
 
         After some of them nobody tries again, or where others have a plan, ever more rarely.
         """
@@ -186,7 +186,7 @@ class ScopedPlans:
         return next((call.plan for call in self.calls if _serves(call.plan, hints)), None)
 
     def serves(self, hints: Hints) -> bool:
-        """There is a plan none of whose guards is known to fail."""
+        """Whether there is a plan none of whose guards is known to fail."""
         return any(_serves(call.plan, hints) for call in self.calls)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
@@ -212,7 +212,7 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _serves(plan: CallPlan, hints: Hints) -> bool:
-    """No guard of the plan is known to fail."""
+    """Whether no guard of the plan is known to fail."""
     for relation in plan.relations:
         values = known_values(relation.symbols, hints)
         if isinstance(relation, Guard) and values is not None and not relation.holds(values):

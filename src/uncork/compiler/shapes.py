@@ -1,4 +1,4 @@
-"""Shapes of inputs, given like the inputs of a call."""
+"""Shapes of inputs, spelled like the inputs of a call."""
 
 from __future__ import annotations
 

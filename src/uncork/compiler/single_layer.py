@@ -1,5 +1,5 @@
-"""One layer as a model of its own: to run it by its kernel on given values, and to hand it to
-somebody as a file.
+"""A model of one layer: to run it by its kernel on given values, or to hand it to somebody as a
+file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The sizes of a plan: where a call finds the symbols that they are made of, and what it checks of
-them.
-"""
+"""The planner of sizes: where a call binds the symbols of a plan, and what it checks of them."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from uncork.types import TensorSpec
 
 
 class SizePlanner(BodyPlanner):
-    """Plans where symbols are bound: by the shapes and elements of inputs, and of what steps give.
+    """The planner that binds symbols: by the shapes and elements of inputs, and of what steps give.
 
     Guards and checks are looked at as soon as all their symbols are bound.
     """
@@ -50,7 +48,7 @@ class SizePlanner(BodyPlanner):
         return Like(own_dtype(spec), tuple(sizes))
 
     def _begin(self) -> None:
-        """The first segment binds the symbols of inputs."""
+        """Begin the first segment, which binds the symbols of inputs."""
         segment = self._segment()
         numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
         for parameter, number in numbers.items():
@@ -76,8 +74,8 @@ class SizePlanner(BodyPlanner):
         self._check_relations(segment)
 
     def _bound_check(self, segment: OpenSegment, symbol: Symbol, slot: Slot) -> None:
-        """A size outside its interval is for the references, which say so or know what to do with
-        nothing.
+        """Check that a size is in its interval: others are for the references, which say so or know
+        what to do with nothing.
         """
         if symbol.low > -(1 << 62):
             segment.checks.append(
@@ -89,7 +87,7 @@ class SizePlanner(BodyPlanner):
             )
 
     def _check_relations(self, segment: OpenSegment) -> None:
-        """Guards and checks whose symbols are all bound by now."""
+        """Check the guards and checks whose symbols are all bound by now."""
         waiting = []
         for relation in self._waiting:
             if relation.symbols - self.program.symbols.keys():

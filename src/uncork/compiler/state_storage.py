@@ -42,7 +42,7 @@ def first_of(array: Array, axis: int, count: int) -> Array:
 
 
 def in_order(picks: Array) -> bool:
-    """The picks are 0, 1, 2, ..: every row stays where it is, if there are as many."""
+    """Whether the picks are 0, 1, 2, ..: every row stays where it is, if there are as many."""
     return picks.tobytes() == _numbers(picks.size, picks.dtype)
 
 

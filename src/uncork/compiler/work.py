@@ -1,6 +1,4 @@
-"""How much a layer computes: terms that are added up for an element, operations, bytes that are
-read and written.
-"""
+"""The work of a layer, counted: terms added up for an element, operations, bytes moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The working memory of a call: how much it may be, and what needs it."""
+"""The working memory of a call: its limit, and the layer that needs most."""
 
 from __future__ import annotations
 

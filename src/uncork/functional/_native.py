@@ -256,7 +256,7 @@ def _with_open_axes(shape: tuple[int, ...], axes: int) -> tuple[int | None, ...]
 
 
 def _seen(value: Any) -> Any:
-    """An argument as an array, when it is an object that can be seen as one, such as a tensor.
+    """The argument as an array, when it is an object that can be seen as one, such as a tensor.
 
     Anything else stays as it is.
     """
@@ -274,7 +274,7 @@ def _seen(value: Any) -> Any:
 
 
 def _stays(value: Any) -> bool:
-    """The argument says the same for ever: a number, a text, nothing, or some of these."""
+    """Whether the argument says the same for ever: a number, a text, nothing, or some of these."""
     if isinstance(value, tuple):
         return all(map(_stays, value))
     return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))

@@ -1,4 +1,4 @@
-"""Operations that no file has: what passes make of several layers.
+"""Operations that no file has: passes make them of several layers.
 
 Their meaning is that of the layers, in order.
 """

@@ -103,6 +103,6 @@ class CompressedLinear(Operation):
 
 
 class FusedCompressedLinear(FusedProduct):
-    """Such a product and what ends it."""
+    """A MatMul with weights as they are stored, and its epilogue."""
 
     type_name, opset = "FusedCompressedLinear", 0

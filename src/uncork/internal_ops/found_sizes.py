@@ -41,7 +41,7 @@ class NonZeroCount(Operation):
 
 
 class NonZeroPlaces(Operation):
-    """What NonZero gives of `data`, of which so many elements are not 0."""
+    """The places that NonZero gives of `data`, of which so many elements are not 0."""
 
     type_name, opset = "NonZeroPlaces", 0
     data = Input(ANY - STRING)
@@ -86,8 +86,8 @@ class SortedPlaces(Operation):
 
 
 class UniqueElements(Operation):
-    """What Unique gives of flattened `data`, whose places are sorted and of which so many are
-    different.
+    """The elements that Unique gives of flattened `data`, whose places are sorted and of which so
+    many are different.
     """
 
     type_name, opset = "UniqueElements", 0
@@ -135,7 +135,7 @@ class FilledCount(Operation):
 
 
 class FilledRows(Operation):
-    """What SparseFillEmptyRows gives, which has so many entries."""
+    """The rows that SparseFillEmptyRows gives, which have so many entries."""
 
     type_name, opset = "FilledRows", 0
     values = Input(ANY, "T", moved=True)

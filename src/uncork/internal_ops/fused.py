@@ -132,12 +132,12 @@ class FusedProduct(Operation):
 
 
 class FusedLinear(FusedProduct):
-    """MatMul and what ends it."""
+    """A MatMul and its epilogue."""
 
     type_name, opset = "FusedLinear", 0
 
 
 class FusedConvolution(FusedProduct):
-    """A convolution, of any kind, and what ends it."""
+    """A convolution, of any kind, and its epilogue."""
 
     type_name, opset = "FusedConvolution", 0

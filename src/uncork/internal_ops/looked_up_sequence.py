@@ -13,7 +13,7 @@ from uncork.types import TensorSpec
 
 
 class LookedUp(Operation):
-    """A recurrent layer that is given the ids of its X: `gather` looks them up, `sequence` is what
+    """A recurrent layer that takes the ids of its X: `gather` looks them up, `sequence` is what
     then runs.
 
     Inputs are those of the sequence with the ids `[B, T]` in place of X, and then the table `[N,

@@ -1,4 +1,4 @@
-"""`Hints`: what the compiler is told of a layer beside its meaning."""
+"""`Hints`: what the compiler is told about a layer beside its meaning."""
 
 from __future__ import annotations
 

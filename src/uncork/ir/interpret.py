@@ -1,4 +1,4 @@
-"""Runs a whole model by the references: the oracle.
+"""The interpreter, which is the oracle: it runs a whole model by the references.
 
 Slow, clear, and what every faster path is held against.
 """

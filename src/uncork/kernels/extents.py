@@ -1,4 +1,4 @@
-"""Sizes of tensors as kernels are chosen by them: numbers, or expressions that only a call binds.
+"""Sizes of tensors as kernels are selected by them: numbers, or expressions that only a call binds.
 
 A kernel for open sizes is right for every number, 1 included: whether an open size is 1 is never
 asked.
@@ -30,7 +30,7 @@ def extents(spec: TensorSpec) -> tuple[SizeLike, ...]:
 
 
 def has_extents(spec: TensorSpec) -> bool:
-    """Every size is a number or an expression."""
+    """Whether every size is a number or an expression."""
     return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
 
 
@@ -43,29 +43,29 @@ def product(sizes: Iterable[SizeLike]) -> SizeLike:
 
 
 def is_known(size: SizeLike) -> bool:
-    """The size is a number."""
+    """Whether the size is a number."""
     return isinstance(size, int)
 
 
 def certainly(size: SizeLike, number: int) -> bool:
-    """The size is this number in every call."""
+    """Whether the size is this number in every call."""
     return isinstance(size, int) and size == number
 
 
 def same(a: SizeLike, b: SizeLike) -> bool:
-    """Both sizes are equal in every call."""
+    """Whether both sizes are equal in every call."""
     if isinstance(a, Size) and isinstance(b, Size):
         return a == b
     return isinstance(a, int) and isinstance(b, int) and a == b
 
 
 def same_extents(a: Sequence[SizeLike], b: Sequence[SizeLike]) -> bool:
-    """Two shapes are equal in every call."""
+    """Whether two shapes are equal in every call."""
     return len(a) == len(b) and all(map(same, a, b))
 
 
 def is_empty(sizes: Iterable[SizeLike]) -> bool:
-    """One of the sizes is 0 in every call."""
+    """Whether one of the sizes is 0 in every call."""
     return any(certainly(size, 0) for size in sizes)
 
 

@@ -1,4 +1,4 @@
-"""How an operation runs by kernels: calls of them, where their operands are, and how threads share
+"""The plan of an operation by kernels: calls of them, where their operands are, how threads share
 the work.
 """
 
@@ -38,7 +38,9 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseGil:
-    """The address of the system's function that lets other threads run; see `target.let_run`."""
+    """The address of the system's function that lets other Python threads run; see
+    `target.release_gil`.
+    """
 
 
 Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]

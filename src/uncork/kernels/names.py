@@ -1,4 +1,4 @@
-"""How kernels are named: by what they are specialised for."""
+"""Names of kernels: what they are specialised for."""
 
 from __future__ import annotations
 

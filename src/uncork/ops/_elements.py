@@ -61,7 +61,7 @@ def carried(
 
 
 def has_open_element(spec: TensorSpec) -> bool:
-    """Some element is an expression."""
+    """Whether some element is an expression."""
     return spec.elements is not None and any(isinstance(e, Size) for e in spec.elements)
 
 

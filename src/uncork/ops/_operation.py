@@ -1,4 +1,4 @@
-"""`Operation`: the one place where an operation of the IR is declared, checked, described and
+"""`Operation`: the base class by which an operation of the IR is declared, checked, described and
 defined.
 
 A subclass states its ports and attributes as class fields and has two methods:

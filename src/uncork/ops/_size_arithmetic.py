@@ -31,8 +31,8 @@ def computed(output: ElementType, result: Size, *inputs: Size) -> Element:
 
 
 def fits(element_type: ElementType, size: Size) -> bool:
-    """No value is wrapped or rounded where it is converted to this type: by its bounds or, for 32
-    bits, as the size of a tensor.
+    """Whether no value is wrapped or rounded where it is converted to this type: by its bounds or,
+    for 32 bits, as the size of a tensor.
     """
     if not element_type.is_integer:
         return True
@@ -50,7 +50,7 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def is_exact(element_type: ElementType, size: Size) -> bool:
-    """A float of this type holds the size with all that was computed on the way."""
+    """Whether a float of this type holds the size with all that was computed on the way."""
     if element_type not in (ElementType.f32, ElementType.f64):
         return False
     factors = [Fraction(factor) for factor in size.terms.values()]
@@ -64,7 +64,7 @@ def _is_small(factor: Fraction) -> bool:
 
 
 def certainly_at_least(size: Size, least: int) -> bool:
-    """By the facts of the size; a number by itself."""
+    """Whether a size is at least a number, by its facts; a number by itself."""
     facts = size.facts
     return size.bounds[0] >= least if facts is None else facts.certainly_at_least(size, least)
 
@@ -134,8 +134,8 @@ def negated(truth: Element) -> Element:
 
 
 def _asked(difference: Size) -> Facts | None:
-    """Who answers a question about this; None when no plan should depend on the answer: it is one
-    about numbers of the call.
+    """The facts that a question about this is put to; None when no plan should depend on the
+    answer: it is one about numbers of the call.
     """
     facts = facts_of([difference])
     if facts is None or (difference := facts.canonical(difference)).constant is not None:

@@ -56,7 +56,7 @@ class Turns:
         self.results: list[Array] | None = None
 
     def go_on(self) -> bool:
-        """There is another turn. Raises InputError when there may not be one."""
+        """Whether there is another turn. Raises InputError when there may not be one."""
         if not self.condition or (self.iterations is not None and self.turn >= self.iterations):
             return False
         limit = self.operation.loop_limit
@@ -79,7 +79,7 @@ class Turns:
             )
 
     def arguments(self) -> list[Array]:
-        """What the body takes in this turn."""
+        """The arguments of the body in this turn."""
         found = dict(self.carried)
         if self.counter is not None:
             spec = self.map.body.input_specs[self.counter]
@@ -99,7 +99,7 @@ class Turns:
         return [found[i] for i in range(len(found))]
 
     def take(self, results: list[Array]) -> None:
-        """What the body gave in this turn."""
+        """Take what the body gave in this turn."""
         self.results = results
         for output in self.map.outputs:
             if output.port in self.pieces:
@@ -112,12 +112,12 @@ class Turns:
         self.turn += 1
 
     def outputs(self) -> list[Array]:
-        """The layer's, when all turns are done."""
+        """The outputs of the layer, when all turns are done."""
         outputs = {o.port: self._output(o, o.port) for o in self.map.outputs if o.port is not None}
         return [outputs[port] for port in range(len(outputs))]
 
     def _output(self, entry: BodyOutput, port: int) -> Array:
-        """Put together from the parts of all turns, or what the last turn gave."""
+        """An output, put together from the parts of all turns, or as the last turn gave it."""
         refuse = self.operation.refuse
         if entry.slicing is not None:
             return (

@@ -36,7 +36,7 @@ class ReLU(Unary):
 
 
 def _supposed_equal(a: Dimension, b: Dimension) -> bool:
-    """They may be equal; where sizes are symbols, a question to their facts."""
+    """Whether two dimensions may be equal; where sizes are symbols, a question to their facts."""
     facts = facts_of([a.expression, b.expression])
     if facts is None or a.expression is None or b.expression is None:
         return a.compatible(b)

@@ -1,5 +1,5 @@
-"""Layers between convolutions that can be done over blocks of channels as they are: element by
-element, concatenation, spatial means.
+"""Layers between convolutions that can run over blocks of channels: element by element, Concat,
+spatial means.
 
 The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of
 `[N, C, ..]`.
@@ -86,7 +86,7 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
 
 
 def _is_plain(spec: TensorSpec) -> bool:
-    """f32 of known or open sizes, with channels whose number is known."""
+    """Whether it is f32 of known or open sizes, with channels whose number is known."""
     if spec.element_type is not ElementType.f32 or not has_extents(spec):
         return False
     sizes = extents(spec)

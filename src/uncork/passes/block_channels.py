@@ -137,7 +137,7 @@ def _candidate(
 
 
 def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    """All is f32, of known or open sizes, and the filters are constant."""
+    """Whether all is f32, of known or open sizes, and the filters are constant."""
     known_types = all(
         spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
     )

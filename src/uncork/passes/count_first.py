@@ -49,7 +49,7 @@ _Rule = Callable[[Model, Node], Union[_Two, None]]
 
 
 def count_first(model: Model) -> Model:
-    """See the module."""
+    """The model with two layers in place of every such layer."""
     read_by = readers(model)
     last = max((node.id for node in model.nodes), default=0)
     nodes: list[Node] = []

@@ -44,7 +44,7 @@ class _Product:
 
 
 def einsum_to_matmul(model: Model) -> Model:
-    """See the module."""
+    """The model with a MatMul in place of every such Einsum."""
     layers = _Layers(model)
     changed = False
     for node in model.nodes:

@@ -50,14 +50,14 @@ Specs = list[TensorSpec]
 
 
 def _is_told(specs: Specs) -> bool:
-    """What these say is known: a number of the call may be refused, also where no shape depends on
-    it.
+    """Whether these values are known: a number of the call may be refused, also where no shape
+    depends on it.
     """
     return all(spec.value is not None for spec in specs)
 
 
 def _is_sure(model: Model, source: Source) -> bool:
-    """No layer on the way to this output can refuse a call, so that they may be left out."""
+    """Whether no layer before this output can refuse a call, so that they may be left out."""
     while model.spec(source).value is None:
         node = model.by_id[source.node]
         if node.type_name == "Parameter":
@@ -74,7 +74,7 @@ def _is_sure(model: Model, source: Source) -> bool:
 
 
 def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
-    """Both tensors have as many elements in every call."""
+    """Whether both tensors have as many elements in every call."""
     try:
         counts = product(extents(a)), product(extents(b))
     except KernelDeclined:
@@ -93,7 +93,7 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _slice(inputs: Specs, output: TensorSpec) -> int | None:
-    """As many elements as there are, none of them backwards."""
+    """Whether a slice has as many elements as there are, none of them backwards."""
     steps = inputs[3].value if len(inputs) > 3 else None
     return 0 if steps is None or bool((steps > 0).all()) else None
 
@@ -103,7 +103,7 @@ def _pad(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
-    """The only one with elements."""
+    """The only input of a Concat with elements."""
     full = [
         i
         for i, spec in enumerate(inputs)
@@ -113,7 +113,7 @@ def _concat(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _whole(inputs: Specs, output: TensorSpec) -> int | None:
-    """As many elements as before: nothing is repeated or left out."""
+    """Whether there are as many elements as before: nothing is repeated or left out."""
     return 0
 
 

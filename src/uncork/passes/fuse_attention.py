@@ -144,7 +144,7 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
 
 
 def _is_product(model: Model, node: Node) -> bool:
-    """A product of f32 matrices in batches, the first of which is not transposed."""
+    """Whether it is a product of f32 matrices in batches, the first of them not transposed."""
     if not isinstance(node.operation, MatMul) or node.operation.transpose_a:
         return False
     specs = [model.spec(source) for source in node.inputs]
@@ -168,7 +168,7 @@ def _only_before(
 
 
 def _is_scores(model: Model, addition: Node, source: Source) -> bool:
-    """What a mask is added to: it has the shape of the sum, and is a product or a scaled one."""
+    """Whether a mask is added to it: a product, or a scaled one, of the shape of the sum."""
     if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[
         source.node
     ].type_name not in ("MatMul", *_SCALING):

@@ -1,5 +1,5 @@
-"""Operations element by element that end a product with constant weights become part of its step:
-bias, activation, residual, any.
+"""Element-wise operations that end a product with constant weights become its epilogue: bias,
+activation, residual, any.
 """
 
 from __future__ import annotations

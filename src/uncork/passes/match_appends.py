@@ -1,4 +1,4 @@
-"""Finds variables that only grow: what a call assigns is the value from before and something new.
+"""The matcher of variables that only grow: a call assigns the value from before and something new.
 
     Assign(v, Concat(axis, [g(ReadValue v), new, ..]))
 

@@ -1,4 +1,4 @@
-"""Layers that only move a tensor, as moves: axes in another order, repeated or left out."""
+"""The matcher of layers that only move a tensor: axes in another order, repeated or left out."""
 
 from __future__ import annotations
 

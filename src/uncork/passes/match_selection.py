@@ -39,7 +39,7 @@ class Pick:
 
 
 def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
-    """How the node takes one step of each row of `source`, and nothing else of it.
+    """The way in which the node takes one step of each row of `source`, and nothing else of it.
 
     None when it does something else.
 
@@ -116,8 +116,8 @@ def _gathered_elements(model: Model, indices: Source, axis: int, axes: Axes) -> 
 
 
 def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
-    """All elements along an axis, counted from the end beginning with 1, are the same: they come
-    from one that was repeated.
+    """Whether all elements along an axis, counted from the end beginning with 1, are the same: they
+    come from one that was repeated.
     """
     waiting = [source]
     while waiting:

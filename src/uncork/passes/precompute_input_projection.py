@@ -54,7 +54,7 @@ def precompute_input_projection(model: Model) -> Model:
 
 
 def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) -> bool:
-    """Rows of a constant table of f32, which is small enough; and weights that are known."""
+    """Whether X is rows of a constant table of f32 that is small enough, and weights are known."""
     assert isinstance(gather.operation, Gather7)
     table, ids, axis = (model.spec(source) for source in gather.inputs)
     if (

@@ -111,8 +111,8 @@ def packed_tables(model: Model) -> Model:
 
 
 def is_by_rows(model: Model, node: Node) -> bool:
-    """The node looks up whole rows of its first input: every bag does, and Gather along the first
-    axis without batches.
+    """Whether the node looks up whole rows of its first input: every bag does, and Gather along the
+    first axis without batches.
     """
     if not isinstance(node.operation, (Gather1, Gather7)):
         return type(node.operation) in LOOKUPS

@@ -1,4 +1,6 @@
-"""Which tensors of a model hold levels of a FakeQuantize: it, and what chooses or moves numbers."""
+"""The tensors of a model that hold levels of a FakeQuantize: its results, and what chooses or moves
+them.
+"""
 
 from __future__ import annotations
 

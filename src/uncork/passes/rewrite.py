@@ -1,4 +1,4 @@
-"""What passes share: the readers of a tensor, and a model with some of its nodes replaced."""
+"""Helpers of passes: the readers of a tensor, and a model with some of its nodes replaced."""
 
 from __future__ import annotations
 

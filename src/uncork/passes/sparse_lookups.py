@@ -41,11 +41,11 @@ def sparse_lookups(model: Model) -> Model:
 
 
 class _Unlike(Exception):
-    """A layer is not as it should be."""
+    """A layer that is not as it should be."""
 
 
 class _Lookup:
-    """Looks for one lookup, from its end to its beginning."""
+    """The search for one look-up, from its end to its beginning."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

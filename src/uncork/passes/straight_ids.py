@@ -1,4 +1,4 @@
-"""The numbers that come straight from inputs, through moves and integer conversions only.
+"""The matcher of ids that come straight from inputs, through moves and integer conversions only.
 
 An id that a caller gives may be reshaped, sliced or joined with others before a layer looks it up,
 and converters put a Convert to i32 in the way; it is still the caller's id. What layers compute

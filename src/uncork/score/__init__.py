@@ -194,7 +194,7 @@ def score(
 
 
 def _is_location(source: Any) -> bool:
-    """It is a path or a list of paths."""
+    """Whether it is a path or a list of paths."""
     several = source if isinstance(source, (list, tuple)) else [source]
     return all(isinstance(one, (str, os.PathLike)) for one in several)
 
@@ -282,7 +282,7 @@ def prepare_score(
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
 ) -> ScoringPlan:
-    """What `score` would do: the checked mapping, columns and units.
+    """The plan of what `score` would do: the checked mapping, columns and units.
 
     Print it. Reads footers and no rows.
     """

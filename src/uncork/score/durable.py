@@ -1,4 +1,4 @@
-"""Renames that outlast a power cut."""
+"""Durable renames: they outlast a power cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine does: it hands units to workers and tells the sink of each that is done.
+"""The base of engines: they hand units to workers and tell the sink of each that is done.
 
 `write_unit` is what a worker does with a unit when it can write into the folder of the run.
 """
@@ -24,7 +24,7 @@ EXAMPLES = 5
 
 
 class Engine(Protocol):
-    """What brings units to workers, and what they report to the sink.
+    """An engine: it brings units to workers, and what they report to the sink.
 
     An engine may be made before there is a job, so that its workers start meanwhile. It is closed
     whatever happens.

@@ -1,4 +1,4 @@
-"""The formats that tables may have: what a file says of itself before its rows are read."""
+"""The formats of table files: what a file says of itself before its rows are read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if hasattr(pa, "string_view"):
 
 
 def is_frame(value: Any) -> bool:
-    """It is a table in memory, not a path of one."""
+    """Whether it is a table in memory, not a path of one."""
     return (
         isinstance(value, (pa.Table, pa.RecordBatch, Mapping))
         or _is_pandas(value)

@@ -226,7 +226,7 @@ def plan(
 
 
 def run_of(description: Mapping[str, Any]) -> str:
-    """What tells a run from others that score anything else, in a few letters.
+    """The identity of a run, in a few letters: runs that score anything else have another one.
 
     A run that was to fail at a bad row may go on and reject it: both are the same run.
     """

@@ -1,4 +1,5 @@
-"""The output, written whole or not at all, in a way that an interrupted run can go on with.
+"""The sink of a run: the output is written whole or not at all, so that an interrupted run can go
+on.
 
 While a run lasts, everything lies in a folder beside the target, `.NAME.partial`: a part of the
 output for each finished unit, a part of rejected rows where there are some, and the journal, which

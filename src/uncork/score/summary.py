@@ -1,4 +1,4 @@
-"""What a run says of itself: progress on a terminal, and the summary at its end."""
+"""The summary of a run: progress on a terminal, and figures at its end."""
 
 from __future__ import annotations
 

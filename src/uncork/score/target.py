@@ -32,7 +32,7 @@ _OURS = re.compile(
 
 
 def is_one_file(output: str) -> bool:
-    """The output is one Parquet file, and not a folder of parts.
+    """Whether the output is one Parquet file, and not a folder of parts.
 
     Raises InputError for any other.
     """
@@ -67,7 +67,7 @@ def foreign_names(folder: Path) -> list[str]:
 
 
 def _is_foreign(path: Path) -> bool:
-    """A run did not write it. What another run has renamed meanwhile is nobody's."""
+    """Whether a run did not write it. What another run has renamed meanwhile is nobody's."""
     try:
         ordinary = stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:

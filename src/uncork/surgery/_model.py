@@ -1,4 +1,4 @@
-"""What all changes need: layers and ports by their names, and the check of what was made."""
+"""Helpers of all changes: layers and ports by their names, and the check of the new model."""
 
 from __future__ import annotations
 

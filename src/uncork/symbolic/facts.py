@@ -49,7 +49,7 @@ class Relation:
         return self.left.symbols | self.right.symbols
 
     def holds(self, values: Mapping[Symbol, int]) -> bool:
-        """Whether it is so with these values. Raises KeyError without a value."""
+        """Whether it holds with these values. Raises KeyError without a value."""
         left, right = self.left.exact_value(values), self.right.exact_value(values)
         if self.kind == "is a multiple of":
             return left == 0 if not right else Fraction(left) % right == 0
@@ -62,14 +62,16 @@ class Relation:
 
 
 class Guard(Relation):
-    """What a plan takes for granted. A call that breaks it is right, but needs another plan."""
+    """A relation that a plan takes for granted. A call that breaks it is right, but needs another
+    plan.
+    """
 
     __slots__ = ()
 
 
 class Check(Relation):
-    """What every call has to keep. One that breaks it is refused, in the words of the layer's
-    reference.
+    """A relation that every call has to keep. One that breaks it is refused, in the words of the
+    layer's reference.
     """
 
     __slots__ = ()
@@ -99,7 +101,7 @@ class Facts:
         self._canonical: dict[Size, Size] = {}
 
     def at(self, node: int, where: str) -> None:
-        """From here on this layer demands and asks."""
+        """Have this layer demand and ask from here on."""
         self._node, self._where = node, where
 
     def symbol(self, name: str, low: int, high: int | None, kind: str, origin: Origin) -> Symbol:
@@ -131,11 +133,11 @@ class Facts:
         return known
 
     def certainly_equal(self, a: SizeLike, b: SizeLike) -> bool:
-        """Both are the same number in every call that keeps the guards and checks."""
+        """Whether both are the same number in every call that keeps the guards and checks."""
         return not self._difference(a, b).terms
 
     def certainly_different(self, a: SizeLike, b: SizeLike) -> bool:
-        """There is no such call in which both are the same number."""
+        """Whether there is no such call in which both are the same number."""
         return self.certainly_at_least(a, b + 1) or self.certainly_at_least(b, a + 1)
 
     def certainly_at_least(self, a: SizeLike, b: SizeLike) -> bool:

@@ -1,4 +1,4 @@
-"""`Symbol` and `Size`: tensor sizes as expressions with one normal form.
+"""`Size`: tensor sizes as expressions with one normal form.
 
 A size is a polynomial with rational factors over symbols and atoms floor(x), max(x, ..) and
 quotient(x, y) = floor(x / y). Others follow: ceil(x) = -floor(-x), min(x, y) = -max(-x, -y), x mod
@@ -294,7 +294,7 @@ def floor(x: Size) -> Size:
 
 
 def _nearest(factor: Exact) -> int:
-    """The nearest whole number; of a half, the one nearer to 0."""
+    """The whole number that is nearest; of a half, the one nearer to 0."""
     cut = int(factor)
     return cut if abs(Fraction(factor) - cut) <= Fraction(1, 2) else round(factor)
 

@@ -27,8 +27,8 @@ class GivenInput:
 
 
 class PeerRuntime(Protocol):
-    """Made in the worker, from the path of a model and the inputs. Values of narrow floats that
-    NumPy lacks are given as f32.
+    """The base of peers, made in the worker from the path of a model and the inputs. Narrow floats
+    that NumPy lacks are given as f32.
     """
 
     @property

@@ -24,7 +24,7 @@ class SavedPeer:
         )
 
     def outputs(self) -> list[Array] | Failed:
-        """Nothing is known of what was a result."""
+        """Nothing: saved values do not say which of them were results."""
         return []
 
     def values(self, keys: Sequence[str]) -> dict[str, Array | Failed]:
@@ -32,4 +32,4 @@ class SavedPeer:
         return {key: self._arrays[key] for key in keys}
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no process is open."""

@@ -1,5 +1,5 @@
-"""What both kernels of attention do with a block of scores: weights by a running maximum, and sums
-of values by those weights.
+"""The steps of attention on a block of scores: weights by a running maximum, and sums of values by
+them.
 
 The scores of a block of keys are weighted by the largest score so far. Where a later block has a
 larger one, what was summed up before is multiplied by the power of the difference; the sum of all

@@ -1,6 +1,4 @@
-"""Which kernel attends: one for many queries, one for few, or either as the call tells how many
-there are.
-"""
+"""Selection of kernels of attention: for many queries, for few, or either as the call tells."""
 
 from __future__ import annotations
 

@@ -82,7 +82,9 @@ def relu(k: Kernel, x: Value) -> Value:
 
 
 def _bounded(k: Kernel, whole: Value) -> Value:
-    """NaN has no integer: any will do, the polynomial is NaN already."""
+    """The value with some number in place of NaN, which has no integer: the polynomial is NaN
+    already.
+    """
     return k.select(whole.equals(whole), whole, k.number(0.0, F32, whole.lanes))
 
 

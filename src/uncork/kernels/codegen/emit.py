@@ -1,5 +1,4 @@
-"""A small vector language over LLVM: kernels are written in Python with numbers, vectors and loops,
-and compiled.
+"""The vector language over LLVM: kernels are written in Python with numbers, vectors and loops.
 
     kernel = Kernel("scale", ["source", "target", "count"])
     source, target, count = kernel.arguments

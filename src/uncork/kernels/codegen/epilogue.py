@@ -12,8 +12,8 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 
 
 def relative(epilogue: Epilogue, given: Mapping[str, Value], target: Value) -> dict[str, Value]:
-    """The operands' places: of those of elements their distance from the result, of all others
-    their address.
+    """The places of the operands: of those of elements their distance from the result, of all
+    others their address.
     """
     kinds = zip(epilogue.arguments, epilogue.operands)
     return {name: given[name] - target if kind == ELEMENT else given[name] for name, kind in kinds}
@@ -30,8 +30,8 @@ def advanced(epilogue: Epilogue, places: Mapping[str, Value], channels: Value) -
 def ended(
     k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]
 ) -> Value:
-    """What is stored for some sums. `operand(name, kind)` gives a vector of an operand, or one
-    number for all lanes.
+    """The values that are stored for some sums. `operand(name, kind)` gives a vector of an operand,
+    or one number for all lanes.
     """
     values = [total]
     values += [

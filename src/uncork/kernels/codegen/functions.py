@@ -41,14 +41,14 @@ _LOG_2 = (0.693145751953125, 1.42860682030941723212e-6)
 
 
 def larger(k: Kernel, a: Value, b: Value) -> Value:
-    """As NumPy's maximum: NaN when either is."""
+    """The larger of two as NumPy's maximum has it: NaN when either is."""
     if a.type.kind != "float":
         return k.select(a > b, a, b)
     return k.select(b.equals(b), k.select(b > a, b, a), b)  # nothing is above a NaN
 
 
 def smaller(k: Kernel, a: Value, b: Value) -> Value:
-    """As NumPy's minimum: NaN when either is."""
+    """The smaller of two as NumPy's minimum has it: NaN when either is."""
     if a.type.kind != "float":
         return k.select(a < b, a, b)
     return k.select(b.equals(b), k.select(b < a, b, a), b)  # nothing is below a NaN
@@ -60,7 +60,7 @@ def negated(k: Kernel, condition: Value) -> Value:
 
 
 def precedes(k: Kernel, a: Value, b: Value) -> Value:
-    """a comes before b in ascending order, in which NaN is last."""
+    """Whether a comes before b in ascending order, in which NaN is last."""
     if a.type.kind != "float":
         return a < b
     return (a < b) | (a.equals(a) & negated(k, b.equals(b)))

@@ -1,4 +1,4 @@
-"""The numbers of kernels: how wide they are, in memory and in registers."""
+"""The scalar types of kernels: their widths in memory and in registers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Products with weights as they are stored."""
+"""Products with weights that are stored in few bits."""

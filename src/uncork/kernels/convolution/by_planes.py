@@ -1,5 +1,5 @@
-"""Convolutions that are convolutions of planes after their data, or before their result, are laid
-out otherwise.
+"""Convolutions by others over planes, before or after which their data or results are laid out
+otherwise.
 
 Three axes: what windows see along the first one are so many times the channels. Transposed ones:
 the pixels whose places leave the same remainders by the strides see the same taps, and no zeros
@@ -152,9 +152,7 @@ def over_volumes(
 
 
 def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
-    """The zeros between the cells of the data are so many that the products with them are worth
-    leaving out.
-    """
+    """Whether there are so many zeros between the cells that leaving their products out pays."""
     spread = [axis for axis in found.axes if axis.spread > 1]
     if not spread or len(found.axes) > 2 or ELEMENT in operands:
         return False

@@ -1,5 +1,5 @@
-"""How a convolution runs over planes of pixels: laid out with what is around them, then blocks of
-channels times blocks of pixels.
+"""Direct convolutions over planes of pixels: laid out with a border, then blocks of channels times
+blocks of pixels.
 
 Windows of neighbouring pixels see neighbouring cells, so that pixels make vectors; where windows
 are 2 or more apart, cells are laid out by their remainder first. What is laid out at a time stays
@@ -69,12 +69,14 @@ class Part:
 
 
 def for_themselves(g: Geometry) -> bool:
-    """There is so little to each channel that blocks of them do not pay."""
+    """Whether each channel is convolved by itself: there is so little to it that blocks of channels
+    do not pay.
+    """
     return g.channels == 1 and g.outputs < 4 and g.inner <= _MOST_TAPS
 
 
 def cost(g: Geometry, widest: int) -> float:
-    """Rough, in nanoseconds, where nothing is open."""
+    """The rough cost, in nanoseconds, where nothing is open."""
     images, rows, columns = known(g.images), known(g.rows.count), known(g.columns.count)
     blocks = blocks_of(columns, lanes_for(columns, widest))
     work = (

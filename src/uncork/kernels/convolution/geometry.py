@@ -1,5 +1,5 @@
-"""What a convolution looks like to its kernels: windows that slide along two axes over data with
-zeros around and between its cells.
+"""The geometry of a convolution: windows that slide along two axes, over data with zeros around and
+between its cells.
 
 A transposed convolution is one of these, too: with zeros between the cells of its data, and its
 filters turned around.
@@ -53,7 +53,7 @@ class Axis:
 
     @property
     def inside(self) -> bool:
-        """All windows are on the data, whose cells are neighbours."""
+        """Whether all windows are on the data, whose cells are neighbours."""
         if not certainly(self.begin, 0) or self.spread != 1:
             return False
         left = plain(Size.of(self.size - self.reach(self.count)))
@@ -73,7 +73,7 @@ class Axis:
 
     @property
     def is_open(self) -> bool:
-        """Only the call knows how many cells or windows there are."""
+        """Whether only the call knows how many cells or windows there are."""
         return not (is_known(self.size) and is_known(self.count) and is_known(self.begin))
 
     def cells(self, first: SizeLike, count: SizeLike, step: int = 1) -> Cells:
@@ -124,27 +124,27 @@ class Geometry:
 
     @property
     def pixels(self) -> SizeLike:
-        """Of one image and channel of the output."""
+        """Pixels of one image and channel of the output."""
         return self.rows.count * self.columns.count
 
     @property
     def cells(self) -> SizeLike:
-        """Of one image and channel of the data."""
+        """Cells of one image and channel of the data."""
         return self.rows.size * self.columns.size
 
     @property
     def weights(self) -> tuple[int, ...]:
-        """What packed filters depend on."""
+        """The key of packed filters: all that they depend on."""
         return self.groups, self.outputs, self.channels, self.rows.taps, self.columns.taps
 
     @property
     def is_open(self) -> bool:
-        """Only the call knows how large it is."""
+        """Whether only the call knows how large it is."""
         return not is_known(self.images) or self.rows.is_open or self.columns.is_open
 
     @property
     def inside(self) -> bool:
-        """Nothing outside of the data is seen."""
+        """Whether nothing outside of the data is seen."""
         return self.rows.inside and self.columns.inside
 
 
@@ -216,7 +216,7 @@ def windows(
     output: Sequence[SizeLike],
     sized: bool = False,
 ) -> Union[Windows, str]:
-    """What slides along which axes; or why no kernel can tell."""
+    """The windows of a convolution along all of its axes; or why no kernel can tell them."""
     assert isinstance(operation, (Convolution1, ConvolutionBackpropData1))
     grouped = filters if operation.lead == 3 else filters[np.newaxis]
     if isinstance(operation, ConvolutionBackpropData1):
@@ -255,8 +255,8 @@ def typical(g: Geometry) -> Geometry:
 
 
 def runs_of_images(g: Geometry, image: SizeLike, scratch: int) -> int:
-    """As how many runs open images are laid out, with so many bytes for one: they are to stay in a
-    cache, and runs cost calls.
+    """The number of runs in which open images are laid out, with so many bytes for one: they are to
+    stay in a cache, and runs cost calls.
     """
     if is_known(g.images):
         return 1

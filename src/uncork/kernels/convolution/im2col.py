@@ -1,5 +1,5 @@
-"""How a convolution runs where an image has few pixels: what a window sees is a row, multiplied
-with all filters at once.
+"""Convolutions by im2col, where an image has few pixels: a window is a row, multiplied with all
+filters at once.
 
 A window's cells lie one after the other in the data itself, or in lines of pixels that are brought
 to hold all channels of a pixel together, or, where windows reach over several rows of pixels or
@@ -72,7 +72,7 @@ class Layout:
 
 
 def layout(g: Geometry) -> Layout:
-    """The cheapest way in which the cells of a window are neighbours."""
+    """The cheapest layout in which the cells of a window are neighbours."""
     rows, columns = g.rows, g.columns
     if g.inside and _neighbours(g):
         row = columns.size * 4
@@ -94,7 +94,7 @@ def layout(g: Geometry) -> Layout:
 
 
 def _neighbours(g: Geometry) -> bool:
-    """The cells of a window lie one after the other in the data."""
+    """Whether the cells of a window lie one after the other in the data."""
     line = g.columns.taps if g.columns.dilation == 1 or g.columns.taps == 1 else 0
     whole_lines = certainly(g.columns.size, line) and g.rows.dilation == 1
     if g.channels == g.rows.taps == 1:
@@ -105,7 +105,9 @@ def _neighbours(g: Geometry) -> bool:
 
 
 def cost(g: Geometry, widest: int) -> float:
-    """Rough, in nanoseconds, where nothing is open; infinite where this way is not to be gone."""
+    """The rough cost, in nanoseconds, where nothing is open; infinite where im2col makes too many
+    calls.
+    """
     way = layout(g).way
     images, pixels, height = known(g.images), known(g.pixels), known(g.rows.count)
     calls = (
@@ -131,8 +133,8 @@ def cost(g: Geometry, widest: int) -> float:
 
 
 def serves(g: Geometry) -> bool:
-    """Whether this way can be gone where something is open: copies of windows of any number would
-    be too much memory.
+    """Whether im2col serves where something is open: copies of windows of any number would take too
+    much memory.
     """
     way = layout(g).way
     calls = g.groups * (g.rows.taps * g.columns.taps if way == "windows" else 1)

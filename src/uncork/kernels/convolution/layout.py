@@ -30,7 +30,7 @@ class Layout:
 
     @property
     def is_open(self) -> bool:
-        """Only the call knows how far what a window sees lies apart."""
+        """Whether only the call knows the distances between what a window sees."""
         return not (is_known(self.channel) and is_known(self.row) and is_known(self.remainder))
 
     def offsets(self, g: Geometry) -> Array:
@@ -76,12 +76,12 @@ def lanes_for(columns: int, widest: int) -> int:
 
 
 def direct(g: Geometry) -> bool:
-    """The data serve as they are: all windows are inside, and neighbours see neighbours."""
+    """Whether the data serve as they are: all windows are inside, and neighbours see neighbours."""
     return g.inside and g.columns.stride == 1
 
 
 def layout_of(g: Geometry, rows: SizeLike, images: SizeLike, channels: int) -> Layout:
-    """For some rows of the output, of so many images and channels of data."""
+    """The layout for some rows of the output, of so many images and channels of data."""
     if direct(g):
         return Layout(
             g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0

@@ -1,5 +1,5 @@
-"""Which kernel convolves: over planes of pixels, or window by window where an image has few of
-them.
+"""Selection of a convolution's kernel: over planes of pixels, or window by window where an image
+has few.
 """
 
 from __future__ import annotations

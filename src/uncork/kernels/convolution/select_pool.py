@@ -1,4 +1,4 @@
-"""Which kernel pools over blocks of channels."""
+"""Selection of the kernel that pools over blocks of channels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pooling_of(operation: Operation | None) -> Pooling | None:
 
 
 def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[SizeLike]) -> bool:
-    """A kernel pools two axes of so many cells into so many windows."""
+    """Whether a kernel pools two axes of so many cells into so many windows."""
     if len(sizes) != len(pool.kernel) or len(sizes) > 2 or pool.kernel[0] * pool.kernel[-1] > _MOST:
         return False
     windows = windows_of(pool, sizes, counts, pool.kernel)

@@ -16,7 +16,7 @@ MASKED = -1
 
 @dataclass(frozen=True, slots=True)
 class Planes(EpilogueSpec):
-    """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8
+    """The spec of a direct convolution: vectors of a block of pixels, whether there are blocks of 8
     channels, and what comes after them.
 
     With `taps` each channel is for itself, and sees `tap_rows` rows of them.

@@ -30,7 +30,7 @@ class Region:
 
 
 def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows,
+    """Runs of windows along an axis that see the same taps on the data: (first, number) of windows,
     then of taps.
     """
     found: list[tuple[tuple[int, int], tuple[int, int]]] = []

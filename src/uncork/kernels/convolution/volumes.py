@@ -45,8 +45,8 @@ class _Run:
 
 
 def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int) -> bool:
-    """The convolution can be done over blocks of `inner` channels of its data and `lanes` of its
-    result; 0: there are none.
+    """Whether the convolution can run over blocks of `inner` channels of its data and `lanes` of
+    its result; 0: there are none.
     """
     if (
         not inner

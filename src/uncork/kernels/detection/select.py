@@ -1,5 +1,5 @@
-"""Which kernel chooses boxes: NonMaxSuppression, as the two layers that `passes/count_first.py`
-makes of it.
+"""Selection of kernels of NonMaxSuppression, as the two layers that `passes/count_first.py` makes
+of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Element by element: loops over the rows of the result, one along them in vectors, and in it the
+"""The emitter of element-wise kernels: loops over rows, one along them in vectors, and in it the
 whole expression.
 
 What does not change along a row is loaded and computed once a row. The last vector of a row lies

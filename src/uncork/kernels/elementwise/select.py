@@ -1,5 +1,5 @@
-"""Which kernel computes element by element: one operation, or an expression of several that the
-compiler has fused.
+"""Selection of element-wise kernels: of one operation, or of an expression that the compiler has
+fused.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What kernels of bags share, whatever their tables hold: which ids a bag has and what an empty one
-is, all of it checked.
+"""The ids of bag kernels, whatever their tables hold: which ids a bag has and what an empty one is,
+all checked.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class BagIds:
         return row
 
     def fill(self, row: Variable, zeros: Callable[[], None], copy: Callable[[Value], None]) -> None:
-        """What an empty bag is: zeros, or a copy of the default row, which is checked here."""
+        """Write an empty bag: zeros, or a copy of the default row, which is checked here."""
         k = self.k
         default = row.get()
         with k.if_else(default.equals(-1)) as (absent, given):

@@ -1,5 +1,5 @@
-"""Rows of compressed tables: brought into registers as f32 and there summed (bags) or stored
-(Gather).
+"""The emitter of kernels of quantized tables: rows as f32 in registers, there summed (bags) or
+stored (Gather).
 
 Every element is computed in the order of the layers that it stands for: the code as f32, minus the
 zero point, times the scale, each step rounded. A bag's terms are added one by one by increasing

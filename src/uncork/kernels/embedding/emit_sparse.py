@@ -1,4 +1,4 @@
-"""Walks through the entries of a sparse matrix row by row and sums what they look up.
+"""The emitter of look-ups of a sparse matrix: its entries row by row, summed as they are looked up.
 
 Entries that are not in the order of their rows, or lie outside of the matrix, and ids outside of
 the table make it give up.

@@ -1,4 +1,4 @@
-"""Which kernels sum embedding rows: bags by offsets or of a fixed size, and segments."""
+"""Selection of kernels that sum embedding rows: bags by offsets or of one size, and segments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _table(table: TensorSpec) -> tuple[SizeLike, int] | str:
 
 
 def _at_lines(table: TensorSpec) -> bool:
-    """A table that is known begins at a cache line, and so do its rows."""
+    """Whether a table is known to begin at a cache line, and so do its rows."""
     if table.value is None or not table.value.size:
         return False
     row_bytes = table.value[0].nbytes

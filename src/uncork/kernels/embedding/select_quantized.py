@@ -1,6 +1,4 @@
-"""Which kernels look rows up in compressed tables: bags, segments and Gather, with the rows
-computed in registers.
-"""
+"""Selection of kernels that look rows up in quantized tables: bags, segments and Gather."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ from uncork.types import Array, TensorSpec
 
 
 def rows_of(table: CompressedTable, target: Target) -> Rows:
-    """What kernels are specialised for by this table."""
+    """The kind of rows that kernels of this table are specialised for."""
     stored = table.element_type.name
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each

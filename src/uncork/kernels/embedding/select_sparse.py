@@ -1,6 +1,4 @@
-"""Which kernel looks up a sparse matrix of ids: the entries of a row after each other, as feature
-columns give them.
-"""
+"""Selection of the kernel that looks up a sparse matrix of ids, as feature columns give them."""
 
 from __future__ import annotations
 

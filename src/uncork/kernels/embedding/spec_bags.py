@@ -1,4 +1,4 @@
-"""What kernels that sum the rows of bags and segments are specialised for, and their arguments."""
+"""The specs of kernels that sum the rows of bags and segments, and their arguments."""
 
 from __future__ import annotations
 

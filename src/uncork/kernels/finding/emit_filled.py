@@ -1,5 +1,5 @@
-"""An entry in every row of a sparse matrix whose entries are in order; 1 where they are not, or one
-lies outside.
+"""The emitter of SparseFillEmptyRows: an entry in every row of a sparse matrix whose entries are in
+order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which kernels count, and which then find so many.
+"""Selection of kernels for layers whose data tell the size of the result: one counts, the next
+writes so many.
 
 `passes/count_first.py` makes two layers each of NonZero, Unique and SparseFillEmptyRows: one of
 these operations counts, the other is told how much there is.

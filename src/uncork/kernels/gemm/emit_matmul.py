@@ -15,7 +15,7 @@ from uncork.kernels.runtime.target import Target
 
 
 class Ending(Protocol):
-    """What the kernel of a product is specialised for, as the end of a row sees it."""
+    """The spec of a product, as the epilogue of a row sees it."""
 
     @property
     def lanes(self) -> int: ...
@@ -29,7 +29,7 @@ _EXTRA = ("target", "target_row", "left")
 
 
 def emit_linear(spec: Linear, machine: Target) -> str:
-    """The LLVM text of a linear kernel."""
+    """The LLVM text of a product of two matrices."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
@@ -77,7 +77,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
 
 
 def row_end(spec: Ending, columns: int) -> End:
-    """A row of the result; only the first `columns` of the panel exist in memory."""
+    """The epilogue of a row; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
@@ -92,7 +92,7 @@ def row_end(spec: Ending, columns: int) -> End:
 
 
 def masked_end(spec: Ending) -> End:
-    """A row of the last panel, of which `left` columns exist in memory."""
+    """The epilogue of a row of the last panel, of which `left` columns exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number

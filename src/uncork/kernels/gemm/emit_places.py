@@ -1,4 +1,4 @@
-"""Four loops that write the place of each turn."""
+"""The emitter of tables of addresses: four loops that write the place of each turn."""
 
 from __future__ import annotations
 

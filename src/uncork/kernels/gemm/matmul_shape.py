@@ -1,5 +1,5 @@
-"""What a product of matrices is, apart from how it is computed: rows, inner sizes, columns, and
-which matrices meet in which batch.
+"""The shape of a matrix product: rows, inner sizes, columns, and which matrices meet in which
+batch.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _last_group(
 
 
 def _evenly(first: Sequence[SizeLike], second: Sequence[SizeLike]) -> bool:
-    """All batches of both are the same, or there is one of either."""
+    """Whether all batches of both are the same, or there is one of either."""
     return all(map(same, first, second)) or any(
         all(certainly(size, 1) for size in sizes) for sizes in (first, second)
     )

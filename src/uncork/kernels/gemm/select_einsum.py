@@ -1,6 +1,4 @@
-"""Which kernel runs an einsum: that of products, where one operand is a constant and the other's
-sums run over neighbours.
-"""
+"""Selection of the kernel of an Einsum with a constant operand, whose sums run over neighbours."""
 
 from __future__ import annotations
 

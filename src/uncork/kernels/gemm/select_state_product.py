@@ -1,4 +1,4 @@
-"""Which kernel multiplies by a matrix that lies in the storage of a variable."""
+"""Selection of the kernel that multiplies by a matrix in the storage of a variable."""
 
 from __future__ import annotations
 

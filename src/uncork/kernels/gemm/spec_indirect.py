@@ -12,7 +12,7 @@ from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue, EpilogueSpec
 
 @dataclass(frozen=True, slots=True)
 class Products(EpilogueSpec):
-    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
+    """The spec of an indirect product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """
 

@@ -13,7 +13,7 @@ MASKED = -1
 
 @dataclass(frozen=True, slots=True)
 class Linear(EpilogueSpec):
-    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
+    """The spec of a matrix product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """
 

@@ -14,7 +14,7 @@ ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("cou
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """There is one kernel."""
+    """The spec of the kernel that makes tables of addresses: there is only one."""
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_places:emit_places"
 

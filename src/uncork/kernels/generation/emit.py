@@ -1,4 +1,4 @@
-"""OneHot: one place of each row. Range: numbers at equal steps."""
+"""The emitter of OneHot, one place of each row, and Range, numbers at equal steps."""
 
 from __future__ import annotations
 

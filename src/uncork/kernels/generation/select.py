@@ -1,4 +1,4 @@
-"""Which kernel makes tensors of few numbers: OneHot and Range."""
+"""Selection of kernels that make tensors of few numbers: OneHot and Range."""
 
 from __future__ import annotations
 

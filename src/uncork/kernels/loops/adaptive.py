@@ -1,4 +1,6 @@
-"""Which loop nest pools into a given number of windows: AdaptiveAvgPool, AdaptiveMaxPool."""
+"""Selection of the loop nest that pools into a given number of windows: AdaptiveAvgPool,
+AdaptiveMaxPool.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of loop nests: the text of `language.py` as LLVM's.
+"""The emitter of loop nests: the text of `language.py` as LLVM's.
 
 The loop over the vector's axis has its body up to three times: several full vectors together, one
 full vector, and the rest. Which one runs next is a condition over all that the body may read: the

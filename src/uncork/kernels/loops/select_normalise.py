@@ -1,4 +1,4 @@
-"""Which loop nest normalises: GroupNormalization, NormalizeL2, GRN, LRN."""
+"""Selection of the loop nest that normalises: GroupNormalization, NormalizeL2, GRN, LRN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which loop nest pools: largest cells and means of windows, along one axis after the other.
+"""Selection of the loop nest that pools: largest cells and means of windows, one axis after the
+other.
 
 All axes but the last are pooled into a row in working memory, whose neighbours are neighbours in
 the data; then the row is.

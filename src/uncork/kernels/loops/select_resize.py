@@ -1,4 +1,4 @@
-"""Which loop nest resizes: Interpolate."""
+"""Selection of the loop nest that resizes: Interpolate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which loop nest makes running sums: CumSum."""
+"""Selection of the loop nest that makes running sums: CumSum."""
 
 from __future__ import annotations
 

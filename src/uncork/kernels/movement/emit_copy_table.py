@@ -1,4 +1,4 @@
-"""Copies runs of bytes by a table of where from and where to."""
+"""The emitter of copies by a table: runs of bytes, where from and where to."""
 
 from __future__ import annotations
 

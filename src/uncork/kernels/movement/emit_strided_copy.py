@@ -1,5 +1,5 @@
-"""Four loops that copy f32 numbers: as vectors where they are neighbours, every other one by
-shuffles, else one by one.
+"""The emitter of strided copies: four loops over f32 numbers, by vectors or shuffles where the
+strides allow.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which kernel brings channels together in blocks, or apart again: the one that turns square blocks
-in registers.
+"""Selection of the kernel that changes between plain tensors and blocks of channels, by transposed
+blocks.
 """
 
 from __future__ import annotations

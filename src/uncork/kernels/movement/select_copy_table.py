@@ -1,5 +1,5 @@
-"""Which kernel moves values: any operation that only moves them, once it is known from where to
-where.
+"""Selection of copies by a table, for any operation that only moves values from known places to
+known places.
 
 The operation's own reference tells: run on the numbers of the elements instead of their values, its
 result says of every output element where it comes from. Neighbours that stay neighbours make runs;
@@ -51,8 +51,8 @@ def select_move(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """For every operation with `moved` inputs: by a table of runs, or where that is not known, by
-    strided copies.
+    """Select a kernel for an operation with `moved` inputs: a table of runs or, where that is not
+    known, strided copies.
     """
     if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
         return "no kernel for strings"

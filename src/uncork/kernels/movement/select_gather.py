@@ -1,4 +1,6 @@
-"""Which kernel gathers: whole items along an axis, of any element type of at least a byte."""
+"""Selection of the gather kernel: whole items along an axis, of any element type of at least a
+byte.
+"""
 
 from __future__ import annotations
 
@@ -120,8 +122,8 @@ def select_gather(
 
 
 def _is_above(size: SizeLike, least: int) -> bool:
-    """The size is above a number; one that only the call knows is taken to be above 1, and below
-    what 32 bits hold.
+    """Whether the size is above a number; one that only the call knows is taken to be above 1, and
+    below what 32 bits hold.
     """
     return size > least if isinstance(size, int) else least == 1
 

@@ -1,4 +1,4 @@
-"""Which strided copies move values: operations that say by axes from where to where, for open sizes
+"""Selection of strided copies for operations that say by axes from where to where, for open sizes
 as well.
 
 Each rule gives the copies of one operation as `Copy`s, or None where its other inputs do not tell

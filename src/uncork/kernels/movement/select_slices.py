@@ -1,4 +1,4 @@
-"""Which strided copies make slices and pads, for open sizes as well."""
+"""Selection of strided copies for slices and pads, for open sizes as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which strided copies bring new elements into the storage of a variable, and its value out."""
+"""Selection of strided copies that append to the storage of a variable, or read its value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def select_append(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """The new elements go behind those that are there, row by row of the axes before."""
+    """Select the copy of new elements behind the old ones, row by row of the axes before."""
     assert isinstance(operation, AppendState)
     storage, length, new = inputs[:3]
     assert storage is not None and new is not None

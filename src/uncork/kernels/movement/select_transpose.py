@@ -1,5 +1,5 @@
-"""Which kernel transposes: one that turns square blocks in registers, where the last axis of 32-bit
-numbers goes elsewhere.
+"""Selection of the kernel that transposes blocks in registers, where the last axis of 32-bit
+numbers moves.
 
 Every other transposition moves runs of neighbours, as `select_copy_table` does.
 """
@@ -41,7 +41,7 @@ Loop = tuple[SizeLike, SizeLike, SizeLike]
 
 
 def blocks_fit(rows: SizeLike, columns: SizeLike) -> bool:
-    """There are enough of both for a block, as far as that is known."""
+    """Whether there are enough rows and columns for a block, as far as that is known."""
     return all(not isinstance(size, int) or size >= _SMALLEST for size in (rows, columns))
 
 

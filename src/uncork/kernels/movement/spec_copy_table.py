@@ -8,8 +8,8 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What a kernel is specialised for: bytes of a run, and whether the runs of the target follow
-    each other.
+    """The spec of a copy by a table: bytes of a run, and whether the runs of the target follow each
+    other.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_copy_table:emit_runs"

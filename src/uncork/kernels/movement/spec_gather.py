@@ -13,7 +13,7 @@ OPEN = -1
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """What a gather kernel is specialised for."""
+    """The spec of a gather kernel."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_gather:emit_gather"
     item: int

@@ -21,7 +21,7 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the kernel is specialised for."""
+    """The spec of a strided copy."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_place"
     lanes: int

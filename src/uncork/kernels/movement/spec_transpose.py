@@ -20,7 +20,7 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """What a kernel is specialised for: rows and columns of a block."""
+    """The spec of a transpose of blocks: rows and columns of a block."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_blocks"
     side: int

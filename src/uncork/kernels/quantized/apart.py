@@ -1,4 +1,4 @@
-"""Quantised convolutions of each channel for itself as calls."""
+"""Quantized depthwise convolutions as calls."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Maker(Laid):
 
 
 def sums_apart(work: Work, target: Target) -> KernelPlan:
-    """The calls of a quantised convolution of each channel for itself."""
+    """The calls of a quantized depthwise convolution."""
     maker = _Maker(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]

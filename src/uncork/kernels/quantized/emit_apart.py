@@ -1,4 +1,4 @@
-"""Sums of products of each channel for itself: codes that several pixels see are read once."""
+"""The emitter of depthwise convolutions of codes: codes that several pixels see are read once."""
 
 from __future__ import annotations
 

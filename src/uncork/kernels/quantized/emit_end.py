@@ -1,4 +1,4 @@
-"""What comes after the sums of a quantised layer: words, and numbers or codes that are stored."""
+"""The epilogue of a quantized layer: scalar operations, and numbers or codes that are stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stored(
     column: int,
     guard: Guard | None,
 ) -> None:
-    """A piece of the result: its end, and perhaps its codes."""
+    """Store a piece of the result, after its epilogue; codes where it has some."""
     place = a["target_pixel"] * pixel + column
     values = [
         value,

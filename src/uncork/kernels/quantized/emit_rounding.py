@@ -1,4 +1,4 @@
-"""Numbers to codes and back, in registers.
+"""Rounding to codes and back, in registers.
 
 The numbers of a grid lie in memory, in the order of `GRID_NUMBERS`.
 """

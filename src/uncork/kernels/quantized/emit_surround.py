@@ -1,4 +1,4 @@
-"""Rows of codes with others around them: what windows see that reach out of the data."""
+"""The emitter of borders around rows of codes, which windows see that reach out of the data."""
 
 from __future__ import annotations
 

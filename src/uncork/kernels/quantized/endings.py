@@ -1,4 +1,4 @@
-"""What ends a quantised product: a bias in its shift, operations as words, a last FakeQuantize."""
+"""The epilogue of a quantized product: bias, scalar operations, a last FakeQuantize."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TAME = frozenset(
 
 @dataclass(frozen=True)
 class End:
-    """The end as kernels know it, what its operands are, and what is added to each output
+    """The epilogue as kernels know it, what its operands are, and what is added to each output
     before.
     """
 
@@ -79,7 +79,7 @@ class End:
 
 
 class _Builder:
-    """Reads members one after the other."""
+    """The builder of an epilogue: it reads members one after the other."""
 
     def __init__(
         self,
@@ -164,7 +164,9 @@ class _Builder:
         return True, self.operands.index(operand)
 
     def _is_bias(self, place: int, member: FusedMember) -> bool:
-        """Constants are added to sums of which nothing else is made: the shift takes them."""
+        """Whether a member adds constants to sums of which nothing else is made: the shift takes
+        them.
+        """
         if (
             not isinstance(member.operation, Add)
             or self.words
@@ -217,6 +219,8 @@ class _Builder:
 def end_of(
     operation: QuantizedProduct, plain: Sequence[TensorSpec | None], result: TensorSpec, axis: int
 ) -> End:
-    """What ends an operation's product, whose channels are along an axis. Raises KernelDeclined."""
+    """The epilogue of an operation's product, whose channels are along an axis. Raises
+    KernelDeclined.
+    """
     others = [spec for spec in plain[2:] if spec is not None]
     return _Builder(operation, others, result, axis).end(operation.result.grid)

@@ -1,4 +1,4 @@
-"""How data and results of quantised layers lie for kernels: borders, places of rows, tiles."""
+"""The layout of data and results of quantized layers: borders, places of rows, tiles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Work:
 
 
 def has_many_registers(target: Target) -> bool:
-    """Vectors of sums have 32 registers, not 16."""
+    """Whether vectors of sums have 32 registers, not 16."""
     return target.has("avx512f") or target.arch in ("aarch64", "arm64")
 
 

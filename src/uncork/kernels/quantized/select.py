@@ -1,4 +1,6 @@
-"""Which kernels compute on codes: products and convolutions, and the ways in and out of codes."""
+"""Selection of kernels that compute on codes: products, convolutions, and conversions to codes and
+back.
+"""
 
 from __future__ import annotations
 

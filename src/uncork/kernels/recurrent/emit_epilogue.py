@@ -1,5 +1,5 @@
-"""How a step of a GRU, LSTM or RNN ends: from the sums of a row's products to its new state, in
-registers.
+"""The epilogues of a step of a GRU, LSTM or RNN: from the sums of a row's products to its new
+state.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> N
 
 
 class Ends:
-    """What each microkernel does with its sums. `unit` is where the panel's units lie in a row of
-    states, in bytes.
+    """The epilogues of the microkernels. `unit` is where the panel's units lie in a row of states,
+    in bytes.
     """
 
     def __init__(self, spec: Recurrent, vector: int) -> None:

@@ -1,5 +1,5 @@
-"""What all parts of a sequence's kernel share: its arguments, and where everything lies in its
-workspace.
+"""The frame of a sequence's kernel, shared by its parts: arguments, and where everything lies in
+the workspace.
 """
 
 from __future__ import annotations

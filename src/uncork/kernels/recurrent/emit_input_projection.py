@@ -1,6 +1,4 @@
-"""The products with X, biases included, which are made for some time steps ahead of the steps that
-need them.
-"""
+"""The input projection of a sequence: products with X, biases included, some time steps ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of weights side by side, step by step of the inner product."""
+"""The emitter of packed weights: rows side by side, step by step of the inner product."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
 
 
 def look_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
-    """What the products with X ahead are for each row of `table [N, I]`, biases included, and after
-    them for a row of zeros.
+    """The input projection of each row of `table [N, I]`, biases included, and after them of a row
+    of zeros.
     """
     hidden = w.shape[0] // spec.gates
     rows = np.concatenate([table, np.zeros((1, table.shape[1]), np.float32)])

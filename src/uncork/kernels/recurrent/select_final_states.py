@@ -1,5 +1,5 @@
-"""Which kernel runs a sequence of which only the last states are wanted, and which one tells how
-far its rows must run.
+"""Selection of the kernel of a sequence's last states, and of the one that tells how far its rows
+must run.
 """
 
 from __future__ import annotations

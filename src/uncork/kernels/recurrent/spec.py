@@ -13,7 +13,7 @@ from uncork.kernels.names import flags as name_flags
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
-    """What a kernel is specialised for."""
+    """The spec of the kernel of one direction of a sequence."""
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit:emit_recurrent"
     cell: str  # "gru", "gru_after" (linear_before_reset), "lstm", "rnn"

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """What a kernel is specialised for: the gates side by side in a panel, and the units of
+    """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
     each.
     """
 

@@ -1,4 +1,4 @@
-"""Along axes: sums, means, largest and smallest elements; softmax and standardising along rows.
+"""The emitter of reductions along axes, and of softmax and standardising along rows.
 
 A row is walked through in vectors. Where its length is no multiple of theirs the last one lies over
 the one before it: what was seen already is masked for sums, and computed again, to the same value,

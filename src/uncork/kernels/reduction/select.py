@@ -1,5 +1,5 @@
-"""Which kernel reduces: sums, means, norms, largest and smallest elements along axes; softmax and
-MVN along rows.
+"""Selection of reductions along axes (sums, means, norms, extremes), and of softmax and MVN along
+rows.
 """
 
 from __future__ import annotations

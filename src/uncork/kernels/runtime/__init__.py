@@ -1,1 +1,1 @@
-"""What compiles kernels, keeps them on disk, loads them and calls them."""
+"""The runtime of kernels: compiling, keeping on disk, loading and calling them."""

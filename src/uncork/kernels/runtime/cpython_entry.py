@@ -1,5 +1,5 @@
-"""How CPython and NumPy lay out their objects, and addresses of a few of their functions: what the
-native entry of segments knows.
+"""The layout of CPython's and NumPy's objects, and addresses of their functions: what the native
+entry knows.
 
 All of that is tried on real objects before it is used (`entry_method.native_entry`).
 """

@@ -1,4 +1,4 @@
-"""From an object file of LLVM's to code that runs wherever it is put in memory, without LLVM.
+"""The linker of LLVM's object files: code that runs wherever it is put in memory, without LLVM.
 
 Kernels call nothing and read nothing but their own constants, so the object needs little: its
 sections one behind the other, and the distances between them written into the instructions. That is

@@ -58,7 +58,7 @@ class _Pool:
         self.ask("wait", self.address + condition, self.address + LOCK)
 
     def spin_while(self, waits: Callable[[], Value]) -> None:
-        """Without the lock: what is seen may have changed."""
+        """Wait without the lock while a condition holds: what is seen may have changed."""
         k = self._k
         looks = k.variable(k.integer(0))
         with k.while_(lambda: waits() & (looks.get() < _SPINS)):

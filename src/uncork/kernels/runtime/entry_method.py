@@ -1,4 +1,4 @@
-"""Built-in functions of Python over native segments.
+"""The method table of native calls: built-in functions of Python over native segments.
 
 An interpreter that differs, such as one without a GIL, goes through ctypes.
 """
@@ -31,7 +31,9 @@ from uncork.types import Array
 
 @functools.lru_cache(maxsize=1)
 def native_entry() -> bool:
-    """Objects lie in memory as the entry reads them, NumPy makes arrays as it asks: it is tried."""
+    """Whether the native entry works here: objects lie in memory as it reads them, and NumPy makes
+    arrays as it asks.
+    """
     probe = np.zeros((2, 3), np.int64)
     word = ctypes.c_int64.from_address
     try:

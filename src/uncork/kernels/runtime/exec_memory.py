@@ -14,7 +14,7 @@ from uncork.types import Array
 
 
 def can_map() -> bool:
-    """This system has what `mapped` needs: files in memory that may be executed."""
+    """Whether this system has what `mapped` needs: files in memory that may be executed."""
     return hasattr(os, "memfd_create")
 
 

@@ -1,5 +1,5 @@
-"""What LLVM is asked for: the CPU as it knows it, machine code, and loading an object that `link`
-leaves to it.
+"""The use of LLVM: the CPU as it knows it, machine code, and objects that `elf_link` leaves to its
+loader.
 
 This is the only file that imports llvmlite; whoever finds all kernels on disk does not import it.
 """

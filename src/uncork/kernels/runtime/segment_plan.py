@@ -134,7 +134,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """What an array of the call must be: exactly of this type, in C order, of these sizes. None is
+    """A guard of an array of the call: exactly of this type, in C order, of these sizes. None is
     any size.
 
     `written`: it is written to. `dtype` is the very object that NumPy gives its own arrays.
@@ -145,7 +145,7 @@ class Like:
     written: bool = False
 
     def fits(self, array: Any) -> bool:
-        """The array is as it must be; the native entry looks in the same way."""
+        """Whether the array is as it must be; the native entry looks in the same way."""
         if (
             type(array) is not np.ndarray
             or array.dtype is not self.dtype
@@ -159,7 +159,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """An argument of the call that is no array: it must be this very object."""
+    """A guard of an argument that is no array: it must be this very object."""
 
     what: object
 
@@ -169,8 +169,8 @@ class Is:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it
-    (`offset` in bytes).
+    """The binding of a symbol: the size of an argument along an axis, or an element of it (`offset`
+    in bytes).
     """
 
     slot: Slot
@@ -192,8 +192,8 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class SizeCheck:
-    """What must hold of two numbers: "equal" or "at_least", and for guards "not_equal" as well.
-    `number` tells it apart.
+    """A check of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `number`
+    tells it apart.
     """
 
     kind: str

@@ -1,5 +1,5 @@
-"""Work of two halves for many things: the first in Python, one after the other, the second outside
-Python's lock, side by side.
+"""Compilation side by side: each thing's first half in Python, one by one, its second outside
+Python's lock.
 """
 
 from __future__ import annotations

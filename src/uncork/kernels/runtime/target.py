@@ -1,4 +1,4 @@
-"""The target: what kernels depend on beside themselves, and the versions of everything that makes
+"""The target: what kernels depend on beside their specs, and the versions of everything that makes
 them.
 
 LLVM is asked for the CPU once; its answer is kept, by the system's own description of the CPU, so
@@ -58,7 +58,7 @@ class Target:
         )
 
     def has(self, feature: str) -> bool:
-        """It has a feature, by LLVM's name for it."""
+        """Whether it has a feature, by LLVM's name for it."""
         return f"+{feature}" in self.features.split(",")
 
 

@@ -92,7 +92,7 @@ def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
 
 @once
 def has_threads() -> bool:
-    """There can be a pool. Nothing is compiled to tell."""
+    """Whether there can be a pool. Nothing is compiled to tell."""
     try:
         _system()
     except OSError:

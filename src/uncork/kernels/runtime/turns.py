@@ -22,7 +22,7 @@ from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan:
-    """How the turns of a loop hang together. Parameters and results of the body are given by
+    """The connections between the turns of a loop. Parameters and results of the body are given by
     number.
 
     `edges` are pairs (result, parameter of the next turn); `counter` is the parameter that is the

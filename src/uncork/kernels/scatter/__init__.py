@@ -1,3 +1,1 @@
-"""Places that indices name: tensors with some of them replaced or joined with updates, and slices
-picked at them.
-"""
+"""Scatters and GatherND: places that indices name are replaced, joined with updates, or read."""

@@ -1,4 +1,4 @@
-"""Going to places named by indices: to put or join elements there, or to fetch them.
+"""The emitter of kernels at places that indices name: elements are stored, joined or fetched there.
 
 An index outside its axis returns 1, and the reference words the refusal. Updates come in row-major
 order, so the last one stays.

@@ -1,5 +1,5 @@
-"""Which kernels go to places that indices name: ScatterUpdate, ScatterElementsUpdate,
-ScatterNDUpdate and GatherND.
+"""Selection of kernels at places that indices name: ScatterUpdate, ScatterElementsUpdate,
+ScatterNDUpdate, GatherND.
 
 The scattering operations copy their data first. A reduction of f16 or bf16 is held in f32 meanwhile
 and rounded once.

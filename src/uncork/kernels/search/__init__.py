@@ -1,1 +1,1 @@
-"""Where values belong in sorted rows: Bucketize and SearchSorted."""
+"""Searches of sorted rows: Bucketize and SearchSorted."""

@@ -1,4 +1,6 @@
-"""Which kernel finds the places of values in sorted rows: Bucketize and SearchSorted."""
+"""Selection of the kernel that finds the places of values in sorted rows: Bucketize and
+SearchSorted.
+"""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
 
 
 def is_one_of(dim: Dimension, first: int, second: int) -> bool:
-    """The dimension may be one of two; where sizes are symbols, which one is a question to their
-    facts.
+    """Whether the dimension may be one of two; where sizes are symbols, which one is a question to
+    their facts.
     """
     size = dim.expression
     facts = None if size is None else size.facts
