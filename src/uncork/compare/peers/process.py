@@ -127,9 +127,9 @@ def _check(kind: str, path: str) -> None:
     """Raises UncorkError for what no process needs to be started for."""
     missing = [name for name in _NEEDS.get(kind, ()) if importlib.util.find_spec(name) is None]
     if missing:
-        names = " ".join(missing)
+        what = f"{' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed"
         raise UncorkError(
-            f"needs {' and '.join(missing)}, which is not installed: pip install {names}",
+            f"needs {what}: pip install {' '.join(missing)}",
             f"against {kind}",
         )
     try:
