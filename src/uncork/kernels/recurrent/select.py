@@ -1,36 +1,21 @@
-"""Which kernel runs a GRU, LSTM or RNN sequence: how its weights reach it, and how threads share
-the work. A cell is a sequence of one step.
-"""
+"""Which kernel runs a GRU, LSTM or RNN sequence. A cell is a sequence of one step."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 
 from uncork.ir.hints import Hints
-from uncork.kernels.extents import certainly, extents, largest, nanoseconds
+from uncork.kernels.extents import certainly, extents, nanoseconds
 from uncork.kernels.kernel_plan import (
-    AtLeast,
-    In,
-    KernelCall,
     KernelPlan,
-    Operand,
-    Out,
-    ReleaseGil,
-    Scratch,
     Selection,
-    Stages,
-    shares,
 )
-from uncork.kernels.recurrent.pack import look_up, pack, panels_call
-from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import Panels
-from uncork.kernels.recurrent.workspace import ahead_steps, workspace
-from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
+from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects_with_hints
 from uncork.ops import Operation
@@ -41,17 +26,8 @@ from uncork.ops.gru_sequence import GRUSequence5
 from uncork.ops.lstm_cell import LSTM
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5
-from uncork.symbolic import Size, SizeLike
-from uncork.types import Array, ElementType, TensorSpec
-
-_LINE = 64
-#: Members of a team make at least so many operations each in a step.
-_TEAM_FLOPS = 150_000
-#: Weights of this size are read again in every step by every thread that has rows of its own; a
-#: team's members read their parts.
-_TEAM_BYTES = 1 << 20
-#: Rows that share one reading of the weights.
-_BLOCK = 8
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType, TensorSpec
 
 
 def supports(precision: str, target: Target) -> bool:
@@ -77,22 +53,6 @@ def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str
     return "f32", ""
 
 
-def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, members: int) -> bool:
-    """It is better that threads share the units of a sequence than its rows."""
-    if not isinstance(batch, int):
-        return False  # one size alone does not tell: see `_team_rows`
-    if spec.tiles:
-        return False
-    if 2 * spec.gates * hidden * (inputs + hidden) * batch < members * _TEAM_FLOPS:
-        return False  # members would wait for each other longer than they work
-    return batch < _team_rows(spec, hidden, members)
-
-
-def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
-    """With fewer rows than this there is more to gain from sharing units than rows."""
-    return members * (_BLOCK if spec.gates * hidden * hidden * 4 > _TEAM_BYTES else 1)
-
-
 @selects_with_hints(GRUSequence5, LSTMSequence5, RNNSequence5)
 def select_sequence(
     operation: Operation,
@@ -103,15 +63,6 @@ def select_sequence(
 ) -> Selection:
     assert isinstance(operation, RecurrentSequence)
     return sequence_of(operation, inputs, outputs, target, hints)
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """X as rows of a table: the first input is then their ids, `[batch, steps]`."""
-
-    table: Array
-    wraps: bool
-    strict: bool
 
 
 def sequence_of(
@@ -191,7 +142,7 @@ def planned(
             return f"no kernel for products looked up in {precision}"
         spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
-    sequence = _Sequence(
+    sequence = SequenceCalls(
         spec,
         walks,
         batch,
@@ -222,234 +173,3 @@ def planned(
         cost=nanoseconds(batch * steps, each / 100),
         split=sequence.split,
     )
-
-
-@dataclass
-class _Sequence:
-    """The calls of a sequence's kernels.
-
-    Inputs are X, Ho, for LSTM also Co, lengths where there are some, W, R, B.
-    """
-
-    spec: Recurrent
-    walks: Sequence[bool]
-    batch: SizeLike
-    steps: SizeLike
-    inputs: int
-    hidden: int
-    clip: int
-    #: Members of a team can let other threads run while they wait.
-    yields: bool
-    #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines
-    #: that stay in the cache.
-    states_only: bool = False
-    #: Where X is looked up; `inputs` is then the number of rows of the table.
-    lookup: Lookup | None = None
-    #: Packed weights of every direction, in the order of the kernel's arguments.
-    weights: list[list[Operand]] = field(default_factory=list)
-    keep: list[object] = field(default_factory=list)
-    #: Calls that pack weights which only the call knows, and how much of the step's memory those
-    #: take.
-    packing: list[KernelCall] = field(default_factory=list)
-    packed_bytes: int = 0
-
-    @property
-    def multiplied(self) -> int:
-        """Numbers of a step's X that are multiplied with W: none where the products are looked
-        up.
-        """
-        return self.inputs if self.lookup is None else 0
-
-    @property
-    def _lengths_input(self) -> int:
-        return 3 if self.spec.cell == "lstm" else 2
-
-    @property
-    def _first_weights(self) -> int:
-        return self._lengths_input + bool(self.spec.lengths)
-
-    def workspace(self, batch: SizeLike) -> SizeLike:
-        """Bytes for so many rows, in whole cache lines."""
-        return self._y_at(batch) + (_lines(self.steps * self.hidden * 4) if self.states_only else 0)
-
-    def _y_at(self, batch: SizeLike) -> SizeLike:
-        """Where Y lies in the workspace when it is not an output."""
-        return _lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
-
-    def pack_now(self, sources: Sequence[Array]) -> None:
-        """Constant weights, once for all calls."""
-        for d in range(len(self.walks)):
-            w, r, b = (source[d] for source in sources)
-            table = None if self.lookup is None else self.lookup.table
-            constants = sources if table is None else [table, *sources]
-            packing = packed(
-                constants,
-                (self.spec.packing, d),
-                partial(_packed_arrays, self.spec, w, r, b, table),
-            )
-            self.weights.append([array.ctypes.data for array in packing.arrays])
-            self.keep.append(packing)
-
-    def pack_in_calls(self) -> None:
-        """Weights of the call, by kernels in the step's memory: the same panels as `pack` makes."""
-        spec, hidden = self.spec, self.hidden
-        units = spec.units
-        gates, biases = spec.gates, spec.gates + (spec.cell == "gru_after")
-        first_of_r = gates - (spec.cell == "gru")  # the new gate waits for the others
-        for d in range(len(self.walks)):
-            places: list[Operand] = []
-            for number, first, count, total, width, inner in (
-                (0, 0, gates, gates, units, self.inputs),
-                (1, 0, first_of_r, gates, units, hidden),
-                (1, first_of_r, gates - first_of_r, gates, spec.wide, hidden),
-                (2, 0, gates, biases, units, 1),
-                (2, gates, biases - gates, biases, units, 1),
-            ):
-                if not count:
-                    places.append(0)
-                    continue
-                panels, source = (
-                    Panels(count, width),
-                    In(self._first_weights + number, (d * total + first) * hidden * inner * 4),
-                )
-                many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
-                self.packing.append(panels_call(panels, source, inner, hidden, many, target))
-                places.append(target)
-                self.packed_bytes += -(-panels.bytes(many, inner) // _LINE) * _LINE
-            self.weights.append(places)
-
-    def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
-        """One direction of some rows of the batch."""
-        directions, row, steps = len(self.walks), self.hidden * 4, self.steps
-        at = (first * directions + d) * row  # of a row's state in this direction
-        has_cell = self.spec.cell == "lstm"
-        states: list[Operand] = [In(1, at), directions * row]
-        states += [In(2, at), directions * row] if has_cell else [0, 0]
-        y: list[Operand] = (
-            [Scratch(scratch + self._y_at(count)), 0]
-            if self.states_only
-            else [Out(0, at * steps), directions * steps * row]
-        )
-        state = 0 if self.states_only else 1
-        results = [
-            *y,
-            Out(state, at),
-            directions * row,
-            *([Out(state + 1, at), directions * row] if has_cell else [0, 0]),
-        ]
-        each: Operand = 0
-        if self.spec.lengths:
-            size = ElementType.parse(self.spec.lengths).dtype.itemsize
-            each = In(self._lengths_input, first * size)
-        step = (
-            self.inputs * 4
-            if self.lookup is None
-            else ElementType.parse(self.spec.lookup).dtype.itemsize
-        )
-        words: list[Operand] = [
-            In(0, first * steps * step),
-            steps * step,
-            step,
-            *states,
-            each,
-            *results,
-            *self.weights[d],
-        ]
-        words += [
-            count,
-            steps,
-            self.inputs,
-            self.hidden,
-            self.spec.padded(self.hidden),
-            int(self.walks[d]),
-            self.clip,
-        ]
-        words += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
-        assert len(words) == len(ARGUMENTS)
-        return self.spec, words
-
-    def split(self, threads: int) -> Stages:
-        """The work of so many threads."""
-        directions = range(len(self.walks))
-        members = threads // len(directions)
-        if (
-            members > 1
-            and self.yields
-            and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members)
-        ):
-            return self._by_team(members)
-        by_rows = self._by_rows(threads)
-        if (
-            members > 1
-            and self.yields
-            and isinstance(self.batch, Size)
-            and _suits_team(self.spec, 1, self.multiplied, self.hidden, members)
-        ):
-            return self._by_team_or_rows(
-                self.batch,
-                self._by_team(members),
-                by_rows,
-                _team_rows(self.spec, self.hidden, members),
-            )
-        return by_rows
-
-    def _by_rows(self, threads: int) -> Stages:
-        """Every thread does rows of its own."""
-        directions = range(len(self.walks))
-        calls: list[KernelCall] = []
-        scratch: SizeLike = self.packed_bytes
-        for d in directions:
-            for first, count in shares(self.batch, -(-threads // len(directions))):
-                calls.append(self.rows(d, first, count, scratch))
-                scratch += self.workspace(count)
-        return Stages([*([call] for call in self.packing), calls], scratch)
-
-    def _by_team_or_rows(self, batch: Size, by_team: Stages, by_rows: Stages, limit: int) -> Stages:
-        """The team where there are fewer rows than the limit."""
-        packing = by_rows.stages[: len(self.packing)]
-        few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
-        when = (
-            [None] * len(packing)
-            + [AtLeast(batch, limit, otherwise=True)] * len(few)
-            + [AtLeast(batch, limit)] * len(many)
-        )
-        return Stages([*packing, *few, *many], largest(by_team.scratch, by_rows.scratch), when)
-
-    def _by_team(self, members: int) -> Stages:
-        """Every direction by so many threads, which share its units."""
-        spec = replace(self.spec, team=True)
-        stages: list[list[KernelCall]] = [[call] for call in self.packing]
-        calls: list[KernelCall] = []
-        scratch: SizeLike = self.packed_bytes
-        for d in range(len(self.walks)):
-            lines = scratch + self.workspace(self.batch)
-            words = self.rows(d, 0, self.batch, scratch)[1]
-            first, *others = [
-                (spec, [*words, member, members, Scratch(lines), ReleaseGil()])
-                for member in range(-1, members)
-            ]
-            stages.append([first])
-            calls += others
-            scratch = lines + 2 * _LINE * members
-        return Stages([*stages, calls], scratch)
-
-
-def _lines(count: SizeLike) -> SizeLike:
-    """So many bytes, in whole cache lines."""
-    return (count + (_LINE - 1)) // _LINE * _LINE
-
-
-def _packed_arrays(
-    spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None
-) -> list[Array]:
-    """`pack` in the order of the kernel's arguments; the products of a table with W in place of
-    W.
-    """
-    made = pack(spec, w if table is None else w[:, :0], r, b)
-    return [
-        made.w if table is None else look_up(spec, table, w, b),
-        made.r,
-        made.r_new,
-        made.bias,
-        made.inner_bias,
-    ]

@@ -11,7 +11,8 @@ from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.ir.hints import Hints
 from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
-from uncork.kernels.recurrent.select import Lookup, sequence_of
+from uncork.kernels.recurrent.select import sequence_of
+from uncork.kernels.recurrent.sequence_calls import Lookup
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects, selects_with_hints
