@@ -180,18 +180,15 @@ class ScopedPlans:
         """The plan for such calls, made if need be; None where there is none of this scope. Raises
         what `add` raises.
         """
-        found = self._serving(hints)
-        if found is None:
+        if not self.serves(hints):
             self.add(hints, self.calls)
-            found = self._serving(hints)
-        return None if self.reason else found
+        if self.reason:
+            return None
+        return next((call.plan for call in self.calls if _serves(call.plan, hints)), None)
 
     def serves(self, hints: Hints) -> bool:
         """There is a plan none of whose guards is known to fail."""
-        return self._serving(hints) is not None
-
-    def _serving(self, hints: Hints) -> CallPlan | None:
-        return next((call.plan for call in self.calls if _serves(call.plan, hints)), None)
+        return any(_serves(call.plan, hints) for call in self.calls)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call, of those made so far, that takes sizes like those of these inputs."""
@@ -218,10 +215,9 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
 def _serves(plan: CallPlan, hints: Hints) -> bool:
     """No guard of the plan is known to fail."""
     for relation in plan.relations:
-        if isinstance(relation, Guard):
-            values = _values(relation.symbols, hints)
-            if values is not None and not relation.holds(values):
-                return False
+        values = _values(relation.symbols, hints)
+        if isinstance(relation, Guard) and values is not None and not relation.holds(values):
+            return False
     return True
 
 

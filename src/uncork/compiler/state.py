@@ -136,9 +136,7 @@ class StateExecutor(OfVariables):
 
 #: Remarks of a plan: when initial values are computed, and where nobody but references can.
 _ONLY_AT_FIRST = "steps of <initial values> run in calls that find a variable without a value"
-_BY_REFERENCES = (
-    "<initial values> depend on other variables: references make calls that find one without"
-)
+_BY_REFERENCES = "<initial values> depend on other variables: references make calls that find one without a value"
 
 
 class InitialValues:

@@ -1,4 +1,4 @@
-"""`VariableState`: a variable of a model, to read, set and reset, as OpenVINO has it."""
+"""`VariableState`: a variable of a model, to read, set and reset by its name, as OpenVINO has it."""
 
 from __future__ import annotations
 
