@@ -1,5 +1,5 @@
-"""Which kernel multiplies with weights as they are stored: one for few rows, one for many, or
-either as the call tells.
+"""Which kernel multiplies with weights as they are stored: one for few rows, one for many (of f32,
+or of whole numbers where those are as exact), or either as the call tells.
 """
 
 from __future__ import annotations
