@@ -24,47 +24,28 @@ def emit_dense(spec: Dense, machine: Target) -> str:
     tiles = [_tile(k, spec, width) for width in spec.widths]
     places = relative(spec.end, a, a["target"])
 
-    def row(image: Value, y: Value, group: Value | None) -> None:
-        """The tiles of a row, for a group of outputs or for each of them."""
+    of_images, of_passes = k.loop(0, a["images"]), k.loop(0, a["passes"])
+    with of_images as image, of_passes as turn, k.loop(0, a["rows"]) as y:
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
         target = a["target"] + image * a["target_image"] + y * a["target_row"]
         x = k.variable(k.integer(0))
         for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
             with k.loop(0, a[f"tiles_{kind}"]):
-                seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
-
-                def run(
-                    group: Value,
-                    seen: Value = seen,
-                    made: Value = made,
-                    function: Kernel = function,
-                ) -> None:
+                seen = source + x.get() * spec.step
+                made = target + x.get() * (spec.lanes * 4)
+                with k.loop(0, a["groups"]) as number:
+                    group = turn + number  # of which one is 0
                     own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
-                    place = made + group * a["target_block"] * spec.blocks
                     given = [
                         a["count"],
                         seen,
                         a["filters"] + group * a["group"],
                         a["table"],
-                        place,
+                        made + group * a["target_block"] * spec.blocks,
                         a["target_block"],
                     ]
                     k.call(function, [*given, *own.values()])
-
-                if group is None:
-                    with k.loop(0, a["groups"]) as number:
-                        run(number)
-                else:
-                    run(group)
                 x.set(x.get() + width)
-
-    with k.loop(0, a["images"]) as image:
-        if spec.inside:
-            with k.loop(0, a["rows"]) as y:
-                row(image, y, None)
-        else:
-            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
-                row(image, y, group)
     k.finish()
     return k.text()
 

@@ -21,7 +21,8 @@ class Dense:
     time.
 
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
-    apart.
+    apart. A call makes `passes` over its rows, each for `groups` groups of outputs: one pass for
+    all groups reads the source once, a pass for each group the filters.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
@@ -41,6 +42,7 @@ class Dense:
         *(
             "target_row",
             "target_block",
+            "passes",
             "groups",
             "group",
             *(f"tiles_{kind}" for kind in range(KINDS)),
@@ -51,9 +53,6 @@ class Dense:
     blocks: int
     widths: tuple[int, ...]
     step: int
-    #: All outputs of a tile come before the next tile, so that the source is read once; else the
-    #: filters are.
-    inside: bool
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
     together: int = 1
@@ -61,11 +60,8 @@ class Dense:
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        way = "_inside" if self.inside else ""
         lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
-        return (
-            f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"
-        )
+        return f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds
@@ -27,7 +25,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, placing
-from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
@@ -58,11 +56,7 @@ def specialised(
 
 def pack(spec: Linear, matrix: Array) -> Array:
     """`matrix [K, N]` as panels `[P, K, width]`, zeros past N."""
-    inner, columns = matrix.shape
-    panels = -(-columns // spec.width)
-    packed = np.zeros((panels * spec.width, inner), np.float32)
-    packed[:columns] = matrix.T
-    return np.ascontiguousarray(packed.reshape(panels, spec.width, inner).transpose(0, 2, 1))
+    return panels_of(matrix.T, spec.width)
 
 
 def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
+from uncork.kernels.gemm.spec_matmul import FREE_MASKS
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
     """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are
-    left for the last one.
+    left for the last one, or fewer of its last vector where masks cost nothing.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_indirect:emit_products"
@@ -26,7 +27,8 @@ class Products:
 
     @property
     def name(self) -> str:
-        return f"products_{self.vectors}x{self.lanes}_{self.tail}{'' if self.neighbours else '_apart'}{self.end.name}"
+        way = "" if self.neighbours else "_apart"
+        return f"products_{self.vectors}x{self.lanes}_{self.tail}{way}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -56,6 +58,9 @@ ARGUMENTS = (
 
 
 def products(columns: int, lanes: int, neighbours: bool, end: Epilogue = PLAIN) -> Products:
-    """The kernel for a number of columns."""
+    """The kernel for a number of columns; where masks cost nothing, for tails of as many vectors."""
     vectors = max(1, min(3, -(-columns // lanes)))
-    return Products(vectors, columns % (vectors * lanes), lanes, neighbours, end)
+    tail = columns % (vectors * lanes)
+    if lanes == FREE_MASKS:
+        tail = -(-tail // lanes) * lanes or vectors * lanes
+    return Products(vectors, tail, lanes, neighbours, end)

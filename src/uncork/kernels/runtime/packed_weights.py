@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from uncork.types import Array
 
 #: Bytes of a cache line: a vector that lies across two of them costs two reads.
 _LINE = 64
+#: Numbers of a row that are turned at a time.
+_NEAR = 256
 
 
 class Packing:
@@ -31,11 +35,40 @@ def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
     if begins_a_line(array) and array.flags.c_contiguous:
         return array
-    scratch = np.empty(array.nbytes + _LINE, np.uint8)
-    first = -scratch.ctypes.data % _LINE
-    copy: Array = scratch[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy = _room(array.shape, array.dtype)
     copy[...] = array
     return copy
+
+
+def _room(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """An array of any numbers that begins at a cache line."""
+    size = math.prod(shape) * dtype.itemsize
+    scratch = np.empty(size + _LINE, np.uint8)
+    first = -scratch.ctypes.data % _LINE
+    return scratch[first : first + size].view(dtype).reshape(shape)
+
+
+def panels_of(columns: Array, width: int) -> Array:
+    """`columns [N, K]`, in any order in memory, as panels `[P, K, width]` of f32, zeros past N.
+
+    They are written once and where they stay, a part that fits in the cache at a time: fresh memory
+    costs more than turning a matrix.
+    """
+    count, inner = columns.shape
+    panels = _room((-(-count // width), inner, width), np.dtype(np.float32))
+    near = np.empty((width, _NEAR + _LINE // 4), np.float32)
+    for panel, first in zip(panels, range(0, count, width)):
+        some = columns[first : first + width]
+        panel[:, len(some) :] = 0
+        if some.strides[0] < some.strides[1]:  # numbers of a row of the panel are neighbours
+            panel[:, : len(some)] = some.T
+            continue
+        for begin in range(0, inner, _NEAR):
+            part = some[:, begin : begin + _NEAR]
+            copy = near[: len(part), : part.shape[1]]
+            copy[...] = part
+            panel[begin : begin + _NEAR, : len(some)] = copy.T
+    return panels
 
 
 def begins_a_line(array: Array) -> bool:
