@@ -1,5 +1,5 @@
 """The command line: `python -m benchmarks
-ops|models|zoo|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`.
+ops|models|zoo|kernels|startup|cold|memory|growth|limits|scoring|shrink|traffic [options]`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ COMMANDS = {
     "zoo": "well-known networks with recorded inputs (--models)",
     "kernels": "single layers of networks",
     "startup": "from the start of a process to its first result",
+    "cold": "networks whose kernels are all compiled (--models): to the first result",
     "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that "
     "share it",
     "growth": "how cost grows with the work, and with the number of layers",
