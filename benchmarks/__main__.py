@@ -1,5 +1,6 @@
 """The command line: `python -m benchmarks
-ops|models|zoo|peak|gain|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`.
+ops|models|zoo|peak|gain|kernels|startup|cold|memory|growth|limits|scoring|shrink|traffic
+[options]`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ COMMANDS = {
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",
     "kernels": "single layers of networks",
     "startup": "from the start of a process to its first result",
+    "cold": "networks whose kernels are all compiled (--models): to the first result",
     "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that "
     "share it",
     "growth": "how cost grows with the work, and with the number of layers",

@@ -6,6 +6,7 @@ import gc
 import io
 import re
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,13 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.compiler.test_bodies import iterator
+from tests.compiler.test_bodies import iterator, kernel_bodies
 from tests.compiler.test_state import GOOD, X, running_sum
 from uncork.errors import InputError, ValidationError
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime import kernel_cache
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.kernel_cache import ObjectStore
+from uncork.kernels.runtime.kernel_cache import ObjectStore, Wanted
 from uncork.kernels.runtime.target import Target
 
 WIDE = 1000
@@ -298,3 +299,28 @@ def test_an_interrupted_preparation_is_taken_up_again(
     compiled.prepare()
     no_more_kernels(monkeypatch)
     assert compiled(*arrays(2))["y"].shape == (2, 2)
+
+
+def test_bodies_are_compiled_by_as_many_threads_as_calls_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though one thread runs them."""
+    asked: list[int] = []
+    prepare = ObjectStore.prepare
+
+    def told(
+        self: ObjectStore,
+        specs: Iterable[KernelSpec],
+        further: Iterable[Wanted] = (),
+        target: Target | None = None,
+        threads: int = 1,
+    ) -> None:
+        asked.append(threads)
+        prepare(self, specs, further, target, threads)
+
+    monkeypatch.setattr(ObjectStore, "prepare", told)
+    compiled = uncork.compile_model(iterator(), threads=3)
+    compiled(np.ones((3, 24), np.float32), np.ones((1, 24), np.float32))
+    assert len(asked) > 1 and set(asked) == {3}
+    (body,) = kernel_bodies(compiled)
+    assert body.executor is not None and body.executor.threads == 1

@@ -59,3 +59,25 @@ def test_strict_names_the_index() -> None:
     ids[12_345] = 50
     with pytest.raises(uncork.InputError, match=r"12345.*50"):
         compiled(ids)
+
+
+def test_long_rows_of_any_number_of_bytes_share_a_kernel() -> None:
+    """Rows of 2048 bytes and more come with their length; shorter ones have kernels of theirs."""
+    kernels: dict[int, str] = {}
+    for size in (2047, 2048, 2049, 2111, 2303, 2304, 2305, 5000):
+        rows = np.random.default_rng(size).integers(0, 255, (5, size), np.uint8)
+        builder = uncork.Builder("rows")
+        ids = builder.parameter("ids", "i32", [None])
+        axis = builder.constant(np.int64(0))
+        builder.result(*builder.add("Gather", 8, builder.constant(rows), ids, axis))
+        compiled = uncork.compile_model(builder.model())
+        memory = np.full(4 * size + 128, 0xA5, np.uint8)
+        result = memory[61 : 61 + 4 * size].reshape(4, size)
+        compiled.bind(np.array([4, -1, 9, 1], np.int32), outputs=[result])()
+        np.testing.assert_array_equal(result, [rows[4], rows[4], np.zeros(size), rows[1]])
+        assert (memory[:61] == 0xA5).all() and (memory[61 + 4 * size :] == 0xA5).all()
+        (kernels[size],) = (
+            s.kernel.split()[0] for s in compiled.plan.steps if s.kernel.startswith("gather")
+        )
+    assert kernels.pop(2047) == "gather_rows_2047_i32_wraps"
+    assert set(kernels.values()) == {"gather_rows_long_i32_wraps"}

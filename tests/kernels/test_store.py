@@ -522,7 +522,7 @@ def test_two_threads_are_in_llvm_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     from uncork.kernels.runtime import llvm
 
     target, inside = host_target(), threading.Barrier(2)
-    function = llvm._unlocked("LLVMPY_RunNewModulePassManager", 3)
+    function = llvm._unlocked("LLVMPY_RunNewFunctionPassManager", 3)
     assert function is not None, "llvmlite has changed: kernels are compiled one after the other"
 
     def run(*arguments: object) -> object:

@@ -61,13 +61,20 @@ def _has_bodies(model: Model) -> bool:
     return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
 
-def _with_bodies(model: Model, target: Target | None, memory_limit: int | None) -> Model:
-    """The model with bodies that are run by an executor each."""
+def _with_bodies(
+    model: Model, target: Target | None, memory_limit: int | None, compilers: int
+) -> Model:
+    """The model with bodies that are run by an executor each: on one thread, for the model's calls
+    have the others, but compiled by all.
+    """
     if not _has_bodies(model):
         return model
     from uncork.compiler.bodies import with_kernel_bodies
 
-    return with_kernel_bodies(model, lambda body: Executor(body, target, memory_limit=memory_limit))
+    def executor(body: Model) -> Executor:
+        return Executor(body, target, memory_limit=memory_limit, compilers=compilers)
+
+    return with_kernel_bodies(model, executor)
 
 
 class Executor:
@@ -81,12 +88,15 @@ class Executor:
         files: Sequence[MappedFile] = (),
         may_be_empty: Collection[int] = (),
         memory_limit: int | None = None,
+        compilers: int | None = None,
     ) -> None:
         """Without a `target` it runs by the references. `may_be_empty` are parameters that often
         are.
 
-        A call takes at most `memory_limit` bytes of working memory.
+        A call takes at most `memory_limit` bytes of working memory. So many `compilers` make its
+        kernels, if that is another number than that of `threads`.
         """
+        compilers = threads if compilers is None else compilers
         self.memory_limit = memory_limit
         self.model = model
         #: Where constants are mapped; they must be whole when a call begins.
@@ -99,7 +109,7 @@ class Executor:
             self._prepared = (
                 model
                 if target is None
-                else _with_bodies(_loaded(target, model), target, memory_limit)
+                else _with_bodies(_loaded(target, model), target, memory_limit, compilers)
             )
         #: What runs calls by kernels; None where only references run.
         self.plans = None
@@ -112,6 +122,7 @@ class Executor:
                 files,
                 may_be_empty,
                 memory_limit,
+                compilers,
             )
         #: What made the call before this one. Safe to run with anything.
         self.last: PlannedCall | None = None

@@ -65,16 +65,17 @@ class PlanSet:
         files: Sequence[MappedFile] = (),
         may_be_empty: Collection[int] = (),
         memory_limit: int | None = None,
+        compilers: int = 1,
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`.
 
-        A call uses at most so many `threads`.
+        A call uses at most so many `threads`, and so many `compilers` make its kernels.
         Constants may lie in `files`. Calls with an empty input are left to the references, but for
         inputs that `may_be_empty`. A call takes at most `memory_limit` bytes of working memory.
         """
         self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
-        self._files, self._may_be_empty = files, may_be_empty
+        self._files, self._may_be_empty, self._compilers = files, may_be_empty, compilers
         ranked = all(
             model.by_id[parameter].outputs[0].spec.rank is not None
             for parameter in model.parameters
@@ -95,7 +96,7 @@ class PlanSet:
         self._lock = threading.Lock()
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
-        limit = self._memory_limit
+        limit, compilers = self._memory_limit, self._compilers
         given = (
             self._model,
             specs,
@@ -107,7 +108,9 @@ class PlanSet:
         )
         return ScopedPlans(
             scope,
-            lambda hints, compiles: replace(planned(*given, hints, compiles), memory_limit=limit),
+            lambda hints, compiles: replace(
+                planned(*given, hints, compilers if compiles else 0), memory_limit=limit
+            ),
             self._target,
         )
 
@@ -314,8 +317,8 @@ def planned(
     files: Sequence[MappedFile],
     may_be_empty: Collection[int],
     hints: Hints,
-    compiles: bool,
+    compilers: int,
 ) -> CallPlan:
     """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
     described, facts = infer_symbolic(model, specs, hints, may_be_empty)
-    return Planner(rewrite(described), facts, target, threads, files, compiles).plan()
+    return Planner(rewrite(described), facts, target, threads, files, compilers).plan()

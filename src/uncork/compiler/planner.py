@@ -67,17 +67,18 @@ class Planner(SizePlanner):
         target: Target | None,
         threads: int = 1,
         files: Sequence[MappedFile] = (),
-        compiles: bool = True,
+        compilers: int = 1,
     ) -> None:
         """Kernels are selected for `target`; without one references do everything. A call uses at
         most so many `threads`.
 
-        A call looks first whether the mapped `files` are whole, where that is cheap. Without
-        `compiles` no kernel is made: such a plan is to be looked at only.
+        A call looks first whether the mapped `files` are whole, where that is cheap. So many
+        `compilers` make kernels at a time: by none, no kernel is made, and such a plan is to be
+        looked at only.
         """
         super().__init__(model, facts)
-        self.target, self._compiles = target, compiles
-        self._threads, self._files = threads, files
+        self.target, self._compiles = target, compilers > 0
+        self._threads, self._compilers, self._files = threads, compilers, files
         self._works: dict[int, Work] = {}
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
@@ -160,7 +161,7 @@ class Planner(SizePlanner):
                 [spec for work in works for spec in work.kernels],
                 entry_functions(),
                 self.target,
-                self._threads,
+                self._compilers,
             )
 
     def _choice(self, node: Node) -> kernel_plan.Selection:

@@ -288,6 +288,10 @@ class Kernel:
 
     # ---- memory (addresses are 64-bit integers; any alignment)
 
+    def room(self, size: int) -> Value:
+        """The address of so many bytes of this call's own: few, for they are on the stack."""
+        return Value(self, self.builder.room(size), I64)
+
     def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
         """Consecutive numbers from memory."""
         return Value(
@@ -367,10 +371,14 @@ class Kernel:
     def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:
         """`for i in range(start, stop, step)` over 64-bit integers; `stop` is evaluated once."""
         first = start if isinstance(start, Value) else self.integer(start)
+        known = isinstance(start, int) and isinstance(stop, int) and start < stop
+        if known and stop <= start + step:  # one turn
+            yield first
+            return
         limit = stop if isinstance(stop, Value) else self.integer(stop)
         counter = self.variable(first)
         head, body, end = (self.function.append_basic_block(n) for n in ("head", "body", "end"))
-        self.builder.branch(head)
+        self.builder.branch(body if known else head)
         self.builder.position_at_end(head)
         self.builder.cbranch((counter.get() < limit).llvm, body, end)
         self.builder.position_at_end(body)

@@ -43,6 +43,28 @@ def ended(
     return values[-1]
 
 
+#: Operations of an instruction or three.
+_SHORT = frozenset(
+    (
+        "add",
+        "subtract",
+        "multiply",
+        "maximum",
+        "minimum",
+        "relu",
+        "clamp",
+        "same",
+        "negative",
+        "abs",
+    )
+)
+
+
+def is_long(epilogue: Epilogue) -> bool:
+    """It has so many instructions that they are worth writing once for several vectors of sums."""
+    return any(op.op not in _SHORT for op in epilogue.ops)
+
+
 def spread(k: Kernel, value: Value, lanes: int) -> Value:
     """A vector of so many lanes, of a number or of such a vector."""
     return value if value.lanes == lanes else k.splat(value, lanes)

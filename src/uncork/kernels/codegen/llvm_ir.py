@@ -149,6 +149,17 @@ class IRBuilder:
         self.function.variables.append(f"  {name} = alloca {type_}")
         return Ref(type_, name)
 
+    def room(self, size: int) -> Ref:
+        """The address of bytes that live as long as the call, at the beginning of a cache line."""
+        function = self.function
+        function.names += 2
+        place, address = f"%v{function.names - 1}", f"%v{function.names}"
+        function.variables += [
+            f"  {place} = alloca [{size} x i8], align 64",
+            f"  {address} = ptrtoint [{size} x i8]* {place} to i64",
+        ]
+        return Ref(IntType(64), address)
+
     def get(self, variable: Ref) -> Ref:
         """What a variable holds."""
         value = self.block.known.get(variable.name)

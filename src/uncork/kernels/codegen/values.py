@@ -46,12 +46,16 @@ class Value:
         return self._same(self.kernel.builder.binary(word, self.llvm, self._with(other)))
 
     def __add__(self, other: Value | int | float) -> Value:
+        if isinstance(other, int) and other == 0 and self.type.kind != "float":
+            return self
         return self._arithmetic("add", other)
 
     def __sub__(self, other: Value | int | float) -> Value:
         return self._arithmetic("sub", other)
 
     def __mul__(self, other: Value | int | float) -> Value:
+        if isinstance(other, int) and other == 1 and self.type.kind != "float":
+            return self
         return self._arithmetic("mul", other)
 
     def __truediv__(self, other: Value | float) -> Value:

@@ -14,7 +14,7 @@ from uncork.kernels.compressed.emit_stored import Decoder
 from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, DotRows
 from uncork.kernels.gemm.dots import FOUR_MIXED
-from uncork.kernels.gemm.emit_matmul import masked_end, row_end
+from uncork.kernels.gemm.emit_matmul import row_end
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.movement.emit_transpose import columns_of
@@ -168,10 +168,14 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
         results = [[total * scale for total, scale in zip(line, scales)] for line in results]
     extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
-        for branch, end in ((whole, row_end(spec, spec.width)), (partly, masked_end(spec))):
-            with branch:
-                for r, line in enumerate(results):
-                    end(k, Row(r, a["digits"], line, extra))
+        end = row_end(spec, spec.width)
+        with whole:
+            for r, line in enumerate(results):
+                end(k, Row(r, a["digits"], line, extra))
+        with partly:
+            masks = [k.lanes_below(a["left"] - v * spec.lanes, spec.lanes) for v in vectors]
+            for r, line in enumerate(results):
+                end(k, Row(r, a["digits"], line, extra, masks))
     k.finish()
     return k
 

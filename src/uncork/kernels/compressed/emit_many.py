@@ -8,8 +8,9 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, relative
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
 from uncork.kernels.compressed.spec import ManyRows
-from uncork.kernels.gemm.emit_matmul import masked_end, row_end
-from uncork.kernels.gemm.microkernel import Microkernel
+from uncork.kernels.gemm.emit_matmul import row_end
+from uncork.kernels.gemm.microkernel import Microkernel, of_panels
+from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
@@ -21,8 +22,8 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, row_end(spec, spec.width))
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, masked_end(spec))
+    full, tail = of_panels(k, spec, extra, MASKED, 1, lambda columns: row_end(spec, columns))
+    assert tail is not None
     decoder = Decoder(k, spec.stored, a["inner"])
     places = relative(spec.end, a, a["output"])
     scratch = a["room"]
@@ -49,11 +50,14 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                 },
             )
 
-        with k.if_else(first + spec.width <= end, likely=True) as (whole, partly):
-            with whole:
-                run(full)
-            with partly:
-                run(tail)
+        if tail is full:
+            run(full)
+        else:
+            with k.if_else(first + spec.width <= end, likely=True) as (whole, partly):
+                with whole:
+                    run(full)
+                with partly:
+                    run(tail)
     k.finish()
     return k.text()
 

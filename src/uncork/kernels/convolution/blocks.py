@@ -272,13 +272,13 @@ class _Maker:
         step = g.columns.stride * work.inner * 4
         together = min(self.together, blocks)
         every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
+        inside = filters.nbytes <= _FEW_FILTERS  # all outputs of a tile before the next tile
         spec = Dense(
             work.lanes,
             work.inner,
             blocks,
             widths,
             step,
-            filters.nbytes <= _FEW_FILTERS,
             work.end,
             together,
             self._asks_ahead(region, filters),
@@ -318,7 +318,8 @@ class _Maker:
             "source_row": g.rows.stride * self.row,
             "target_row": g.columns.count * work.lanes * 4,
             "target_block": g.pixels * work.lanes * 4,
-            "groups": sets[1],
+            "passes": 1 if inside else sets[1],
+            "groups": sets[1] if inside else 1,
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
             **dict(

@@ -22,15 +22,10 @@ def emit_dense(spec: Dense, machine: Target) -> str:
     """The LLVM text of the kernel."""
     rows = _Rows(spec, machine)
     k, a = rows.k, rows.a
-    with k.loop(0, a["images"]) as image:
-        if spec.inside:
-            with k.loop(0, a["rows"]) as y:
-                rows.row(image, y, None)
-        else:
-            with k.loop(0, a["groups"]) as group:
-                rows.ahead.set(a["filters"] + (group + 1) * a["group"])
-                with k.loop(0, a["rows"]) as y:
-                    rows.row(image, y, group)
+    with k.loop(0, a["images"]) as image, k.loop(0, a["passes"]) as turn:
+        rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
+        with k.loop(0, a["rows"]) as y:
+            rows.row(image, y, turn)
     k.finish()
     return k.text()
 
@@ -47,8 +42,8 @@ class _Rows:
         #: The filters of the next set of outputs that were not yet asked for.
         self.ahead = k.variable(k.integer(0))
 
-    def row(self, image: Value, y: Value, group: Value | None) -> None:
-        """The tiles of a row, for a set of outputs or for each of them."""
+    def row(self, image: Value, y: Value, turn: Value) -> None:
+        """The tiles of a row, in one pass: for one set of outputs, or for each of them."""
         k, a, spec = self.k, self.a, self.spec
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
         target = a["target"] + image * a["target_image"] + y * a["target_row"]
@@ -57,11 +52,8 @@ class _Rows:
 
         def run(kind: int) -> None:
             seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
-            if group is None:
-                with k.loop(0, a["groups"]) as number:
-                    self._tile(kind, number, seen, made, first, count)
-            else:
-                self._tile(kind, group, seen, made, first, count)
+            with k.loop(0, a["groups"]) as number:  # it or the turn is 0
+                self._tile(kind, turn + number, seen, made, first, count)
             x.set(x.get() + spec.widths[kind])
 
         if not spec.open:

@@ -169,7 +169,7 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
             for total, pixel in zip(sums[chain][channel], pixels):
                 total.set(k.fma(weight, pixel, total.get()))
 
-    in_chains(k, inner, chains, step)
+    in_chains(k, inner, chains, channels * vectors, step)
     for channel in range(channels):
         held = _held(k, spec, ends, channel)
         for v in range(vectors):
@@ -209,7 +209,7 @@ def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
             weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
             total.set(k.fma(weight, pixels, total.get()))
 
-    in_chains(k, inner, chains, step)
+    in_chains(k, inner, chains, channels, step)
     for channel in range(channels):
         held = _held(k, spec, ends, channel)
         total, place = joined([chain[channel] for chain in sums]), target + target_channel * channel

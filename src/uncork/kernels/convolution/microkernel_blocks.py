@@ -16,6 +16,9 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value
 _AHEAD, _LINE = 1 << 14, 64
 #: As many tiles ask for the filters of the next set of outputs, each for a part of them.
 AHEAD_TILES = 4
+#: Multiplications that a turn of the inner loop has at least: so many hide what a turn costs, and
+#: more only take longer to compile.
+_TURN = 48
 #: Where the step's source and filters are, for the number of a step.
 Places = Callable[[Kernel, Value, dict[str, Value]], "tuple[Value, Value]"]
 #: What becomes of the sums: `end(kernel, pixel, block, sum, arguments)`.
@@ -46,6 +49,7 @@ def tile(
     sums = {
         (p, o): k.variable(k.number(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
     }
+    unrolled = _unrolled(inner, width * blocks)
     with k.loop(0, a["count"]) as number:
         source, filters = places(k, number, a)
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
@@ -58,16 +62,26 @@ def tile(
             else:
                 for offset in range(0, whole, _LINE):
                     k.prefetch(filters + (offset + _AHEAD))
-        for i in range(inner):
-            weights = [
-                k.load(filters + (i * blocks + o) * lanes * 4, F32, lanes) for o in range(blocks)
-            ]
-            for p in range(width):
-                cell = k.splat(k.load(source + (p * step + 4 * i), F32), lanes)
-                for o in range(blocks):
-                    sums[p, o].set(k.fma(cell, weights[o], sums[p, o].get()))
+        with k.loop(0, inner, unrolled) as first:
+            seen, weighed = source + first * 4, filters + first * (blocks * lanes * 4)
+            for i in range(unrolled):
+                weights = [
+                    k.load(weighed + (i * blocks + o) * lanes * 4, F32, lanes)
+                    for o in range(blocks)
+                ]
+                for p in range(width):
+                    cell = k.splat(k.load(seen + (p * step + 4 * i), F32), lanes)
+                    for o in range(blocks):
+                        sums[p, o].set(k.fma(cell, weights[o], sums[p, o].get()))
     for o in range(blocks):
         for p in range(width):
             end(k, p, o, sums[p, o].get(), a)
     k.finish()
     return k
+
+
+def _unrolled(inner: int, width: int) -> int:
+    """How many of `inner` numbers, each with `width` multiplications, a turn of the loop has."""
+    return next(
+        n for n in range(1, inner + 1) if inner % n == 0 and (n * width >= _TURN or n == inner)
+    )

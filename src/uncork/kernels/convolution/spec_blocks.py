@@ -21,13 +21,14 @@ class Dense(EpilogueSpec):
     time.
 
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
-    apart.
+    apart. A call makes `passes` over its rows, each for `groups` groups of outputs: one pass for
+    all groups reads the source once, a pass for each group the filters.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
-        "rows", "source_row", "target_row", "target_block", "groups", "group",
+        "rows", "source_row", "target_row", "target_block", "passes", "groups", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "line", "height", "columns",
     )  # fmt: skip
     lanes: int
@@ -35,9 +36,6 @@ class Dense(EpilogueSpec):
     blocks: int
     widths: tuple[int, ...]
     step: int
-    #: All outputs of a tile come before the next tile, so that the source is read once; else the
-    #: filters are.
-    inside: bool
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
     together: int = 1
@@ -53,13 +51,12 @@ class Dense(EpilogueSpec):
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        way = "_inside" if self.inside else "_ahead" if self.ahead else ""
+        way = "_ahead" if self.ahead else ""
         way += f"_rows{'x'.join(map(str, self.rows))}" if self.rows else ""
         way += "_open" if self.open else ""
         lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
-        return (
-            f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"
-        )
+        sizes = f"{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}"
+        return f"blocks_{sizes}{way}{self.end.name}"
 
 
 @dataclass(frozen=True, slots=True)

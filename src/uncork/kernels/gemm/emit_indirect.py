@@ -7,11 +7,21 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, relative
 from uncork.kernels.epilogue import ELEMENT
-from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
+from uncork.kernels.gemm.microkernel import (
+    NEVER,
+    End,
+    Microkernel,
+    Row,
+    finished,
+    loaded,
+    of_panels,
+    stored,
+)
 from uncork.kernels.gemm.spec_indirect import Products
+from uncork.kernels.gemm.spec_matmul import FREE_MASKS
 from uncork.kernels.runtime.target import Target
 
-_EXTRA = ("target", "targets", "column", "scratch")
+_EXTRA = ("target", "targets", "column", "scratch", "left")
 #: Numbers that go apart in one turn of a loop.
 _UNROLLED = 4
 
@@ -21,16 +31,13 @@ def emit_products(spec: Products, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, _end(spec, spec.width))
-    tail = (
-        Microkernel(k, "tail", spec.lanes, spec.vectors, extra, _end(spec, spec.tail))
-        if spec.tail
-        else None
-    )
+    masked = 1 if spec.lanes == FREE_MASKS else NEVER
+    full, tail = of_panels(k, spec, extra, spec.tail, masked, lambda columns: _end(spec, columns))
     places = relative(spec.end, a, a["target"])
-    whole = a["columns"] // spec.width
+    panels = (a["columns"] + (spec.width - 1)) // spec.width
+    whole = panels if tail is full else a["columns"] // spec.width
     panel_bytes = a["inner"] * (spec.width * 4)
-    matrix_bytes = (a["columns"] + (spec.width - 1)) // spec.width * panel_bytes
+    matrix_bytes = panels * panel_bytes
 
     with k.loop(0, a["batches"]) as batch:
         source = a["source"] + batch * a["source_batch"]
@@ -47,6 +54,7 @@ def emit_products(spec: Products, machine: Target) -> str:
                 "target": target + panel * a["column"] * spec.width,
                 "column": a["column"],
                 "scratch": a["scratch"],
+                "left": a["columns"] - panel * spec.width,
                 **advanced(spec.end, ends, panel * (spec.width * 4)),
             }
             kernel.run(
@@ -60,7 +68,7 @@ def emit_products(spec: Products, machine: Target) -> str:
 
         with k.loop(0, whole) as panel:
             run(full, panel)
-        if tail is not None:
+        if tail is not None and tail is not full:
             run(tail, whole)
     k.finish()
     return k.text()
@@ -72,29 +80,31 @@ def _end(spec: Products, columns: int) -> End:
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + k.load(row.extra["targets"] + row.number * 8, I64)
         whole = target if spec.neighbours else row.extra["scratch"]
+        there: int | Value = columns
+        if row.masks and not spec.neighbours:
+            there = k.minimum(row.extra["left"], k.integer(columns))
         rows: dict[str, Value] = {}  # where a row of each operand lies that is like the result
         for name, kind in zip(spec.end.arguments, spec.end.operands):
             if kind == ELEMENT:
                 place = target + row.extra[name]
                 rows[name] = place if spec.neighbours else whole + spec.width * 4 * (1 + len(rows))
                 if not spec.neighbours:
-                    _moved(k, place, row.extra["column"], rows[name], k.integer(4), columns)
-        for column, part in finished(
-            k,
-            row,
-            spec.lanes,
-            columns,
-            spec.end,
-            lambda name, column, n: k.load(rows[name] + column * 4, F32, n),
-        ):
-            k.store(part, whole + column * 4)
+                    _moved(k, place, row.extra["column"], rows[name], k.integer(4), there)
+
+        def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
+            return loaded(k, rows[name] + column * 4, lanes, mask)
+
+        for column, part, mask in finished(k, row, spec.lanes, columns, spec.end, element):
+            stored(k, part, whole + column * 4, mask)
         if not spec.neighbours:
-            _moved(k, whole, k.integer(4), target, row.extra["column"], columns)
+            _moved(k, whole, k.integer(4), target, row.extra["column"], there)
 
     return end
 
 
-def _moved(k: Kernel, source: Value, step: Value, target: Value, to: Value, columns: int) -> None:
+def _moved(
+    k: Kernel, source: Value, step: Value, target: Value, to: Value, columns: int | Value
+) -> None:
     """Numbers that are `step` bytes apart to places `to` bytes apart: by a loop, for written out it
     would be most of the kernel.
     """
@@ -109,5 +119,5 @@ def _moved(k: Kernel, source: Value, step: Value, target: Value, to: Value, colu
     with k.loop(0, unrolled, _UNROLLED):
         for _ in range(_UNROLLED):
             one()
-    for _ in range(unrolled, columns):
+    with k.loop(unrolled, columns):
         one()

@@ -4,24 +4,22 @@ before a sum is first stored.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, ended, relative
-from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
-from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
-from uncork.kernels.gemm.spec_matmul import MASKED, Linear
+from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.gemm.microkernel import (
+    MANY,
+    NEVER,
+    End,
+    Microkernel,
+    Panels,
+    Row,
+    finished,
+    loaded,
+    of_panels,
+    stored,
+)
+from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED, Linear
 from uncork.kernels.runtime.target import Target
-
-
-class Ending(Protocol):
-    """The spec of a product, as the epilogue of a row sees it."""
-
-    @property
-    def lanes(self) -> int: ...
-    @property
-    def end(self) -> Epilogue: ...
-
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.
@@ -33,11 +31,13 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, row_end(spec, spec.width))
-    last = masked_end(spec) if spec.tail == MASKED else row_end(spec, spec.tail)
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, last) if spec.tail else None
+    masked = 1 if spec.tail == MASKED else MANY if spec.lanes == FREE_MASKS else NEVER
+    full, tail = of_panels(
+        k, spec, extra, spec.tail, masked, lambda columns: row_end(spec, columns)
+    )
     places = relative(spec.end, a, a["output"])
-    whole = a["columns"] // spec.width
+    panels = (a["columns"] + (spec.width - 1)) // spec.width
+    whole = panels if tail is full else a["columns"] // spec.width
     row_bytes = a["columns"] * 4
     panel_bytes = a["inner"] * (spec.width * 4)
 
@@ -69,50 +69,24 @@ def emit_linear(spec: Linear, machine: Target) -> str:
 
         with k.loop(0, whole) as panel:
             run(full, panel)
-        if tail is not None:
+        if tail is not None and tail is not full:
             with k.if_(whole * spec.width < a["columns"]):
                 run(tail, whole)
     k.finish()
     return k.text()
 
 
-def row_end(spec: Ending, columns: int) -> End:
+def row_end(spec: Panels, columns: int) -> End:
     """The epilogue of a row; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
 
-        def element(name: str, column: int, lanes: int) -> Value:
-            return k.load(target + row.extra[name] + column * 4, F32, lanes)
+        def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
+            return loaded(k, target + row.extra[name] + column * 4, lanes, mask)
 
-        for column, part in finished(k, row, spec.lanes, columns, spec.end, element):
-            k.store(part, target + column * 4)
-
-    return end
-
-
-def masked_end(spec: Ending) -> End:
-    """The epilogue of a row of the last panel, of which `left` columns exist in memory."""
-
-    def end(k: Kernel, row: Row) -> None:
-        target = row.extra["target"] + row.extra["target_row"] * row.number
-        for v, total in enumerate(row.sums):
-            mask = k.lanes_below(row.extra["left"] - v * spec.lanes, spec.lanes)
-            place = target + v * spec.lanes * 4
-
-            def operand(
-                name: str, kind: str, mask: Value = mask, place: Value = place, v: int = v
-            ) -> Value:
-                if kind == ELEMENT:
-                    return k.load_masked(place + row.extra[name], F32, mask)
-                address = row.extra[name]
-                return (
-                    k.load_masked(address + v * spec.lanes * 4, F32, mask)
-                    if kind == CHANNEL
-                    else k.load(address, F32)
-                )
-
-            k.store_masked(ended(k, spec.end, total, operand), place, mask)
+        for column, part, mask in finished(k, row, spec.lanes, columns, spec.end, element):
+            stored(k, part, target + column * 4, mask)
 
     return end
 

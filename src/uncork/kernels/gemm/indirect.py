@@ -10,18 +10,15 @@ import numpy as np
 
 from uncork.kernels.gemm.spec_indirect import Products
 from uncork.kernels.kernel_plan import KernelCall, Operand
+from uncork.kernels.runtime.packed_weights import panels_of
 from uncork.types import Array
 
 
 def panels(spec: Products, matrices: Array) -> Array:
     """`matrices [B, N, K]` as panels `[B, P, K, width]`, zeros past N."""
-    batches, columns, inner = matrices.shape
-    count = -(-columns // spec.width)
-    packed = np.zeros((batches, count * spec.width, inner), np.float32)
-    packed[:, :columns] = matrices
-    return np.ascontiguousarray(
-        packed.reshape(batches, count, spec.width, inner).transpose(0, 1, 3, 2)
-    )
+    if len(matrices) == 1:
+        return panels_of(matrices[0], spec.width)[None]
+    return np.stack([panels_of(matrix, spec.width) for matrix in matrices])
 
 
 def multiplied(spec: Products, operands: dict[str, Operand]) -> KernelCall:

@@ -8,13 +8,23 @@ function, so the sums never go through memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
-from uncork.kernels.codegen.epilogue import ended
+from uncork.kernels.codegen.epilogue import ended, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
+from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED
 
+#: Multiplications that hide what a turn of a loop costs.
+_TURN = 48
+#: From so many rows on a kernel of a known tail has masks too. Of fewer rows the next layer would
+#: wait: what is stored with a mask is not read before it is in the cache.
+MANY = 4
+#: No function has masks.
+NEVER = 1 << 30
 End = Callable[[Kernel, "Row"], None]
 
 
@@ -28,6 +38,23 @@ class Row:
     source: Value
     sums: list[Value]
     extra: dict[str, Value]
+    #: For each vector of sums the columns that exist, where only the call knows.
+    masks: list[Value] = field(default_factory=list)
+
+
+#: An operand that lies like the result: `element(name, column, lanes, the columns that exist)`.
+Element = Callable[[str, int, int, "Value | None"], Value]
+
+
+class Panels(Protocol):
+    """What a kernel is specialised for that multiplies panels."""
+
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def vectors(self) -> int: ...
+    @property
+    def end(self) -> Epilogue: ...
 
 
 class Microkernel:
@@ -42,18 +69,29 @@ class Microkernel:
         extra: Sequence[str],
         end: End,
         pairs: bool = False,
+        long: bool = False,
+        masked: int = NEVER,
+        others: Mapping[int, Kernel] | None = None,
+        used: int | None = None,
     ) -> None:
         """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts
-        those.
+        those. A `long` end is written once for all rows, whose sums go through memory. Of
+        functions for `masked` rows and more the extra argument `left` says how many columns exist
+        from this panel on; they are those of `others` where these are given. Only the first `used`
+        vectors of a panel are multiplied.
         """
-        self.pairs = pairs
+        self.pairs, self.long, self.masked = pairs, long, masked
+        self.used = vectors if used is None else used
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
         most = 8 if vectors <= 3 and lanes != 8 else 4
         self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
         self.extra = tuple(extra)
         self.functions = {
-            n: self._function(outer, f"{name}_{n}", n, lanes, vectors, end) for n in self.sizes
+            n: others[n]
+            if others is not None and n >= masked
+            else self._function(outer, f"{name}_{n}", n, lanes, vectors, end)
+            for n in self.sizes
         }
 
     def _function(
@@ -65,9 +103,10 @@ class Microkernel:
         sources = [k.load(table + row * 8, I64) for row in range(rows)]
         # A sum waits for the addition before it: few rows need several chains each to keep the
         # multipliers busy.
-        chains = 4 if rows * vectors <= 4 else 2 if rows * vectors <= 12 else 1
+        used = self.used
+        chains = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
         sums = [
-            [[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(rows)]
+            [[k.variable(k.number(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
             for _ in range(chains)
         ]
 
@@ -75,7 +114,7 @@ class Microkernel:
             type_ = I32 if self.pairs else F32
             weights = [
                 k.load(panel + (position * vectors + v) * (lanes * 4), type_, lanes)
-                for v in range(vectors)
+                for v in range(used)
             ]
             for row in range(rows):
                 factor = k.splat(k.load(sources[row] + position * 4, type_), lanes)
@@ -86,19 +125,43 @@ class Microkernel:
                         else k.fma(factor, weight, total.get())
                     )
 
-        in_chains(k, inner, chains, step)
-        for row in range(rows):
-            end(
-                k,
-                Row(
-                    row,
-                    sources[row],
-                    [joined([chain[row][v] for chain in sums]) for v in range(vectors)],
-                    extra,
-                ),
-            )
+        in_chains(k, inner, chains, rows * used, step)
+        totals = [
+            [joined([chain[row][v] for chain in sums]) for v in range(used)] for row in range(rows)
+        ]
+
+        masked = used if rows >= self.masked else 0
+        masks = [k.lanes_below(extra["left"] - v * lanes, lanes) for v in range(masked)]
+        if self.long and rows > 1:
+            self._end_by_a_loop(k, table, totals, end, extra, masks)
+        else:
+            for number, source in enumerate(sources):
+                end(k, Row(number, source, totals[number], extra, masks))
         k.finish()
         return k
+
+    def _end_by_a_loop(
+        self,
+        k: Kernel,
+        table: Value,
+        totals: list[list[Value]],
+        end: End,
+        extra: dict[str, Value],
+        masks: list[Value],
+    ) -> None:
+        """`end` for every row, written once."""
+        vector = totals[0][0].lanes * 4
+        line = vector * len(totals[0])
+        room = k.room(line * len(totals))
+        for place, row in enumerate(totals):
+            for v, total in enumerate(row):
+                k.store(total, room + (place * line + v * vector))
+        with k.loop(0, len(totals)) as number:
+            sums = [
+                k.load(room + number * line + v * vector, F32, total.lanes)
+                for v, total in enumerate(totals[0])
+            ]
+            end(k, Row(number, k.load(table + number * 8, I64), sums, extra, masks))
 
     def run(
         self,
@@ -123,41 +186,117 @@ class Microkernel:
                 done.set(row + size)
 
 
-def finished(
-    k: Kernel,
-    row: Row,
-    lanes: int,
-    columns: int,
-    end: Epilogue,
-    element: Callable[[str, int, int], Value],
-) -> Iterator[tuple[int, Value]]:
-    """What is stored for the sums of a row, piece by piece: (the first column, its numbers).
+def of_panels(
+    outer: Kernel,
+    spec: Panels,
+    extra: Sequence[str],
+    tail: int,
+    masked: int,
+    end: Callable[[int], End],
+) -> tuple[Microkernel, Microkernel | None]:
+    """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
-    Only the first `columns` of the panel exist in memory. `element(name, column, lanes)` loads from
-    an operand of elements.
+    Functions for `masked` rows and more have masks for the last panel: they are the same for all
+    tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
+    stores a row of so many columns.
+    """
+    width = spec.lanes * spec.vectors
+    columns = width if tail == MASKED else tail
+    used = -(-columns // spec.lanes)
+
+    def made(
+        name: str, columns: int, masked: int, others: Mapping[int, Kernel] | None = None
+    ) -> Microkernel:
+        return Microkernel(
+            outer,
+            name,
+            spec.lanes,
+            spec.vectors,
+            extra,
+            end(columns),
+            long=is_long(spec.end),
+            masked=masked,
+            others=others,
+            used=-(-columns // spec.lanes),
+        )
+
+    if not tail:
+        return made("full", width, NEVER), None
+    one = spec.lanes == FREE_MASKS and used == spec.vectors
+    full = made("full", width, masked if one else NEVER)
+    if one and masked == 1:
+        return full, full
+    return full, made("tail", columns, masked, full.functions if one else None)
+
+
+def finished(
+    k: Kernel, row: Row, lanes: int, columns: int, end: Epilogue, element: Element
+) -> Iterator[tuple[int, Value, Value | None]]:
+    """What is stored for the sums of a row, piece by piece: (the first column, its numbers, which
+    of them exist where only the call knows).
+
+    Only the first `columns` of the panel exist in memory, of a row with masks those in the masks.
     """
     for v, total in enumerate(row.sums):
+        if row.masks:
+            there = row.extra["left"] > v * lanes
+            with k.if_(there) if v and is_long(end) else contextlib.nullcontext():
+                yield (
+                    v * lanes,
+                    _piece(k, row, v * lanes, total, row.masks[v], end, element),
+                    row.masks[v],
+                )
+            continue
         count = min(lanes, columns - v * lanes)
         for first, n in pieces(max(0, count), lanes):
             column = v * lanes + first
-
-            def operand(name: str, kind: str, column: int = column, n: int = n) -> Value:
-                if kind == ELEMENT:
-                    return element(name, column, n)
-                return (
-                    k.load(row.extra[name] + column * 4, F32, n)
-                    if kind == CHANNEL
-                    else k.load(row.extra[name], F32)
-                )
-
-            yield column, ended(k, end, total.part(first, n), operand)
+            yield column, _piece(k, row, column, total.part(first, n), None, end, element), None
 
 
-def in_chains(k: Kernel, inner: Value, chains: int, step: Callable[[Value, int], None]) -> None:
-    """`step(position, chain)` for every position of an inner product, four at a time; the chains
-    take turns.
+def _piece(
+    k: Kernel,
+    row: Row,
+    column: int,
+    total: Value,
+    mask: Value | None,
+    end: Epilogue,
+    element: Element,
+) -> Value:
+    """What is stored for some sums of a row, which begin at a column."""
+
+    def operand(name: str, kind: str) -> Value:
+        if kind == ELEMENT:
+            return element(name, column, total.lanes, mask)
+        place = row.extra[name]
+        return (
+            loaded(k, place + column * 4, total.lanes, mask)
+            if kind == CHANNEL
+            else k.load(place, F32)
+        )
+
+    return ended(k, end, total, operand)
+
+
+def loaded(k: Kernel, place: Value, lanes: int, mask: Value | None) -> Value:
+    """A vector of f32, or those of its numbers that exist."""
+    return k.load(place, F32, lanes) if mask is None else k.load_masked(place, F32, mask)
+
+
+def stored(k: Kernel, value: Value, place: Value, mask: Value | None) -> None:
+    """Store a vector, or those of its numbers that exist."""
+    if mask is None:
+        k.store(value, place)
+    else:
+        k.store_masked(value, place, mask)
+
+
+def in_chains(
+    k: Kernel, inner: Value, chains: int, width: int, step: Callable[[Value, int], None]
+) -> None:
+    """`step(position, chain)` for every position of an inner product, of `width` multiplications,
+    two or four at a time; the chains take turns.
     """
-    unrolled = 4
+    unrolled = 2 if 2 * width >= _TURN and chains <= 2 else 4
     whole = inner & -unrolled
     with k.loop(0, whole, unrolled) as position:
         for u in range(unrolled):

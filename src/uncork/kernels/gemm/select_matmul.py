@@ -26,7 +26,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, placing
-from uncork.kernels.runtime.packed_weights import packed, zeros
+from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
@@ -59,14 +59,7 @@ def specialised(
 
 def pack(spec: Linear, matrix: Array) -> Array:
     """`matrix [K, N]` as panels `[P, K, width]`, zeros past N."""
-    inner, columns = matrix.shape
-    whole, left = divmod(columns, spec.width)
-    made = zeros((whole + bool(left), inner, spec.width))
-    for panel in range(whole):
-        made[panel] = matrix[:, panel * spec.width : (panel + 1) * spec.width]
-    if left:
-        made[whole, :, :left] = matrix[:, whole * spec.width :]
-    return made
+    return panels_of(matrix.T, spec.width)
 
 
 def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:

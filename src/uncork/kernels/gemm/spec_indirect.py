@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue, EpilogueSpec
+from uncork.kernels.gemm.spec_matmul import FREE_MASKS
 
 
 @dataclass(frozen=True, slots=True)
 class Products(EpilogueSpec):
     """The spec of an indirect product. A panel is `vectors` vectors of columns; `tail` columns are
-    left for the last one.
+    left for the last one, or fewer of its last vector where masks cost nothing.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_indirect:emit_products"
@@ -51,6 +52,9 @@ class Products(EpilogueSpec):
 
 
 def products(columns: int, lanes: int, neighbours: bool, end: Epilogue = PLAIN) -> Products:
-    """The kernel for a number of columns."""
+    """The kernel for so many columns; where masks cost nothing, for tails of as many vectors."""
     vectors = max(1, min(3, -(-columns // lanes)))
-    return Products(vectors, columns % (vectors * lanes), lanes, neighbours, end)
+    tail = columns % (vectors * lanes)
+    if lanes == FREE_MASKS:
+        tail = -(-tail // lanes) * lanes or vectors * lanes
+    return Products(vectors, tail, lanes, neighbours, end)

@@ -9,6 +9,8 @@ from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: The tail of a kernel for any number of columns.
 MASKED = -1
+#: Vectors of so many f32 are those of AVX-512, whose masks cost nothing.
+FREE_MASKS = 16
 
 
 @dataclass(frozen=True, slots=True)

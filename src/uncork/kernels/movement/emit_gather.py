@@ -1,10 +1,10 @@
 """Gather along an axis: `output[b, o, j] = data[b, o, index[b, j]]`, each item a run of `item`
 bytes.
 
-Two ways. "rows": the item is looked up and copied, its size a constant of the kernel, with the
-items to come prefetched. "columns": many outer rows share their indices and items are small, so the
-indices are brought to positions once and reused. An index outside the axis gives zeros; a strict
-kernel returns 1 instead and the reference words the refusal.
+Two ways. "rows": the item is looked up and copied, its size a constant of the kernel unless it is
+long, with the items to come prefetched. "columns": many outer rows share their indices and items
+are small, so the indices are brought to positions once and reused. An index outside the axis gives
+zeros; a strict kernel returns 1 instead and the reference words the refusal.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from uncork.kernels.codegen.emit import (
     Variable,
     pieces,
 )
-from uncork.kernels.movement.spec_gather import OPEN, Gather
+from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
 from uncork.kernels.runtime.target import Target
 
-#: Items up to this size are copied by straight code; longer ones in a loop of blocks of this size.
-_BLOCK = 1024
+#: Bytes that a turn of a loop copies.
+_TURN = 256
 #: Items ahead that are prefetched, for items of up to so many bytes.
 _AHEAD = {256: 32, 1024: 16, 2**62: 4}
 #: Items of up to so many bytes are looked up without prefetching: the machine has enough of them
@@ -59,14 +59,15 @@ def emit_gather(spec: Gather, machine: Target) -> str:
             raw = raw + ((raw >> 63) & size)
         return raw
 
-    gather = _Gather(k, spec, size, count, place)
+    item = positions if spec.item == LONG else spec.item
+    gather = _Gather(k, spec, item, size, count, place)
     with k.loop(0, batches) as batch:
         own = indices + batch * count * index_bytes
         if spec.way == "columns":
             gather.fill_positions(own, positions)
         with k.loop(0, outer) as row:
             slab = batch * outer + row
-            source, target = data + slab * size * spec.item, output + slab * count * spec.item
+            source, target = data + slab * size * item, output + slab * count * item
             if spec.way == "columns":
                 gather.by_positions(source, target, positions)
             else:
@@ -143,6 +144,7 @@ class _Gather:
 
     k: Kernel
     spec: Gather
+    item: int | Value
     size: Value
     count: Value
     place: Callable[[Value], Value]
@@ -152,7 +154,7 @@ class _Gather:
         """One outer row, straight from the indices; the last ones were prefetched by those before
         them.
         """
-        k, item = self.k, self.spec.item
+        k, item = self.k, LONG_BYTES if self.spec.item == LONG else self.spec.item
         lookup = _Lookup(source, target, indices)
         ahead = next(ahead for size, ahead in _AHEAD.items() if item <= size)
         done = k.variable(k.integer(0))
@@ -178,8 +180,8 @@ class _Gather:
         """The lines of an item that will be copied soon. Data begin anywhere, so there may be one
         more at the end.
         """
-        size = min(self.spec.item, _PREFETCHED)
-        item = lookup.source + self._place(lookup, j) * self.spec.item
+        size = _PREFETCHED if self.spec.item == LONG else min(self.spec.item, _PREFETCHED)
+        item = lookup.source + self._place(lookup, j) * self.item
         for byte in (*range(0, size, 64), size - 1):
             self.k.prefetch(item + byte)
 
@@ -203,30 +205,47 @@ class _Gather:
             places = [k.load(address + u * type_.bytes, type_).to(I64) for u in range(count)]
         with k.if_else(inside, likely=True) as (there, not_all):
             with there:
-                for u, index in enumerate(places):
-                    to_copy = (
-                        lookup.source + index * spec.item,
-                        lookup.target + (j + u) * spec.item,
-                        spec.item,
-                    )
-                    if spec.streaming:
-                        stream(k, *to_copy)
-                    else:
-                        copy(k, *to_copy)
-            with not_all, k.loop(j, j + count) as i:
-                index = self._place(lookup, i)
-                if spec.strict:
-                    k.stop_unless(index.below(self.size), k.integer(1))
-                with k.if_else(index.below(self.size)) as (one, none):
-                    with one:
-                        copy(
-                            k,
-                            lookup.source + index * spec.item,
-                            lookup.target + i * spec.item,
-                            spec.item,
-                        )
-                    with none:
-                        copy(k, None, lookup.target + i * spec.item, spec.item)
+                if spec.streaming and count > 1:  # the memory is what takes time
+                    with k.loop(j, j + count) as i:
+                        self._move(lookup, self._place(lookup, i), i)
+                else:
+                    for u, index in enumerate(places):
+                        self._move(lookup, index, j + u)
+            with not_all:
+                if count == 1:
+                    self._absent(lookup, j)
+                else:
+                    self._each(lookup, j, count)
+
+    def _each(self, lookup: _Lookup, j: Value, count: int) -> None:
+        """Consecutive items, of which some may be absent."""
+        k = self.k
+        with k.loop(j, j + count) as i:
+            index = self._place(lookup, i)
+            with k.if_else(index.below(self.size)) as (one, none):
+                with one:
+                    self._move(lookup, index, i)
+                with none:
+                    self._absent(lookup, i)
+
+    def _move(self, lookup: _Lookup, index: Value, j: Value) -> None:
+        """The item of an index."""
+        source, target = lookup.source + index * self.item, lookup.target + j * self.item
+        if self.spec.streaming:
+            stream(self.k, source, target, self.item)
+        elif isinstance(self.item, int):
+            copy(self.k, source, target, self.item)
+        else:
+            copy_long(self.k, source, target, self.item)
+
+    def _absent(self, lookup: _Lookup, j: Value) -> None:
+        """Zeros, or the end of the call, for an index that is not on the axis."""
+        k = self.k
+        if self.spec.strict:
+            k.return_(k.integer(1))
+            return
+        size = self.item if isinstance(self.item, Value) else k.integer(self.item)
+        copy_open(k, None, lookup.target + j * self.item, size)
 
     def fill_positions(self, indices: Value, positions: Value) -> None:
         """The indices of a batch as 32-bit positions, -1 for what is outside: such an axis has
@@ -268,7 +287,7 @@ class _Gather:
                         copy(k, None, target + j * item, item)
 
 
-def stream(k: Kernel, source: Value, target: Value, size: int) -> None:
+def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
     """`size` bytes, a multiple of 64, past the caches. Lines that the item fills only in part, with
     its neighbours, go the usual way.
     """
@@ -287,22 +306,19 @@ def stream(k: Kernel, source: Value, target: Value, size: int) -> None:
             k.store(k.load(source + offset, I8), target + offset)
 
     parts(k.integer(0), shift)
-    lines = size // 64 - 1
-    blocks, rest = divmod(lines, _BLOCK // 64)
-    if blocks > 1:
-        with k.loop(0, blocks) as block:
-            for number in range(_BLOCK // 64):
-                line(shift + block * _BLOCK + number * 64)
-    else:
-        blocks, rest = 0, lines
-    for number in range(rest):
-        line(shift + (blocks * _BLOCK + number * 64))
-    last = shift + lines * 64
+    before_last = size - 64
+    blocks = before_last & -_TURN
+    with k.loop(0, blocks, _TURN) as offset:
+        for byte in range(0, _TURN, 64):
+            line(shift + offset + byte)
+    with k.loop(blocks, before_last, 64) as offset:
+        line(shift + offset)
+    last = shift + before_last
     with k.if_else(shift.equals(0), likely=True) as (whole, part):
         with whole:
             line(last)
         with part:
-            parts(last, k.integer(size))
+            parts(last, size if isinstance(size, Value) else k.integer(size))
 
 
 def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
@@ -325,15 +341,30 @@ def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
             )
             k.store(byte, target + offset + (words * 4 + first))
 
-    if size < 2 * _BLOCK:
+    if size < LONG_BYTES:
         straight(0, size)
-        return
-    # The first line, then from where a line of the target begins, and the last line: what they
-    # share is written twice.
-    straight(0, 64)
+    else:
+        copy_long(k, source, target, size)
+
+
+def copy_long(k: Kernel, source: Value | None, target: Value, size: int | Value) -> None:
+    """At least 64 bytes, by whole lines of the target but for the first and the last one: what
+    these share with their neighbours is written twice.
+    """
+
+    def lines(offset: Value | int, count: int) -> None:
+        for byte in range(0, count, 64):
+            value = (
+                k.number(0.0, F32, 16)
+                if source is None
+                else k.load(source + offset + byte, F32, 16)
+            )
+            k.store(value, target + offset + byte)
+
+    lines(0, 64)
     done = k.variable(-(target & 63) + 64)
-    for step in (_BLOCK, 64):
-        with k.loop(done.get(), k.integer(size - step + 1), step) as offset:
-            straight(offset, step)
+    for step in (_TURN, 64):
+        with k.loop(done.get(), size - (step - 1), step) as offset:
+            lines(offset, step)
             done.set(offset + step)
-    straight(size - 64, 64)
+    lines(size - 64, 64)

@@ -20,7 +20,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.movement.spec_gather import OPEN, Gather
+from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -73,8 +73,14 @@ def select_gather(
     total = batches * outer * count * item
     streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
     way = "columns" if by_columns else "rows"
+    long = not by_columns and item >= LONG_BYTES
     spec = Gather(
-        item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming
+        LONG if long else item,
+        indices.element_type.name,
+        operation.counts_from_end,
+        operation.strict,
+        way,
+        streaming,
     )
     index_bytes = indices.element_type.dtype.itemsize
 
@@ -101,13 +107,14 @@ def select_gather(
             some[1],
             shape[along],
             some[2],
-            0,
+            item,
         ]
 
     def split(threads: int) -> Stages:
         return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
 
-    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Scratch()]
+    room: Operand = item if long else Scratch()
+    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, room]
     calls: list[KernelCall] = [(spec, words)]
     when: list[AtLeast] = []
     if isinstance(total, Size) and not by_columns and item % 64 == 0:

@@ -9,6 +9,8 @@ from uncork.kernels.names import flags
 
 #: The item of a kernel for items of any length: it comes as an argument.
 OPEN = -1
+#: The item of a kernel for long items, of so many bytes and more: how long comes as an argument.
+LONG, LONG_BYTES = -2, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,9 @@ class Gather:
 
     @property
     def name(self) -> str:
-        return (
-            f"gather_{self.way}_{'open' if self.item == OPEN else self.item}_{self.index}"
-            + flags(self, "wraps", "strict", "streaming")
+        item = {OPEN: "open", LONG: "long"}.get(self.item, self.item)
+        return f"gather_{self.way}_{item}_{self.index}" + flags(
+            self, "wraps", "strict", "streaming"
         )
 
     @property
@@ -38,6 +40,6 @@ class Gather:
         """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers
         ("columns" only).
 
-        In place of that room come the bytes of an item where they are open.
+        In place of that room come the bytes of an item where they are open or long.
         """
         return ["data", "indices", "output", "batches", "outer", "size", "count", "positions"]

@@ -16,10 +16,11 @@ from llvmlite.binding import ffi
 from uncork.concurrency import held_at_forks
 from uncork.kernels.runtime.exec_memory import can_map
 
-#: Longer texts are unrolled, and put into vectors, by whoever wrote them: it is enough to make each
-#: function simpler, as `-O1` does. That takes a third of the time of all passes of `-O3`, and the
-#: code is as fast; of short texts all passes take a few milliseconds.
-_LONG = 40_000
+#: Passes over each function, in LLVM's order. Kernels are unrolled, put into vectors and freed of
+#: what does not change in a loop by whoever writes them: what is left to do is to keep variables in
+#: registers, to simplify expressions, and to join blocks. That takes a tenth of the time of `-O1`,
+#: and the code is as fast.
+_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
 #: Code lives as long as its engine.
 _engines: list[Any] = []
 
@@ -67,28 +68,21 @@ def compiled(text: str, cpu: str, features: str) -> bytes:
     try:
         module = binding.parse_assembly(text, context)
         try:
-            return _object_of(module, machine, len(text) > _LONG)
+            return _object_of(module, machine)
         finally:
             module.close()
     finally:
         context.close()
 
 
-def _object_of(module: Any, machine: Any, long: bool) -> bytes:
+def _object_of(module: Any, machine: Any) -> bytes:
     module.triple = machine.triple
     module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=1 if long else 3)
+    options = binding.create_pipeline_tuning_options(speed_level=1)
     options.loop_unrolling = False  # kernels are unrolled by whoever writes them
     builder = binding.create_pass_builder(machine, options)
-    if long:
-        _run(
-            "LLVMPY_RunNewFunctionPassManager",
-            builder.getFunctionPassManager(),
-            builder,
-            [f for f in module.functions if not f.is_declaration],
-        )
-    else:
-        _run("LLVMPY_RunNewModulePassManager", builder.getModulePassManager(), builder, [module])
+    functions = [function for function in module.functions if not function.is_declaration]
+    _run("LLVMPY_RunNewFunctionPassManager", _passes(builder), builder, functions)
     emit = _unlocked("LLVMPY_TargetMachineEmitToMemory", 4)
     if emit is None:
         code: bytes = machine.emit_object(module)
@@ -103,6 +97,20 @@ def _object_of(module: Any, machine: Any, long: bool) -> bytes:
         )
     finally:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def _passes(builder: Any) -> Any:
+    """The passes over a function: `_PASSES`, or in a version of llvmlite without some of them those
+    of `-O1`.
+    """
+    new = getattr(binding, "create_new_function_pass_manager", None)
+    passes = None if new is None else new()
+    for name in _PASSES:
+        add = getattr(passes, f"add_{name}_pass", None)
+        if add is None:
+            return builder.getFunctionPassManager()
+        add()
+    return passes
 
 
 def _run(name: str, passes: Any, builder: Any, units: Sequence[Any]) -> None:

@@ -15,6 +15,8 @@ from uncork.types import Array
 
 #: Bytes of a cache line: a vector that lies across two of them costs two reads.
 _LINE = 64
+#: Numbers of a row that are turned at a time.
+_NEAR = 256
 
 
 class Packing:
@@ -45,6 +47,28 @@ def _at_a_line(array: Array) -> Array:
     copy = zeros(array.shape, array.dtype.type)
     copy[...] = array
     return copy
+
+
+def panels_of(columns: Array, width: int) -> Array:
+    """`columns [N, K]`, in any order in memory, as panels `[P, K, width]` of f32, zeros past N.
+
+    They are written once and where they stay, a part that fits in the cache at a time: fresh memory
+    costs more than turning a matrix.
+    """
+    count, inner = columns.shape
+    panels = zeros((-(-count // width), inner, width))
+    near = np.empty((width, _NEAR + _LINE // 4), np.float32)
+    for panel, first in zip(panels, range(0, count, width)):
+        some = columns[first : first + width]
+        if some.strides[0] < some.strides[1]:  # numbers of a row of the panel are neighbours
+            panel[:, : len(some)] = some.T
+            continue
+        for begin in range(0, inner, _NEAR):
+            part = some[:, begin : begin + _NEAR]
+            copy = near[: len(part), : part.shape[1]]
+            copy[...] = part
+            panel[begin : begin + _NEAR, : len(some)] = copy.T
+    return panels
 
 
 def begins_a_line(array: Array) -> bool:

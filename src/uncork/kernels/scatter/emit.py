@@ -75,7 +75,7 @@ def emit_elements(spec: Elements, machine: Target) -> str:
             k, k.load(a["indices"] + number * index.bytes, index), a["size"], spec.wraps
         )
         target = place + along * a[f"place_{spec.before}"]
-        _act(k, spec.action, target, a["rows"] + number * bytes_of, k.integer(1), 1)
+        _act(k, spec.action, target, a["rows"] + number * bytes_of, 1, 1)
 
     loops(0, a["places"], k.integer(0))
     k.finish()
@@ -136,11 +136,12 @@ def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
     return number
 
 
-def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value, lanes: int) -> None:
+def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, lanes: int) -> None:
     """The action on one run."""
     if action.word in MOVES:
         source, target = (place, row) if action.word == "gather" else (row, place)
         if action.run == OPEN:
+            assert isinstance(run, Value)
             copy_open(k, source, target, run)
         else:
             copy(k, source, target, action.run)
@@ -192,9 +193,9 @@ def neutral(reduction: str, element: str) -> int | float:
     return int(reduction == "prod")
 
 
-def _vectors(k: Kernel, count: Value, lanes: int, some: Callable[[Value, int], None]) -> None:
+def _vectors(k: Kernel, count: Value | int, lanes: int, some: Callable[[Value, int], None]) -> None:
     """`count` elements, as many at once as may be."""
-    whole = k.integer(0)
+    whole: Value | int = 0
     if lanes > 1:
         whole = count & -lanes
         with k.loop(0, whole, lanes) as first:

@@ -1,0 +1,54 @@
+"""Weights as kernels read them: panels of columns, where a cache line begins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from uncork.kernels.gemm.indirect import panels
+from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.runtime.packed_weights import Packing, begins_a_line, packed, panels_of
+
+
+def test_columns_lie_side_by_side_and_zeros_past_the_last() -> None:
+    columns = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    expected = [[[1, 3], [2, 4]], [[5, 0], [6, 0]]]
+    np.testing.assert_array_equal(panels_of(columns, 2), expected)
+    np.testing.assert_array_equal(panels_of(np.asfortranarray(columns), 2), expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("count", "inner"), [(1, 1), (48, 256), (49, 257), (95, 600), (5, 513)])
+def test_every_number_is_at_its_place(order: str, count: int, inner: int) -> None:
+    columns = np.arange(count * inner, dtype=np.float64).reshape(count, inner)
+    found = panels_of(np.asarray(columns, order=order), 48)  # type: ignore[call-overload]
+    assert found.dtype == np.float32 and begins_a_line(found) and found.flags.c_contiguous
+    for column in range(len(found) * 48):
+        expected = columns[column] if column < count else np.zeros(inner)
+        np.testing.assert_array_equal(found[column // 48, :, column % 48], expected)
+
+
+def test_packing_keeps_an_array_that_lies_well() -> None:
+    made = panels_of(np.ones((3, 4), np.float32), 16)
+    assert Packing([made], []).arrays[0] is made
+    source = np.ones(4, np.float32)
+    first = packed([source], "a way", lambda: [made])
+    assert packed([source], "a way", lambda: pytest.fail("packed before")) is first
+
+
+def test_several_matrices() -> None:
+    matrices = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    spec = products(3, 4, neighbours=True)
+    found = panels(spec, matrices)
+    assert found.shape == (2, 1, 2, 4)
+    np.testing.assert_array_equal(found[1, 0], [[6, 8, 10, 0], [7, 9, 11, 0]])
+
+
+def test_one_kernel_for_all_tails_where_masks_cost_nothing() -> None:
+    """With vectors of 16 a kernel is for tails of as many vectors; else for one tail."""
+    of_16 = {columns: products(columns, 16, neighbours=True) for columns in range(1, 200)}
+    assert len(set(of_16.values())) == 5
+    assert of_16[33] == of_16[48] == of_16[96] and of_16[49] == of_16[64] != of_16[65]
+    assert products(33, 8, neighbours=True) != products(34, 8, neighbours=True)
