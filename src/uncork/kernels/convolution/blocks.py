@@ -334,8 +334,8 @@ class _Maker:
         return spec, [words[name] for name in spec.arguments]
 
     def _asks_ahead(self, region: Region, filters: Array) -> bool:
-        """The filters of a set of outputs come while the set before is computed: its tiles are
-        enough to ask for them, and both sets stay in the second-level cache.
+        """The filters of a set of outputs are asked for while the set before is computed, which
+        has tiles enough for that.
         """
         rows, columns = region.rows[1], region.columns[1]
         if filters.nbytes <= _FEW_FILTERS or filters[0].nbytes > _MOST_AHEAD:

@@ -36,6 +36,8 @@ TILES = ((4, 24, 1 << 14), (2, 12, 1 << 62))
 _ROOM, _FEWEST = 1 << 20, 2
 #: Pixels of depthwise convolutions at a time.
 _PIXELS, _FEWEST_PIXELS = 8, 4
+#: Registers that groups have beside those of a tile of two blocks.
+_BESIDE = 2
 
 
 def tile_for(g: Geometry) -> int:
@@ -158,7 +160,7 @@ def _pixels(g: Geometry, together: int, target: Target) -> int:
     """
     count, most = g.columns.count, _PIXELS
     if g.channels > 1:
-        room = 2 * most_pixels(target) + 2
+        room = 2 * most_pixels(target) + _BESIDE
         reach = (g.columns.taps - 1) * g.columns.dilation
         most = max(_FEWEST_PIXELS, (room - reach) // (1 + g.columns.stride))
     if not isinstance(count, int):

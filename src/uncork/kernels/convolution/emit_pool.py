@@ -7,6 +7,7 @@ outside are computed one by one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.joining import COMBINE, identity
@@ -73,18 +74,26 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
     pixel = spec.lanes * 4
     column = (x * spec.stride[1] - a["left"]) * pixel
     found = [_begin(k, spec)] * spec.width
-    for line in row.lines:
-        for tap in range(spec.columns):
-            for p in range(spec.width):
-                cell = k.load(
-                    line + column + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel,
-                    F32,
-                    spec.lanes,
-                )
-                found[p] = COMBINE[spec.word](k, cell, found[p])
+    # Windows share columns of cells: each is joined once for all of them.
+    sees: dict[int, list[int]] = {}
+    for p, tap in product(range(spec.width), range(spec.columns)):
+        sees.setdefault(p * spec.stride[1] + tap * spec.dilation[1], []).append(p)
+    for place, windows in sees.items():
+        joined = _joined(k, spec, row, column + place * pixel)
+        for p in windows:
+            found[p] = COMBINE[spec.word](k, joined, found[p])
     share = _share(k, spec, row, k.integer(spec.columns))
     for p, total in enumerate(found):
         k.store(_scaled(k, total, share), row.made + x * pixel + p * pixel)
+
+
+def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
+    """A column of cells that the rows of taps see, as one."""
+    cells = [k.load(line + place, F32, spec.lanes) for line in row.lines]
+    found = cells[0]
+    for cell in cells[1:]:
+        found = COMBINE[spec.word](k, cell, found)
+    return found
 
 
 def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
@@ -95,12 +104,7 @@ def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             count.set(count.get() + 1)
-            for line in row.lines:
-                total.set(
-                    COMBINE[spec.word](
-                        k, k.load(line + column * pixel, F32, spec.lanes), total.get()
-                    )
-                )
+            total.set(COMBINE[spec.word](k, _joined(k, spec, row, column * pixel), total.get()))
     k.store(_scaled(k, total.get(), _share(k, spec, row, count.get())), row.made + x * pixel)
 
 
