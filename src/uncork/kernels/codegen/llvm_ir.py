@@ -292,9 +292,7 @@ class IRBuilder:
 
     def elements_at(self, pointer: Ref, numbers: Ref, type_: LLVMType) -> Ref:
         """The addresses, a vector of `type_`, of elements by their numbers, from an address on."""
-        return self._value(
-            type_, f"getelementptr {_pointee(pointer)}, {pointer}, {numbers}"
-        )
+        return self._value(type_, f"getelementptr {_pointee(pointer)}, {pointer}, {numbers}")
 
     def load(self, pointer: Ref, align: int | None = None) -> Ref:
         """The value at an address."""
