@@ -273,6 +273,6 @@ def test_policy_constants_are_printed() -> None:
     text = "\n".join(policy.described())
     for number in (policy.MOST_PLANS, policy.MOST_SCOPES, policy.MOST_TRIES, policy.MOST_FAILURES):
         assert f" {number} " in text
-    assert "1.5 ms" in text
+    assert "0.1 ms" in text
     assert "50 us" in text
     assert "4 us" in text
