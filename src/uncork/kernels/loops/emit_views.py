@@ -101,7 +101,7 @@ class Views:
         """The processor picks the lanes of a vector from two others."""
         machine = self.k.target
         return (
-            self.state.types[view] == "f32"
+            self._bytes(view) == F32.bytes
             and self.state.lanes == 16
             and machine is not None
             and machine.has("avx512f")
@@ -119,7 +119,8 @@ class Views:
             first = number.part(0, 1)
             there = base + first.to(I64) * 4
             near, far = (k.load(there + n * s.lanes * 4, F32, s.lanes) for n in range(2))
-            results.append(k.picked_of_two(near, far, number - k.splat(first, s.lanes)))
+            picked = k.picked_of_two(near, far, number - k.splat(first, s.lanes))
+            results.append(picked.bits_as(STORED[s.types[view]]))
         return results
 
     def _one(self, view: str, places: list[ast.expr], padding: Operand | None) -> Value:

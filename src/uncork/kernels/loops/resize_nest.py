@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from uncork.kernels.extents import KernelDeclined, product
 from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch
-from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
+from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, row_bytes
 from uncork.kernels.loops.resize_taps import Taps
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -20,6 +20,8 @@ _NAMES = "abcdefgh"
 _WRITTEN_OUT = 8
 #: A row in working memory is followed by so many elements that may be read, though not used.
 _SLACK = 32
+#: Bytes of elements that processors pick out of two vectors.
+_PICKED = 4
 
 
 class Resizing:
@@ -109,6 +111,8 @@ class Resizing:
         if times := last.repeats:
             return [f"{x}*: Y[{out}] = {self._row(f'{x} // {times}')}"]
         self.tables["S"] = last.cells
+        if not last.weighted and last.is_near and element_bytes(self.name) == _PICKED:
+            return [f"u*: T[u] = {self._row('u')}", f"{x}*: Y[{out}] = T[near(S[0, {x}])]"]
         if not last.weighted:
             return [f"{x}*: Y[{out}] = {self._row(f'S[0, {x}]')}"]
         self.tables["Q"] = last.weights
