@@ -472,3 +472,23 @@ def test_ranges_by_steps_of_a_size() -> None:
     hold(
         builder.model(), [[numbers(generator, shape)] for shape in ((2, 3), (5, 1), (1, 8), (7, 2))]
     )
+
+
+@pytest.mark.parametrize("rest", [True, False])
+def test_splits_by_sizes(rest: bool) -> None:
+    """Two halves of an axis, the second as a length or as what is left."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, None, 3])
+    like = builder.parameter("like", "f32", [None])
+    first, whole = length_of(builder, like, 0), length_of(builder, data, 1)
+    (left,) = builder.add("Subtract", 1, whole, first)
+    second = builder.constant(np.array([-1])) if rest else left
+    (lengths,) = builder.add("Concat", 1, first, second, axis=0)
+    axis = builder.constant(np.array(1))
+    for part in builder.add("VariadicSplit", 1, data, axis, lengths):
+        builder.result(part)
+    generator = np.random.default_rng(11)
+    shapes = [((2, 5, 3), 2), ((1, 8, 3), 7), ((3, 2, 3), 0), ((3, 2, 3), 2)]
+    hold(builder.model(), [[numbers(generator, s), numbers(generator, (n,))] for s, n in shapes])
+    with pytest.raises(uncork.InputError):
+        uncork.compile_model(builder.model())(np.ones((1, 2, 3), "f4"), np.ones(3, "f4"))

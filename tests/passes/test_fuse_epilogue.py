@@ -147,6 +147,25 @@ def test_a_result_that_grows_stays_apart() -> None:
     assert agree(b.model(), numbers(7, 20), numbers(4, 7, 33)) == ["MatMul-1", "Add-1"]
 
 
+@pytest.mark.parametrize("kind", SHAPES)
+def test_results_of_other_types_stay_apart(kind: str) -> None:
+    """A mask by a threshold, and pixels as whole numbers."""
+    b = uncork.Builder("types")
+    x = b.parameter("x", "f32", SHAPES[kind][0])
+    for n in range(2):
+        (y,) = b.add("ReLU", 1, product(b, kind, x))
+        if n:
+            b.result(b.add("Convert", 1, y, destination_type="i32")[0], "whole")
+        else:
+            b.result(b.add("Greater", 1, y, b.constant(np.float32(0.5)))[0], "mask")
+    data = numbers(*SHAPES[kind][0])
+    compiled = compile_model(b.model(), threads=1)
+    found, wanted = compiled(data), compile_model(b.model(), backend="reference")(data)
+    assert {step.kernel for step in compiled.plan.steps}.isdisjoint({"reference"})
+    for got, expected in zip(found, wanted):  # a sum beside the border may fall to either side
+        assert np.mean(got != expected) < 0.01
+
+
 def test_residuals_of_three_axes_stay_apart() -> None:
     b = uncork.Builder("volumes")
     x, other = (

@@ -106,8 +106,9 @@ def _following(
         outside = {source for source in node.inputs if source not in inside and counts(source)}
         if node.id in gone or len(node.outputs) != 1 or len(others | outside) > _MOST_OTHERS:
             continue
-        if node.outputs[0].spec.rank != result.rank:
-            continue
+        made = node.outputs[0].spec
+        if made.rank != result.rank or made.element_type is not result.element_type:
+            continue  # a conversion, or a comparison
         if (
             ending(
                 node.operation, [model.spec(source) for source in node.inputs], own, result, axis

@@ -339,3 +339,26 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         UncorkError, match=r"export to ONNX needs the package onnx: pip install 'uncork\[onnx\]'"
     ):
         uncork.to_onnx(two_inputs())
+
+
+def test_pads_of_convolutions_by_steps_of_1_are_known_for_open_sizes() -> None:
+    """Onnxruntime has no automatic pads of dilated filters."""
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 2, None, None])
+    filters = builder.constant(np.ones((3, 2, 3, 4), np.float32))
+    (made,) = builder.add(
+        "Convolution",
+        1,
+        data,
+        filters,
+        strides=[1, 1],
+        pads_begin=[0, 0],
+        pads_end=[0, 0],
+        dilations=[2, 1],
+        auto_pad="same_upper",
+    )
+    builder.result(made)
+    (node,) = [n for n in uncork.to_onnx(builder.model()).graph.node if n.op_type == "Conv"]
+    found = {a.name: list(a.ints) for a in node.attribute}
+    assert found["pads"] == [2, 1, 2, 2]
+    assert "auto_pad" not in found

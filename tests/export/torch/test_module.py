@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import uncork
 from uncork.errors import UncorkError, UnsupportedError
+from uncork.export.torch.names import MODULE_MEMBERS
 from uncork.ir.model import Model
 
 torch = pytest.importorskip("torch")
@@ -256,3 +258,31 @@ def test_a_path_is_taken_too(tmp_path: Path) -> None:
     given = uncork.to_torch(tmp_path / "model.xml")(torch.from_numpy(ids)).detach().numpy()
     np.testing.assert_allclose(given, numbers(encoder(), ids)[0] * 0 + given)
     assert given.shape == (2, 12)
+
+
+def test_layers_that_are_called_like_members_of_a_module_hide_none() -> None:
+    """torch's converter calls a conversion `to`."""
+    members = {name for name in dir(torch.nn.Module()) if not name.startswith("_")}
+    assert members <= MODULE_MEMBERS | set(dir(builtins))
+    builder = uncork.Builder()
+    data = x = builder.parameter("data", "f32", [None, 4])
+    for part in ("to", "train"):
+        for n in range(3):  # as many as a sub-module has
+            (x,) = builder.add("Tanh", 1, x, name=f"net/{part}/tanh.{n}")
+    builder.result(builder.add("Add", 1, x, data)[0])
+    module = uncork.to_torch(builder.model()).to("cpu").train()
+    given = torch.tensor(RANDOM.normal(size=(2, 4)).astype("f4"))
+    wanted = numbers(builder.model(), given.numpy())[0]
+    np.testing.assert_allclose(module(given).numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", [np.finfo("f4").max, np.finfo("f4").min, 0.1, np.inf])
+def test_numbers_at_the_border_of_f32(number: float) -> None:
+    """Masks are made of the lowest number, whose shortest text is beyond it."""
+    builder = uncork.Builder()
+    where = builder.parameter("where", "boolean", [3])
+    data = builder.parameter("data", "f32", [3])
+    builder.result(builder.add("Select", 1, where, data, builder.constant(np.float32(number)))[0])
+    given = np.array([True, False, True]), np.arange(3, dtype="f4")
+    result = uncork.to_torch(builder.model())(*map(torch.tensor, given))
+    assert result.tolist() == [0.0, float(np.float32(number)), 2.0]

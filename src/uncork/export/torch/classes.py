@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from uncork.export.torch.layout import laid_out
-from uncork.export.torch.names import Names, class_name, identifier, parts_of
+from uncork.export.torch.names import MODULE_MEMBERS, Names, class_name, identifier, parts_of
 from uncork.export.torch.types import dtype
 from uncork.export.torch.writer import Block, Method, token
 from uncork.ops.parameter import Const
@@ -276,7 +276,7 @@ class _Attributes:
 
     def __init__(self, path: tuple[str, ...]) -> None:
         self.path = path
-        self.names = Names({"forward", "training"})
+        self.names = Names(set(MODULE_MEMBERS))
 
     def of(self, layer: str) -> str:
         parts = parts_of(layer)

@@ -28,6 +28,7 @@ TORCH_TYPES = {
 WIDE = {T.u16: "torch.uint16", T.u32: "torch.uint32", T.u64: "torch.uint64"}
 #: Numbers of fewer bits than eight, and codes of small floats, one a byte.
 CODES = (T.u1, T.u2, T.u3, T.u4, T.u6, T.nf4, T.f4e2m1, T.f8e8m0, T.f8e4m3, T.f8e5m2)
+_LARGEST = float(np.finfo(np.float32).max)
 _FLOAT8 = {T.f8e4m3: "torch.float8_e4m3fn", T.f8e5m2: "torch.float8_e5m2"}
 
 
@@ -59,7 +60,9 @@ def stored(element_type: ElementType, value: Array) -> Array:
 
 
 def literal(element_type: ElementType, value: Array) -> str:
-    """One number as Python writes it. f32 by its shortest text: torch rounds it to f32 again."""
+    """One number as Python writes it. f32 by its shortest text: torch rounds it to f32 again, but
+    for what lies beyond the largest one.
+    """
     number = decode(value, element_type).reshape(-1)[0]
     if element_type is T.boolean:
         return str(bool(number))
@@ -68,5 +71,5 @@ def literal(element_type: ElementType, value: Array) -> str:
         return str(whole - 2**64 if whole >= 2**63 else whole)
     if not math.isfinite(float(number)):
         return f'float("{float(number)}")'
-    text = str(number) if element_type is T.f32 else repr(float(number))
-    return repr(float(text))
+    short = float(str(number)) if element_type is T.f32 else float(number)
+    return repr(short if abs(short) <= _LARGEST else float(number))

@@ -141,9 +141,8 @@ def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
 
 def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     data, axis = inputs[0], inputs[1].value
-    if axis is None or any(
-        spec.value is None for spec in inputs[2:]
-    ):  # lengths of the call may not add up
+    # Lengths that are values of the call may not add up; of sizes the inference has demanded it.
+    if axis is None or any(spec.value is None and not spec.has_all_elements for spec in inputs[2:]):
         return None
     whole = extents(data)
     along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))

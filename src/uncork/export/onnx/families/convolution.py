@@ -26,9 +26,11 @@ def window_pads(
         fixed = [op.fixed_pads(axis) for axis in range(op.axes)]
         return [b for b, _ in fixed] + [e for _, e in fixed], None
     sizes = data.shape[g.rank(data) - op.axes :]
-    if not sizes.is_static:
+    if not all(size.is_static or step == 1 for size, step in zip(sizes, op.strides)):
         return None, _AUTO[op.auto_pad]
-    slides = op.slides(np.broadcast_to(np.zeros(()), sizes.static), kernel)
+    # By steps of 1 every size has the same pads.
+    known = [int(size) if size.is_static else 1 for size in sizes]
+    slides = op.slides(np.broadcast_to(np.zeros(()), known), kernel)
     return [s.pad_begin for s in slides] + [s.pad_end for s in slides], None
 
 
