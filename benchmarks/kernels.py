@@ -25,7 +25,7 @@ from uncork.types import Array
 
 #: Of the largest number of a result: Winograd's sums round by so much.
 _TOLERANCE = 2e-5
-#: OpenVINO rounds no weights to f16, and by default quantises the data of products whose weights
+#: OpenVINO rounds no weights to f16, and by default quantizes the data of products whose weights
 #: are stored in few bits: further from the result, and a contender of its own.
 _UNROUNDED, _QUANTISED = 2e-3, 5e-2
 _EXACT = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
@@ -313,7 +313,7 @@ def prepare(layer: Layer, options: Options) -> Prepared:
             )
             if layer.stored:
                 exact = partial(of_model, tolerance=_UNROUNDED, properties=_EXACT)
-                name = "openvino quantising"
+                name = "openvino quantizing"
                 prepared.add("openvino", exact)
                 prepared.add(name, partial(of_model, name=name, system=name, tolerance=_QUANTISED))
             else:

@@ -27,9 +27,9 @@ from uncork.compiler.compile import compile_model
 from uncork.types import Array
 
 #: Of the largest number of a result: networks add up rounding over their layers, and OpenVINO
-#: rounds quantised values otherwise.
+#: rounds quantized values otherwise.
 _TOLERANCE, _QUANTISED = 1e-4, 0.1
-#: What a file of a quantised network has.
+#: What a file of a quantized network has.
 _MARKS = ('type="FakeQuantize"', 'element_type="i4"', 'element_type="u4"')
 GROUP = "zoo"
 

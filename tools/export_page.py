@@ -57,7 +57,7 @@ stale.
 
 ## Operations
 
-"Refused" are the cases that a lowering cannot export; "near" those that need `--approximate`.
+"CallDeclined" are the cases that a lowering cannot export; "near" those that need `--approximate`.
 
 | operation | how | refused | near |
 |---|---|---|---|

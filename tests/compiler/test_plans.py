@@ -511,7 +511,7 @@ def scatter(builder: uncork.Builder) -> list[Source]:
     return [put, added, means, *builder.add("GatherND", 8, x, places, name="picked")]
 
 
-def quantised(builder: uncork.Builder) -> list[Source]:
+def quantized_table(builder: uncork.Builder) -> list[Source]:
     codes = builder.constant(np.zeros((2000, 24), np.uint8), name="codes")
     (wide,) = builder.add("Convert", 1, codes, destination_type="f32", name="wide")
     (table,) = builder.add(
@@ -662,7 +662,7 @@ FAMILIES = {
     "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,
-    "embedding.quantized": quantised,
+    "embedding.quantized": quantized_table,
     "quantized": quantized,
     "recurrent": recurrent,
     "recurrent.cell": cells,

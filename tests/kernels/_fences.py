@@ -1011,8 +1011,8 @@ def scatter(generator: np.random.Generator) -> Iterator[Case]:
         )
 
 
-def quantised(generator: np.random.Generator) -> Iterator[Case]:
-    from tests.kernels.test_quantised import ROWS, STORED, compressed
+def quantized_table(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_quantized_tables import ROWS, STORED, compressed
     from uncork.internal_ops.quantized_lookup import (
         CompressedBag,
         CompressedGather,
@@ -1135,7 +1135,7 @@ EDGES = {
     "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,
-    "embedding.quantized": quantised,
+    "embedding.quantized": quantized_table,
     "quantized": quantized,
     "recurrent": recurrent,
     "reduction": reduce,

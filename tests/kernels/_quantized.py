@@ -1,4 +1,4 @@
-"""Quantised layers for tests: products of random codes with what ends them."""
+"""Quantized layers for tests: products of random codes with what ends them."""
 
 from __future__ import annotations
 

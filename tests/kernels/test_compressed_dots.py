@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels._compressed import matrix
 from tests.kernels._run import run_native, spec_of
 from tests.kernels.test_compressed import multiplied, numbers
-from tests.kernels.test_link import AARCH64, objects
+from tests.kernels.test_elf_link import AARCH64, objects
 from uncork.internal_ops.compressed_linear import (
     CompressedLinear,
     CompressedMatrix,

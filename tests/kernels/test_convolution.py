@@ -48,12 +48,12 @@ def go(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
                 min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf")
             ),
         )
-        monkeypatch.setattr(direct, "for_themselves", lambda g: False)
+        monkeypatch.setattr(direct, "is_depthwise", lambda g: False)
     if way == "phases":
         monkeypatch.setattr(by_planes, "_LEAST", 1)
     if way.endswith("little room"):
         for module in (direct, im2col):
-            monkeypatch.setattr(module, "_ROOM", 64)
+            monkeypatch.setattr(module, "_SCRATCH_BYTES", 64)
 
 
 def by_formula(

@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite")
 
 from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import products
-from uncork.kernels.runtime.packed_weights import Packing, begins_a_line, packed, panels_of
+from uncork.kernels.runtime.packed_weights import PackedWeights, begins_a_line, packed, panels_of
 
 
 def test_columns_lie_side_by_side_and_zeros_past_the_last() -> None:
@@ -32,7 +32,7 @@ def test_every_number_is_at_its_place(order: str, count: int, inner: int) -> Non
 
 def test_packing_keeps_an_array_that_lies_well() -> None:
     made = panels_of(np.ones((3, 4), np.float32), 16)
-    assert Packing([made], []).arrays[0] is made
+    assert PackedWeights([made], []).arrays[0] is made
     source = np.ones(4, np.float32)
     first = packed([source], "a way", lambda: [made])
     assert packed([source], "a way", lambda: pytest.fail("packed before")) is first

@@ -19,9 +19,9 @@ from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
+    ArrayGuard,
     Bind,
-    Is,
-    Like,
+    IdentityGuard,
     MadeResult,
     SegmentPlan,
     Slot,
@@ -99,8 +99,12 @@ def test_this_interpreter_has_the_native_entry() -> None:
 @pytest.mark.parametrize("native", [False, True])
 def test_arrays_that_are_not_as_told_are_not_touched(native: bool) -> None:
     f32 = np.dtype("f")
-    likes = [Like(f32, (None, 2)), Like(f32, (None,)), Like(f32, (3,), written=True)]
-    made = segment(Step(doubling(), (at(0), at(2), 3)), likes=likes)
+    array_guards = [
+        ArrayGuard(f32, (None, 2)),
+        ArrayGuard(f32, (None,)),
+        ArrayGuard(f32, (3,), written=True),
+    ]
+    made = segment(Step(doubling(), (at(0), at(2), 3)), array_guards=array_guards)
     run = made.run if native else made.run_by_ctypes
     x, y, out = np.ones((2, 2), np.float32), np.ones(2, np.float32), np.zeros(3, np.float32)
     assert run(x, y, out) == OK
@@ -133,10 +137,10 @@ def test_what_a_segment_works_with_lives_as_long_as_its_entry() -> None:
 
     kept = Kept()
     gone = weakref.ref(kept)
-    likes = [Like(np.dtype("f"), (3,))]
+    array_guards = [ArrayGuard(np.dtype("f"), (3,))]
     run = segment(
         Step(doubling(), (at(0), at(1), 3)),
-        likes=likes,
+        array_guards=array_guards,
         results=[MadeResult(np.dtype("f"), (3,))],
         keep=kept,
     ).run
@@ -152,10 +156,18 @@ def test_what_a_segment_works_with_lives_as_long_as_its_entry() -> None:
 
 @pytest.mark.parametrize("native", [False, True])
 def test_results_are_made_and_given(native: bool) -> None:
-    likes = [Is(None), Like(np.dtype("f"), (None,)), Is("a word")]
+    array_guards = [
+        IdentityGuard(None),
+        ArrayGuard(np.dtype("f"), (None,)),
+        IdentityGuard("a word"),
+    ]
     steps, binds = Step(doubling(), (at(1), at(3), Slot(0))), [Bind(Slot(0), 1)]
     made = segment(
-        steps, binds=binds, slots=1, likes=likes, results=[MadeResult(np.dtype("f"), (3,))]
+        steps,
+        binds=binds,
+        slots=1,
+        array_guards=array_guards,
+        results=[MadeResult(np.dtype("f"), (3,))],
     )
     run = made.run if native else made.run_by_ctypes
     given = np.array([1, 2, 3], np.float32)

@@ -148,8 +148,8 @@ NETWORKS = {
         lambda r, n, s: [np.array(10 * s), floats(r, n, 4) * np.float32(0.01**s)],
         "Loop If",
     ),
-    "quantised": Network(
-        _onnx("quantised"),
+    "quantized": Network(
+        _onnx("quantized"),
         lambda r, n, s: [floats(r, n, 3, 8 * s, 12)],
         "FakeQuantize GroupConvolution Convert",
     ),

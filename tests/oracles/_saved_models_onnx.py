@@ -161,7 +161,7 @@ def searching() -> Any:
     )
 
 
-def quantised() -> Any:
+def quantized() -> Any:
     """Convolutions between QuantizeLinear and DequantizeLinear, weights in i8 with a scale for each
     channel.
     """

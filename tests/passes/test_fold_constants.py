@@ -17,11 +17,11 @@ X = np.random.default_rng(1).standard_normal((3, 100)).astype(np.float32)
 WHOLE = np.random.default_rng(2).standard_normal((100, 64)).astype(np.float32)
 
 
-def dequantised(product: bool = False) -> uncork.Model:
+def dequantized(product: bool = False) -> uncork.Model:
     """x times weights of 8 bits with a zero point and a scale for each column: element by element,
     or as matrices.
     """
-    b = uncork.Builder("dequantised")
+    b = uncork.Builder("dequantized")
     x = b.parameter("x", "f32", [3, 100] if product else [100, 64])
     (wide,) = b.add("Convert", 1, b.constant(CODES), destination_type="f32")
     (centred,) = b.add("Subtract", 1, wide, b.constant(np.full((1, 64), 128, np.float32)))
@@ -42,7 +42,7 @@ def converts(compiled: uncork.CompiledModel) -> bool:
 
 
 def test_weights_are_made_once() -> None:
-    compiled = compile_model(dequantised())
+    compiled = compile_model(dequantized())
     assert not converts(compiled)
     weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
     np.testing.assert_allclose(
@@ -51,7 +51,7 @@ def test_weights_are_made_once() -> None:
 
 
 def test_weights_of_products_are_not_made() -> None:
-    compiled = compile_model(dequantised(product=True))
+    compiled = compile_model(dequantized(product=True))
     assert [step.operation for step in compiled.plan.steps] == ["FusedCompressedLinear-0"]
     weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
     np.testing.assert_allclose(compiled(X)["y"], np.maximum(X @ weights, 0), rtol=1e-5, atol=1e-4)
@@ -61,10 +61,10 @@ def test_large_constants_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, limit in (("_MOST", 1000), ("_MOST_IN_ALL", 1000)):
         with monkeypatch.context() as patch:
             patch.setattr(fold_constants, name, limit)
-            compiled = compile_model(dequantised())
+            compiled = compile_model(dequantized())
             assert converts(compiled)
             np.testing.assert_allclose(
-                compiled(WHOLE)["y"], compile_model(dequantised())(WHOLE)["y"], rtol=1e-5, atol=1e-6
+                compiled(WHOLE)["y"], compile_model(dequantized())(WHOLE)["y"], rtol=1e-5, atol=1e-6
             )
 
 

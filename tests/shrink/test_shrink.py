@@ -19,7 +19,7 @@ from tests._openvino import OpenVino
 from uncork import Builder, ElementType, Model, UncorkError, ValidationError
 from uncork.cli import main
 from uncork.shrink import Shrunk, output_errors, shrink
-from uncork.shrink.rows import as_codes, dequantised, quantised
+from uncork.shrink.rows import as_codes, dequantized, quantized
 
 ROWS, COLUMNS = 3000, 12
 
@@ -28,20 +28,20 @@ def test_codes_of_a_row_by_hand() -> None:
     """The range of a row is cut into equal steps: 15 of 1, 255 of 2; the zero point is where 0
     lies.
     """
-    codes, zero_point, scale = quantised(
+    codes, zero_point, scale = quantized(
         np.array([[-3.0, 0, 4.4, 12], [0, 1, 2, 15], [5, 6, 7.4, 20]]), 15
     )
     np.testing.assert_array_equal(codes, [[0, 3, 7, 15], [0, 1, 2, 15], [0, 1, 2, 15]])
     np.testing.assert_array_equal(zero_point, [3, 0, -5])
     np.testing.assert_array_equal(scale, [1, 1, 1])
-    codes, zero_point, scale = quantised(np.array([[-10.0, 500, 100.9]]), 255)
+    codes, zero_point, scale = quantized(np.array([[-10.0, 500, 100.9]]), 255)
     assert (codes.tolist(), zero_point.tolist(), scale.tolist()) == ([[0, 255, 55]], [5], [2])
 
 
 @pytest.mark.parametrize("value", [0.0, -7.25, 1e-30, 3e38])
 def test_a_row_of_one_value_is_exact(value: float) -> None:
     row = np.full((1, 5), value, np.float32).astype(np.float64)
-    np.testing.assert_array_equal(dequantised(*quantised(row, 15)), row)
+    np.testing.assert_array_equal(dequantized(*quantized(row, 15)), row)
 
 
 @given(
@@ -54,7 +54,7 @@ def test_a_row_of_one_value_is_exact(value: float) -> None:
 )
 def test_half_a_step_at_most(rows: np.ndarray, levels: int) -> None:
     exact = rows.astype(np.float64)
-    back = dequantised(*quantised(exact, levels)).astype(np.float64)
+    back = dequantized(*quantized(exact, levels)).astype(np.float64)
     low, high = exact.min(1, keepdims=True), exact.max(1, keepdims=True)
     # f32 arithmetic on the way back adds some units in the last place of the row's largest value.
     assert (
@@ -93,9 +93,9 @@ def test_blocks_of_rows_do_not_show() -> None:
         .reshape(-1)[: table.size]
         .reshape(table.shape)
     )
-    whole, zero_point, scale = quantised(table.astype(np.float64), 15)
+    whole, zero_point, scale = quantized(table.astype(np.float64), 15)
     np.testing.assert_array_equal(values, whole)
-    error = np.abs(dequantised(whole, zero_point, scale).astype(np.float64) - table)
+    error = np.abs(dequantized(whole, zero_point, scale).astype(np.float64) - table)
     assert codes.max_error == error.max() and codes.rms_error == pytest.approx(
         math.sqrt((error**2).mean())
     )
@@ -206,7 +206,7 @@ def test_outputs_are_those_of_the_stored_values(kind: str, tmp_path: Path) -> No
     table = (
         values.astype(np.float16).astype(np.float32)
         if levels is None
-        else dequantised(*quantised(values.astype(np.float64), levels))
+        else dequantized(*quantized(values.astype(np.float64), levels))
     )
     uncork.write_model(shrunk.model, tmp_path / "small.xml")
     for compiled in (

@@ -55,7 +55,7 @@ def found_sample(model: Model) -> Sample | None:
 
 
 def _candidates(compiled: CompiledModel) -> Iterator[list[Array]]:
-    roles = RandomBounds(compiled.model)
+    random_bounds = RandomBounds(compiled.model)
     ports = compiled.inputs
     is_open = not all(port.shape.is_static for port in ports)
     for size in _SIZES if is_open else _SIZES[:1]:
@@ -68,10 +68,10 @@ def _candidates(compiled: CompiledModel) -> Iterator[list[Array]]:
         }
         for seed in _SEEDS:
             inputs = [
-                roles.ordered(
+                random_bounds.ordered(
                     i,
                     random_array(
-                        str(i), port.element_type, shapes[i], seed, roles.bounds(i, shapes)
+                        str(i), port.element_type, shapes[i], seed, random_bounds.bounds(i, shapes)
                     ),
                 )
                 for i, port in enumerate(ports)

@@ -126,11 +126,11 @@ def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
     """The model, where nothing but operations may be missing. Raises UncorkError for everything
     else that is wrong.
     """
-    model, findings = read_structure(path, weights)
+    model, diagnostics = read_structure(path, weights)
     model, problems = infer(model)
-    findings.extend(problems)
-    if findings.problems:
-        findings.raise_if_any(str(path))
+    diagnostics.extend(problems)
+    if diagnostics.problems:
+        diagnostics.raise_if_any(str(path))
     return model
 
 

@@ -42,7 +42,7 @@ class Branch:
             assert output.port is not None
             made, number = outputs[output.port], output.result
             words += BodyAddress(self.body, "result", number), made.word
-            words += BodyAddress(self.body, "room", number), made.bytes
+            words += BodyAddress(self.body, "buffer", number), made.bytes
             for axis, size in enumerate(made.sizes):
                 words += BodyAddress(self.body, "kept", number, axis), size
         return words
@@ -77,17 +77,18 @@ def _fits(
     """Whether the plan takes and gives tensors of these types and ranks, and each result is an
     output.
     """
-    ports = [(entry.port, plan.likes[entry.parameter]) for entry in body.inputs]
-    given = [(inputs[port], like) for port, like in ports if port is not None]
+    ports = [(entry.port, plan.array_guards[entry.parameter]) for entry in body.inputs]
+    given = [(inputs[port], array_guard) for port, array_guard in ports if port is not None]
     made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]
     return (
-        len(given) == len(plan.likes)
+        len(given) == len(plan.array_guards)
         and len(made) == len(body.outputs) == len(plan.results)
         and all(
-            s.element_type.dtype == like.dtype and s.rank == len(like.shape) for s, like in given
+            s.element_type.dtype == array_guard.dtype and s.rank == len(array_guard.shape)
+            for s, array_guard in given
         )
         and all(s.element_type.dtype == r.dtype and s.rank == len(r.sizes or ()) for s, r in made)
-        and all(r.argument == len(plan.likes) + n for n, r in enumerate(plan.results))
+        and all(r.argument == len(plan.array_guards) + n for n, r in enumerate(plan.results))
     )
 
 
@@ -96,7 +97,7 @@ def _table(plan: CallPlan, working_bytes: int) -> TurnTable:
     (part,) = plan.parts
     assert isinstance(part, NativeStep)
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
-    once = TurnPlan(plan.likes, results, stacked=frozenset(range(len(results))))
+    once = TurnPlan(plan.array_guards, results, stacked=frozenset(range(len(results))))
     context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
     if working_bytes:
         take(plan, context, working_bytes)

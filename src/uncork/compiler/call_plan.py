@@ -13,8 +13,8 @@ import numpy as np
 from uncork.ir.model import Node
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
+    ArrayGuard,
     BufferAddress,
-    Like,
     MadeResult,
     Number,
     SegmentPlan,
@@ -161,7 +161,7 @@ class CallPlan:
     buffers: int
     tensor_bytes: int
     #: What the inputs must be.
-    likes: tuple[Like, ...]
+    array_guards: tuple[ArrayGuard, ...]
     results: tuple[ResultSpec, ...]
     #: Arrays in all: inputs, results, outputs of references.
     arguments: int

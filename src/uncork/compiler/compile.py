@@ -24,7 +24,7 @@ from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
 
 if TYPE_CHECKING:
-    from uncork.compiler.tables import Table
+    from uncork.compiler.external_tables import Table
 
 __all__ = [
     "Backend",
@@ -53,10 +53,10 @@ def read_model(
     wrong and UnsupportedError when only operations are missing: one error that lists every problem.
     """
     with collector_paused():
-        model, findings = read_structure(path, weights, mmap)
+        model, diagnostics = read_structure(path, weights, mmap)
         model, problems = infer(model)
-    findings.extend(problems)
-    findings.raise_if_any(str(path))
+    diagnostics.extend(problems)
+    diagnostics.raise_if_any(str(path))
     return model
 
 
@@ -136,7 +136,7 @@ def compile_model(
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
     if tables:
-        from uncork.compiler.tables import (
+        from uncork.compiler.external_tables import (
             with_tables,  # few models need it: the others do not pay for it
         )
 

@@ -147,7 +147,7 @@ class CompiledModel:
         if not self._all_native:
             return None
         found: Any = last.run(*inputs)
-        results = found if type(found) is list else last.again(found, inputs)
+        results = found if type(found) is list else last.retry(found, inputs)
         return None if results is None else Results(self.outputs, results)
 
     def _fast_with_state(self, inputs: Sequence[Any]) -> Results | None:

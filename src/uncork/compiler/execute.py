@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
-from uncork.compiler.plan_set import NoPlan, PlannedCall, PlanSet, Refused
+from uncork.compiler.plan_set import CallDeclined, NoPlan, PlannedCall, PlanSet
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.printed_plan import listed, printed
 from uncork.compiler.scoped_plans import refuse_wrong_sizes
@@ -181,7 +181,7 @@ class Executor:
             return None
         try:
             results = self.plans.run(inputs)
-        except Refused:
+        except CallDeclined:
             return None
         self.last = self.plans.fast
         return results
@@ -204,7 +204,7 @@ class Executor:
             )  # raises what is wrong with the call, if anything is
             no_plan.plans.fail(str(no_plan))
             return results
-        except Refused:
+        except CallDeclined:
             return interpret(self.model, inputs)
         self.last = self.plans.fast
         return results
@@ -215,7 +215,7 @@ class Executor:
         if last is None:
             return None
         found: Any = last.run(*inputs)
-        return found if type(found) is list else last.again(found, inputs)
+        return found if type(found) is list else last.retry(found, inputs)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """One native call for arrays of these shapes and of the model's types; None when there is
@@ -317,7 +317,7 @@ class Executor:
             return listed(self._prepared, "reference", self._why_references)
         hints = self._hints(shapes)
         try:
-            scope, plan = self.plans.look(
+            scope, plan = self.plans.inspect(
                 [shapes.get(number) for number in range(len(self.model.parameters))], hints
             )
         except NotPlanned as error:

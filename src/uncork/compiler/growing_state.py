@@ -30,7 +30,7 @@ class _Given:
     def __init__(self, values: list[Array], kept: list[Kept]) -> None:
         self.values, self.kept = values, kept
 
-    def among(self, inputs: Sequence[Array]) -> list[Array]:
+    def embedded(self, inputs: Sequence[Array]) -> list[Array]:
         """All arrays, as the lifted model takes them."""
         return [*inputs, *self.values, *[k[0] for k in self.kept], *[k[1] for k in self.kept]]
 
@@ -117,14 +117,14 @@ class GrowingStateExecutor(OfVariables):
             given = _Given(values, [cast(Kept, state[name]) for name in self._names])
         except KeyError:
             return None
-        arrays = self.executor.run_as_before(given.among(inputs))
+        arrays = self.executor.run_as_before(given.embedded(inputs))
         return None if arrays is None else self._done(inputs, given, arrays, state)
 
     def _call(self, inputs: Sequence[Array], given: _Given) -> list[Array] | None:
         """The results, values and lengths of a call; None where no plan makes it."""
-        arrays = self.executor.run_as_before(given.among(inputs))
+        arrays = self.executor.run_as_before(given.embedded(inputs))
         if arrays is None and self._make_room(inputs, given):
-            arrays = self.executor.run_planned(given.among(inputs))
+            arrays = self.executor.run_planned(given.embedded(inputs))
         return arrays
 
     def _done(
@@ -193,7 +193,7 @@ class GrowingStateExecutor(OfVariables):
             inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]
         ):
             return False
-        needed = self.executor.extended(given.among(inputs))
+        needed = self.executor.extended(given.embedded(inputs))
         if needed is None:
             self._appends = False
             return False

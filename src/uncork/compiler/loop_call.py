@@ -71,25 +71,26 @@ def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
 
 def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     """The connections between the turns of a loop; None where native code cannot make them."""
-    likes = plan.likes
+    array_guards = plan.array_guards
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
     counters = [i.parameter for i in body.inputs if i.purpose == "current_iteration"]
     decides = [o.result for o in body.outputs if o.purpose == "execution_condition"]
     edges = tuple((r, p) for r, p in body.back_edges if p not in counters)
     fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
     known = (
-        fed == set(range(len(likes)))
+        fed == set(range(len(array_guards)))
         and all(
-            r.sizes is not None and r.argument == len(likes) + n for n, r in enumerate(plan.results)
+            r.sizes is not None and r.argument == len(array_guards) + n
+            for n, r in enumerate(plan.results)
         )
-        and all(likes[c].dtype.str[1:] in ("i4", "i8") for c in counters)
+        and all(array_guards[c].dtype.str[1:] in ("i4", "i8") for c in counters)
         and all(results[d].dtype == bool for d in decides)
-        and all(results[r].dtype == likes[p].dtype for r, p in edges)
-        and all(len(results[r].sizes) == len(likes[p].shape) for r, p in edges)
+        and all(results[r].dtype == array_guards[p].dtype for r, p in edges)
+        and all(len(results[r].sizes) == len(array_guards[p].shape) for r, p in edges)
     )
     return (
         TurnPlan(
-            likes,
+            array_guards,
             results,
             edges,
             counters[0] if counters else None,
@@ -133,17 +134,17 @@ class LoopCall:
 
     def _takes(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> bool:
         """Set the Parameters of the next turn. False where types or ranks are not the plan's."""
-        likes, table = self.plan.likes, self.table
+        array_guards, table = self.plan.array_guards, self.table
         for parameter, array in turns.carried.items():
-            like = likes[parameter]
-            if array.dtype != like.dtype or array.ndim != len(like.shape):
+            array_guard = array_guards[parameter]
+            if array.dtype != array_guard.dtype or array.ndim != len(array_guard.shape):
                 return False
             if not array.flags.c_contiguous:
                 turns.carried[parameter] = array = np.ascontiguousarray(array)
             table.set_parameter(parameter, _address(array), array.shape)
         for parameter, part in slices.items():
-            like = likes[parameter]
-            if part.array.dtype != like.dtype or len(part.shape) != len(like.shape):
+            array_guard = array_guards[parameter]
+            if part.array.dtype != array_guard.dtype or len(part.shape) != len(array_guard.shape):
                 return False
             table.set_parameter(parameter, part.address + turns.turn * part.step, part.shape)
         table.set_steps({parameter: part.step for parameter, part in slices.items()})
@@ -182,7 +183,7 @@ class _Run:
         self._since, self._full = self.turn, self.turn
         self._parts = _FIRST_PARTS
         for number in range(len(how.results)):
-            self.table.set_room(number, -1, 0)
+            self.table.set_buffer(number, -1, 0)
 
     def go(self) -> int:
         """Make turns until this plan cannot, or there are no more: why it ended, see
@@ -256,7 +257,7 @@ class _Run:
             pair = np.empty(shape, dtype), np.empty(shape, dtype)
         self._pairs[number] = pair
         self._made[number] = self.turn
-        self.table.set_room(number, size, _address(pair[0]), _address(pair[1]))
+        self.table.set_buffer(number, size, _address(pair[0]), _address(pair[1]))
 
     def _last(self, number: int) -> Array:
         """What the last turn gave."""
@@ -291,7 +292,7 @@ class _Run:
             behind = math.prod(shape[:axis]) == 1  # parts along the axis are what the output is
             full = _joined(count, shape, axis) if behind else (count, *shape)
             stack = self._stacks[number] = np.empty(full, dtypes[number])
-            self.table.set_room(number, sizes[number], _address(stack), shape=shape)
+            self.table.set_buffer(number, sizes[number], _address(stack), shape=shape)
 
     def _collect(self) -> None:
         """Put the parts that lie behind each other to the pieces of outputs."""

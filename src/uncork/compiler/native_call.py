@@ -14,7 +14,7 @@ from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import Is, Like, MadeResult
+from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard, MadeResult
 from uncork.types import Array
 
 
@@ -23,23 +23,28 @@ class NativeCall:
     own.
     """
 
-    #: Safe to call with anything: it gives a list of new results, or a number, with which `again`
+    #: Safe to call with anything: it gives a list of new results, or a number, with which `retry`
     #: is asked.
     run: Callable[..., Any]
 
     def __init__(
-        self, plan: CallPlan, arguments: Sequence[Like | Is] = (), positions: Sequence[int] = ()
+        self,
+        plan: CallPlan,
+        arguments: Sequence[ArrayGuard | IdentityGuard] = (),
+        positions: Sequence[int] = (),
     ) -> None:
         """With `arguments` it is called with these, among which the inputs have these `positions`,
         and results too if they are given.
         """
         assert plan.is_native
         self.plan = plan
-        self._arguments = arguments or plan.likes
-        self._positions = positions or range(len(plan.likes))
+        self._arguments = arguments or plan.array_guards
+        self._positions = positions or range(len(plan.array_guards))
         self.release_memory()
 
-    def among(self, arguments: Sequence[Like | Is], positions: Sequence[int]) -> NativeCall:
+    def embedded(
+        self, arguments: Sequence[ArrayGuard | IdentityGuard], positions: Sequence[int]
+    ) -> NativeCall:
         """The same call in memory of its own, of inputs at these positions among other
         arguments.
         """
@@ -53,12 +58,15 @@ class NativeCall:
         assert isinstance(part, NativeStep)
         if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):
             return None
-        fixed = [replace(like, shape=array.shape) for like, array in zip(self.plan.likes, inputs)]
+        fixed = [
+            replace(array_guard, shape=array.shape)
+            for array_guard, array in zip(self.plan.array_guards, inputs)
+        ]
         results = self.results(inputs)
         if results is None:
             return None
         written = [
-            Like(result.dtype, array.shape, written=True)
+            ArrayGuard(result.dtype, array.shape, written=True)
             for result, array in zip(self.plan.results, results)
         ]
         call = NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
@@ -66,7 +74,7 @@ class NativeCall:
         return call
 
     def grow(self, arguments: Sequence[Array]) -> None:
-        """Take the working memory that a call of these arguments needs: nobody asks `again` for a
+        """Take the working memory that a call of these arguments needs: nobody asks `retry` for a
         bound one.
         """
         segment, context = self._segments[0]
@@ -106,7 +114,7 @@ class NativeCall:
         found = self._finish(self.run(*inputs), inputs)
         return Stop(found) if isinstance(found, int) else found
 
-    def again(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
+    def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
         """The outcome of a call for which `run` gave a number; None when this plan does not make
         it.
         """
@@ -141,13 +149,13 @@ class NativeCall:
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         if bound is not None:
             grow(plan, bound, context)
-        given = len(self._positions) - len(plan.likes)
+        given = len(self._positions) - len(plan.array_guards)
         ends = range(len(self._arguments), len(self._arguments) + len(plan.results) - given)
         segment = Segment(
             part.segment.with_arguments(dict(enumerate((*self._positions, *ends)))),
             context,
             plan.buffers,
-            likes=self._arguments,
+            array_guards=self._arguments,
             results=[
                 MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]
             ],

@@ -26,7 +26,7 @@ from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, Is, TensorAddress
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, IdentityGuard, TensorAddress
 from uncork.ops._body import EndlessLoop
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -47,7 +47,7 @@ class PartedCall:
         found = self.call(inputs)
         return found.status if isinstance(found, Stop) else found
 
-    def again(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
+    def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
         """None: a call for which `run` gave a number has no results."""
         return None
 
@@ -103,7 +103,7 @@ class _Instance:
             if isinstance(part, NativeStep):
                 before = self._segment(part, before)
                 self._parts.append(
-                    (before, tuple(len(plan.likes) + number for number, _ in part.makes))
+                    (before, tuple(len(plan.array_guards) + number for number, _ in part.makes))
                 )
             else:
                 self._parts.append(part)
@@ -124,15 +124,15 @@ class _Instance:
     def _segment(self, part: NativeStep, before: Segment | None) -> Segment:
         """A segment over all arrays of the call. The first one looks at the inputs."""
         plan = self.plan
-        inputs = len(plan.likes)
-        nothing = [Is(None)] * (plan.arguments - inputs)
+        inputs = len(plan.array_guards)
+        nothing = [IdentityGuard(None)] * (plan.arguments - inputs)
         return Segment(
             part.segment.with_arguments(
                 {inputs + number: plan.arguments + i for i, (number, _) in enumerate(part.makes)}
             ),
             self.context,
             plan.buffers,
-            likes=() if before else (*plan.likes, *nothing),
+            array_guards=() if before else (*plan.array_guards, *nothing),
             results=[made for _, made in part.makes],
             before=before,
             release_cost=RELEASE_COST,
@@ -159,7 +159,7 @@ class _Instance:
             grow(self.plan, self.context)
 
     def _run(self, inputs: Sequence[Any]) -> list[Array] | int:
-        arrays: list[Any] = [*inputs, *[None] * (self.plan.arguments - len(self.plan.likes))]
+        arrays: list[Any] = [*inputs, *[None] * (self.plan.arguments - len(self.plan.array_guards))]
         for part in self._parts:
             if isinstance(part, tuple):
                 segment, made = part

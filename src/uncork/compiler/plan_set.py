@@ -22,10 +22,10 @@ from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
 from uncork.compiler.scope import NARROWER, Scope, Shapes, narrowed, scoped
 from uncork.compiler.scoped_plans import (
+    CallDeclined,
     HintsOf,
     NoPlan,
     PlannedCall,
-    Refused,
     ScopedPlans,
     lacking,
     refuse_wrong_sizes,
@@ -39,7 +39,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
 
-__all__ = ["NoPlan", "PlanSet", "PlannedCall", "Refused"]
+__all__ = ["CallDeclined", "NoPlan", "PlanSet", "PlannedCall"]
 
 #: Numbers of an input that shapes may read.
 _FEW = 64
@@ -148,7 +148,7 @@ class PlanSet:
         """
         best = self._every or self._scoped(Scope.EVERY_SIZE, shapes)
         if best is None:
-            raise Refused
+            raise CallDeclined
         fewest = best.lacking(hints)
         for scope in NARROWER if fewest else ():
             plans = self._scoped(scope, shapes)
@@ -180,7 +180,7 @@ class PlanSet:
                 )
         return found
 
-    def look(
+    def inspect(
         self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
     ) -> tuple[Scope, CallPlan]:
         """The plan that makes calls of such shapes, or would: nothing is compiled or kept.
@@ -198,21 +198,21 @@ class PlanSet:
         )
         if self._every is None and not known:
             raise NotPlanned("the rank of an input is known at the call only")
-        every = self._every or self._peeked(Scope.EVERY_SIZE, whole)
+        every = self._every or self._inspected(Scope.EVERY_SIZE, whole)
         if every is None:
             raise NotPlanned(_TOO_MANY)
-        scope, best = Scope.EVERY_SIZE, every.look(hints)
+        scope, best = Scope.EVERY_SIZE, every.inspect(hints)
         fewest = lacking(best, hints, self._target) or 0
         for narrower in NARROWER if known and fewest else ():
-            plans = self._peeked(narrower, whole)
+            plans = self._inspected(narrower, whole)
             if plans is None:
                 break
-            plan = plans.look(hints)
+            plan = plans.inspect(hints)
             if (fewer := lacking(plan, hints, self._target) or 0) < fewest:
                 scope, best, fewest = narrower, plan, fewer
         return scope, best
 
-    def _peeked(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
+    def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
         """The plans of a scope, or some that nobody keeps; None where no more are made."""
         key = scope, scoped(scope, self._model, shapes)
         if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
@@ -265,7 +265,7 @@ class PlanSet:
             plans = self._best([array.shape for array in inputs], hints)
             if not plans.calls:
                 plans.add(hints(), plans.calls)
-        except Refused:
+        except CallDeclined:
             return False
         return bool(plans.calls) and isinstance(plans.calls[0], NativeCall)
 
@@ -278,7 +278,7 @@ class PlanSet:
             if known is not None or any(isinstance(call, PartedCall) for call in plans.calls):
                 return known
             plans.add(hints(), plans.calls)
-        except Refused:
+        except CallDeclined:
             return None
         return plans.native_call(inputs)
 

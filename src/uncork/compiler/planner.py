@@ -114,7 +114,7 @@ class Planner(SizePlanner):
             slots=tuple(self.program.values),
             buffers=len(self._buffers),
             tensor_bytes=self._tensor_bytes,
-            likes=tuple(self._like(i) for i in range(self._inputs)),
+            array_guards=tuple(self._array_guard(i) for i in range(self._inputs)),
             results=results,
             arguments=self._arguments,
             relations=tuple(self._relations),

@@ -99,7 +99,7 @@ def _with_numbers(spec: TensorSpec, hints: Mapping[Origin, int]) -> TensorSpec:
 def _place(plan: CallPlan, place: Place | None, offsets: Mapping[int, int]) -> str:
     """Where a result lies: at a number of bytes in the working memory, when sizes are known."""
     if isinstance(place, ArgumentAddress):
-        inputs, results = len(plan.likes), len(plan.results)
+        inputs, results = len(plan.array_guards), len(plan.results)
         if place.argument < inputs:
             return f"input {place.argument}"
         return (

@@ -32,11 +32,11 @@ PlannedCall = Union[NativeCall, PartedCall]
 HintsOf = Callable[[], Hints]
 
 
-class Refused(Exception):
+class CallDeclined(Exception):
     """A call that the references make: they say what is wrong, or compute what kernels do not."""
 
 
-class NoPlan(Refused):
+class NoPlan(CallDeclined):
     """A call for which no plan could be made.
 
     Where the references make it all the same, `plans.fail` is to be told.
@@ -88,7 +88,7 @@ class ScopedPlans:
             if self.scope is Scope.EVERY_SIZE and not self.calls:
                 self.add(hints(), ())
             try:
-                found = lacking(self.look(hints()), hints(), self._target)
+                found = lacking(self.inspect(hints()), hints(), self._target)
                 if found is None:
                     return 0  # whether kernels need sizes shows in other calls
                 self._lacking = found
@@ -119,10 +119,10 @@ class ScopedPlans:
                 if not isinstance(found, Stop):
                     return call, found
                 if found.status != GUARD_FAILED:
-                    raise Refused
+                    raise CallDeclined
                 found_here = found.found
             if self.reason or len(tried) > MOST_TRIES + MOST_PLANS:
-                raise Refused
+                raise CallDeclined
             self.add({**found_here, **hints()}, tried)
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
@@ -136,7 +136,7 @@ class ScopedPlans:
             if self.calls and self._failures >= MOST_FAILURES:
                 self._skipped += 1
                 if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
-                    raise Refused
+                    raise CallDeclined
             try:
                 plan = self._plan(hints, True)
                 made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
@@ -158,7 +158,7 @@ class ScopedPlans:
         if self._failures >= MOST_FAILURES and not self.calls:
             self.reason = why
 
-    def look(self, hints: Hints) -> CallPlan:
+    def inspect(self, hints: Hints) -> CallPlan:
         """The plan of such calls, or what it would be: nothing is compiled or kept.
 
         Raises NotPlanned and what inference raises.
@@ -206,8 +206,8 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
     Others may be equal to them.
     """
     return [
-        array if array.dtype is like.dtype else array.view(like.dtype)
-        for array, like in zip(inputs, plan.likes)
+        array if array.dtype is array_guard.dtype else array.view(array_guard.dtype)
+        for array, array_guard in zip(inputs, plan.array_guards)
     ]
 
 

@@ -8,7 +8,7 @@ from uncork.compiler.body_planner import BodyPlanner
 from uncork.compiler.call_plan import FoundSymbol
 from uncork.compiler.planned_parts import NotPlanned, OpenSegment, lowered, own_dtype
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, Bind, Like, SizeCheck, Slot
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, ArrayGuard, Bind, SizeCheck, Slot
 from uncork.symbolic import Facts, Guard, Origin, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -33,7 +33,7 @@ class SizePlanner(BodyPlanner):
     def _input_spec(self, number: int) -> TensorSpec:
         return self.model.by_id[self.model.parameters[number]].outputs[0].spec
 
-    def _like(self, number: int) -> Like:
+    def _array_guard(self, number: int) -> ArrayGuard:
         spec = self._input_spec(number)
         if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
@@ -45,7 +45,7 @@ class SizePlanner(BodyPlanner):
             None if Origin(node, 0, axis) in symbols else dim.static_size
             for axis, dim in enumerate(spec.shape.dims)
         ]
-        return Like(own_dtype(spec), tuple(sizes))
+        return ArrayGuard(own_dtype(spec), tuple(sizes))
 
     def _begin(self) -> None:
         """Begin the first segment, which binds the symbols of inputs."""

@@ -53,7 +53,7 @@ class Call:
         self.dtype = array.dtype
         self._add(name, element_type, array)
 
-    def likes(self, **values: Any) -> None:
+    def same_type(self, **values: Any) -> None:
         """Arguments of the element type of the first, None for absent ones.
 
         Numbers without a type of their own take it.

@@ -18,7 +18,7 @@ import numpy as np
 
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.native_call import NativeCall
-from uncork.compiler.plan_set import Refused
+from uncork.compiler.plan_set import CallDeclined
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
@@ -26,7 +26,7 @@ from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
 from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
-from uncork.kernels.runtime.segment_plan import Is, Like
+from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array, ElementType, TensorSpec, is_masked
 
@@ -160,7 +160,7 @@ class _Calls:
         """The results by a native call that made others of this kind."""
         for native, entry in tuple(self._entries.get(given.kind, {}).items()):
             answer: Any = native.run(*given.arrays)
-            results = answer if type(answer) is list else native.again(answer, given.arrays)
+            results = answer if type(answer) is list else native.retry(answer, given.arrays)
             if results is not None:
                 if enters:
                     self._enter(entry, given.options)
@@ -202,7 +202,7 @@ class _Calls:
             return None
         try:
             results = executor.plans.run(contiguous)
-        except Refused:
+        except CallDeclined:
             return None
         native = executor.plans.last
         if not isinstance(native, NativeCall):
@@ -283,10 +283,10 @@ def _stays(value: Any) -> bool:
 def _among(native: NativeCall, given: Sequence[Any]) -> NativeCall:
     """The call over all that was given: arrays like these, and everything else the same objects."""
     positions = [position for position, value in enumerate(given) if type(value) is np.ndarray]
-    likes: list[Like | Is] = [Is(value) for value in given]
-    for position, like in zip(positions, native.plan.likes):
-        likes[position] = like
-    return native.among(likes, positions)
+    array_guards: list[ArrayGuard | IdentityGuard] = [IdentityGuard(value) for value in given]
+    for position, array_guard in zip(positions, native.plan.array_guards):
+        array_guards[position] = array_guard
+    return native.embedded(array_guards, positions)
 
 
 def _executor(

@@ -37,7 +37,7 @@ def embedding_bag_offsets_sum(
     call.counts(
         indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights)
     )
-    call.likes(per_sample_weights=per_sample_weights)
+    call.same_type(per_sample_weights=per_sample_weights)
     return call
 
 
@@ -60,7 +60,7 @@ def embedding_bag_offsets(
     call.counts(
         indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights)
     )
-    call.likes(per_sample_weights=per_sample_weights)
+    call.same_type(per_sample_weights=per_sample_weights)
     return call.with_attributes(reduction=reduction)
 
 
@@ -74,7 +74,7 @@ def embedding_bag_packed_sum(
     call = Call("embedding_bag_packed_sum", "EmbeddingBagPackedSum", 3, strict)
     call.first("table", table)
     call.counts(indices=indices)
-    call.likes(per_sample_weights=per_sample_weights)
+    call.same_type(per_sample_weights=per_sample_weights)
     return call
 
 
@@ -93,7 +93,7 @@ def embedding_bag_packed(
     call = Call("embedding_bag_packed", "EmbeddingBagPacked", 15, strict)
     call.first("table", table)
     call.counts(indices=indices)
-    call.likes(per_sample_weights=per_sample_weights)
+    call.same_type(per_sample_weights=per_sample_weights)
     return call.with_attributes(reduction=reduction)
 
 
@@ -118,7 +118,7 @@ def embedding_segments_sum(
     call.first("table", table)
     call.counts(indices=indices, segment_ids=segment_ids, num_segments=num_segments)
     call.counts(default_index=_default(default_index, per_sample_weights))
-    call.likes(per_sample_weights=per_sample_weights)
+    call.same_type(per_sample_weights=per_sample_weights)
     return call
 
 
@@ -193,9 +193,9 @@ def gru_sequence(
     """
     call = Call("gru_sequence", "GRUSequence", 5, strict)
     call.first("x", x)
-    call.likes(h0=h0)
+    call.same_type(h0=h0)
     call.counts(lengths=lengths)
-    call.likes(w=w, r=r, b=b)
+    call.same_type(w=w, r=r, b=b)
     options = _options(activations, clip) | {
         "direction": direction,
         "linear_before_reset": bool(linear_before_reset),
@@ -224,9 +224,9 @@ def lstm_sequence(
     """
     call = Call("lstm_sequence", "LSTMSequence", 5, strict)
     call.first("x", x)
-    call.likes(h0=h0, c0=c0)
+    call.same_type(h0=h0, c0=c0)
     call.counts(lengths=lengths)
-    call.likes(w=w, r=r, b=b)
+    call.same_type(w=w, r=r, b=b)
     return call.with_attributes(
         hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip)
     )
@@ -252,9 +252,9 @@ def rnn_sequence(
     """
     call = Call("rnn_sequence", "RNNSequence", 5, strict)
     call.first("x", x)
-    call.likes(h0=h0)
+    call.same_type(h0=h0)
     call.counts(lengths=lengths)
-    call.likes(w=w, r=r, b=b)
+    call.same_type(w=w, r=r, b=b)
     return call.with_attributes(
         hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip)
     )
@@ -279,7 +279,7 @@ def gru_cell(
     """
     call = Call("gru_cell", "GRUCell", 3, strict)
     call.first("x", x)
-    call.likes(h=h, w=w, r=r, b=b)
+    call.same_type(h=h, w=w, r=r, b=b)
     options = _options(activations, clip) | {"linear_before_reset": bool(linear_before_reset)}
     return call.with_attributes(hidden_size=call.hidden_size("h"), **options)
 
@@ -303,7 +303,7 @@ def lstm_cell(
     """
     call = Call("lstm_cell", "LSTMCell", 4, strict)
     call.first("x", x)
-    call.likes(h=h, c=c, w=w, r=r, b=b)
+    call.same_type(h=h, c=c, w=w, r=r, b=b)
     return call.with_attributes(hidden_size=call.hidden_size("h"), **_options(activations, clip))
 
 
@@ -324,7 +324,7 @@ def rnn_cell(
     """
     call = Call("rnn_cell", "RNNCell", 1, strict)
     call.first("x", x)
-    call.likes(h=h, w=w, r=r, b=b)
+    call.same_type(h=h, w=w, r=r, b=b)
     return call.with_attributes(hidden_size=call.hidden_size("h"), **_options(activations, clip))
 
 

@@ -85,12 +85,12 @@ class _Inference:
 
     def finished(self, node: Node) -> Node:
         """The node with all that is known now."""
-        settled = [self._settled(port.spec) for port in node.outputs]
-        if all(spec is port.spec for spec, port in zip(settled, node.outputs)):
+        specs = [self._with_equalities(port.spec) for port in node.outputs]
+        if all(spec is port.spec for spec, port in zip(specs, node.outputs)):
             return node
         return replace(
             node,
-            outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, settled)),
+            outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, specs)),
         )
 
     def _described(self, node: Node) -> tuple[TensorSpec, ...]:
@@ -100,7 +100,7 @@ class _Inference:
             return declared
         try:
             return node.operation.describe(
-                [None if a is None else self._settled(a) for a in arguments]
+                [None if a is None else self._with_equalities(a) for a in arguments]
             )
         except UncorkError as error:
             self.problems.append(
@@ -182,7 +182,7 @@ class _Inference:
 
     # ---- equalities
 
-    def _settled(self, spec: TensorSpec) -> TensorSpec:
+    def _with_equalities(self, spec: TensorSpec) -> TensorSpec:
         """The spec with equalities put in that were found after it was made."""
         if not self.facts.equal:
             return spec

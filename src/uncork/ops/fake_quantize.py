@@ -1,4 +1,4 @@
-"""FakeQuantize-1 and FakeConvert-13: values rounded to what a quantised type could hold, in the
+"""FakeQuantize-1 and FakeConvert-13: values rounded to what a quantized type could hold, in the
 type they have.
 
     FakeQuantize: output = output_low      where x <= min(input_low, input_high)
@@ -12,7 +12,7 @@ Pages: operation-specs/quantization/fake-quantize-1, fake-convert-13. Decided wh
 - round goes to the even neighbour; a NaN stays NaN;
 - with numpy broadcasting too the limits stretch to X, not X to them;
 - FakeConvert saturates: values beyond the f8 type, infinities too, become its largest finite value.
-  (Convert-1 does not; here the point is to show what quantisation does, and OpenVINO's own
+  (Convert-1 does not; here the point is to show what quantization does, and OpenVINO's own
   FakeConvert saturates.)
 """
 

@@ -107,7 +107,7 @@ ON_LOAD: tuple[Pass, ...] = (
     # `compressed_products`, which keeps them.
     Pass(
         "quantized_weights",
-        "weights of quantised layers remember their small numbers",
+        "weights of quantized layers remember their small numbers",
         frozenset({"FakeQuantize"}),
     ),
     Pass("fold_constants", "layers of constants become constants"),

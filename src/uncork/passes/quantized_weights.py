@@ -1,4 +1,4 @@
-"""Constant weights of quantised layers remember the small numbers that they are made of.
+"""Constant weights of quantized layers remember the small numbers that they are made of.
 
 Recognised, as NNCF and POT write them, for filters of a convolution or the matrix of a product:
 
@@ -33,7 +33,7 @@ _STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
 
 
 def quantized_weights(model: Model) -> Model:
-    """The model with such constants, where the data of their layers are quantised, too."""
+    """The model with such constants, where the data of their layers are quantized, too."""
     known = grids(model)
     new: dict[int, Node] = {}
     for node in model.nodes:

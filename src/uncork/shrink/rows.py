@@ -61,8 +61,8 @@ def as_codes(table: Array, element_type: ElementType, target: ElementType) -> Co
             back = stored.astype(np.float64)
         else:
             levels = (1 << target.bits) - 1
-            stored, zero_point[part], scale[part] = quantised(block, levels)
-            back = dequantised(stored, zero_point[part], scale[part]).astype(np.float64)
+            stored, zero_point[part], scale[part] = quantized(block, levels)
+            back = dequantized(stored, zero_point[part], scale[part]).astype(np.float64)
         difference = np.abs(back - block)
         most, squares = (
             max(most, float(difference.max(initial=0.0))),
@@ -79,7 +79,7 @@ def as_codes(table: Array, element_type: ElementType, target: ElementType) -> Co
     return Codes(target, result, zero_point, scale, most, rms)
 
 
-def quantised(rows: Array, levels: int) -> tuple[Array, Array, Array]:
+def quantized(rows: Array, levels: int) -> tuple[Array, Array, Array]:
     """Codes u8 [n, columns], zero points and scales f32 [n] of finite rows f64 [n, columns]."""
     low, high = rows.min(axis=1), rows.max(axis=1)
     scale = ((high - low) / levels).astype(np.float32)
@@ -96,7 +96,7 @@ def quantised(rows: Array, levels: int) -> tuple[Array, Array, Array]:
     return codes.astype(np.uint8), zero_point, scale
 
 
-def dequantised(codes: Array, zero_point: Array, scale: Array) -> Array:
+def dequantized(codes: Array, zero_point: Array, scale: Array) -> Array:
     """f32 [n, columns], in the steps of the layers that are written."""
     return np.asarray((codes.astype(np.float32) - zero_point[:, np.newaxis]) * scale[:, np.newaxis])
 

@@ -34,10 +34,10 @@ def given_model(
     """A checked model from a path; a Model as it is."""
     if isinstance(model, Model):
         return model
-    found, findings = read_structure(model, weights)
+    found, diagnostics = read_structure(model, weights)
     found, problems = infer(found)
-    findings.problems.extend(problems)
-    findings.raise_if_any(str(model))
+    diagnostics.problems.extend(problems)
+    diagnostics.raise_if_any(str(model))
     return found
 
 

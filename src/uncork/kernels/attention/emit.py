@@ -39,7 +39,7 @@ def emit_attention(spec: Attention, machine: Target) -> str:
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     block = Block(k, spec, a)
-    packed = a["room"] + spec.fixed_places["keys"]
+    packed = a["scratch"] + spec.fixed_places["keys"]
     copied = packed + (
         ((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64
     )

@@ -32,7 +32,7 @@ _POWER = (
 #: 1.5 * 2**23: from here on f32 has no digits behind the point.
 _WHOLE = 12582912.0
 #: Values of keys are added up in so many sums in turn where few sums are made at once.
-_CHAINS = 8
+_ACCUMULATORS = 8
 
 #: How many keys of the block a row may look at, by the row's number: None is all of them.
 Limit = Callable[[Value], Value]
@@ -75,7 +75,7 @@ class Block:
         self.stored = STORED[spec.element_type]
         places = spec.fixed_places  # what depends on the number of keys comes last
         self.state, self.sums, self.scores, self.queries = (
-            arguments["room"] + places[name] for name in ("state", "sums", "scores", "queries")
+            arguments["scratch"] + places[name] for name in ("state", "sums", "scores", "queries")
         )
         self.scale = self._loaded_scale()
 
@@ -242,9 +242,11 @@ class Block:
         )
         lines = [self.scores + (first + r) * spec.score_row for r in rows]
         places = [self.sums + ((first + r) * spec.width + column) * 4 for r in rows]
-        chains = max(1, min(4, _CHAINS // (spec.rows * vectors)))
+        accumulators = max(1, min(4, _ACCUMULATORS // (spec.rows * vectors)))
         zero = k.number(0.0, F32, lanes)
-        sums = [[[k.variable(zero) for _ in range(vectors)] for _ in rows] for _ in range(chains)]
+        sums = [
+            [[k.variable(zero) for _ in range(vectors)] for _ in rows] for _ in range(accumulators)
+        ]
         for r in rows:
             factor = k.splat(k.load(self.row(2, first + r), F32), lanes)
             for v in range(vectors):
@@ -271,11 +273,11 @@ class Block:
                     total = sums[chain][r][v]
                     total.set(k.fma(weight, numbers[v], total.get()))
 
-        step = max(2, chains)
+        step = max(2, accumulators)
         turns = width // step * step
         with k.loop(0, turns, step) as key:
             for u in range(step):
-                add(key + u, u % chains)
+                add(key + u, u % accumulators)
         with k.loop(turns, width) as key:
             add(key, 0)
         for r in rows:

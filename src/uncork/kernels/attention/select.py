@@ -96,18 +96,21 @@ def select_attention(
         return "no kernel for empty or very long heads"
     spec = _spec(attention, fused, given, tensors, target)
     batches, heads, members = _loops(tensors)
-    words = _words(fused, given, tensors, size, batches, heads, members)
+    operands = _words(fused, given, tensors, size, batches, heads, members)
     sizes = [targets, sources, heads.size, members.size]
     pairs = batches.size * heads.size
     many = _Work(
-        spec, words, sizes, pairs * members.size * ((targets + (spec.queries - 1)) // spec.queries)
+        spec,
+        operands,
+        sizes,
+        pairs * members.size * ((targets + (spec.queries - 1)) // spec.queries),
     )
     few = None
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
         shared = {field.name: getattr(spec, field.name) for field in fields(spec)}
         few = _Work(
             FewQueries(**shared, together=_together(spec, targets, members.size)),
-            words,
+            operands,
             sizes,
             pairs,
         )
@@ -120,14 +123,14 @@ class _Work:
     """A kernel, and how many things there are to do."""
 
     spec: Attention
-    words: list[Operand]
+    operands: list[Operand]
     sizes: list[SizeLike]
     items: SizeLike
 
     def call(self, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
-        words = [*self.words, *self.sizes, first, count, Scratch(scratch)]
-        assert len(words) == len(ARGUMENTS)
-        return self.spec, words
+        operands = [*self.operands, *self.sizes, first, count, Scratch(scratch)]
+        assert len(operands) == len(ARGUMENTS)
+        return self.spec, operands
 
     def shared(self, threads: int, scratch: SizeLike) -> list[KernelCall]:
         """The calls of several threads, each with room of its own."""
@@ -285,23 +288,23 @@ def _words(
 ) -> list[Operand]:
     """Addresses, strides and the factor."""
     places = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
-    words: list[Operand] = []
+    operands: list[Operand] = []
     for name in _TENSORS:
         shared = name in ("key", "value")
         if name not in tensors.views:
-            words += [0] * 5
+            operands += [0] * 5
             continue
         view = tensors.views[name]
-        words.append(Out(0) if name == "output" else In(places[name], view.offset))
-        words += [
+        operands.append(Out(0) if name == "output" else In(places[name], view.offset))
+        operands += [
             loop.strides[name]
             for loop in ((batches, heads) if shared else (batches, heads, members))
         ]
         row, number = view.axes[-2:]
-        words.append(0 if row.is_one else row.stride)
+        operands.append(0 if row.is_one else row.stride)
         if name == "key":
-            words.append(number.stride)
-    return [*words, _scale(fused, given["scale"], given["query"], size)]
+            operands.append(number.stride)
+    return [*operands, _scale(fused, given["scale"], given["query"], size)]
 
 
 def _scale(

@@ -35,7 +35,7 @@ ARGUMENTS = (
     *_strided("output", "batch", "head", "member", "row"),
     *_strided("mask", "batch", "head", "member", "row"),
     *_strided("sink", "batch", "head", "member", "row"), "scale", "targets", "sources", "heads",
-    "members", "first", "count", "room",
+    "members", "first", "count", "scratch",
 )  # fmt: skip
 
 

@@ -11,7 +11,9 @@ from uncork.kernels.codegen.scalar_ops import SCALAR_OPS
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 
 
-def relative(epilogue: Epilogue, given: Mapping[str, Value], target: Value) -> dict[str, Value]:
+def relative_operands(
+    epilogue: Epilogue, given: Mapping[str, Value], target: Value
+) -> dict[str, Value]:
     """The places of the operands: of those of elements their distance from the result, of all
     others their address.
     """
@@ -19,7 +21,9 @@ def relative(epilogue: Epilogue, given: Mapping[str, Value], target: Value) -> d
     return {name: given[name] - target if kind == ELEMENT else given[name] for name, kind in kinds}
 
 
-def advanced(epilogue: Epilogue, places: Mapping[str, Value], channels: Value) -> dict[str, Value]:
+def advanced_operands(
+    epilogue: Epilogue, places: Mapping[str, Value], channels: Value
+) -> dict[str, Value]:
     """The places for channels (or columns) that begin so many bytes later."""
     kinds = zip(epilogue.arguments, epilogue.operands)
     return {
@@ -27,7 +31,7 @@ def advanced(epilogue: Epilogue, places: Mapping[str, Value], channels: Value) -
     }
 
 
-def ended(
+def apply_epilogue(
     k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]
 ) -> Value:
     """The values that are stored for some sums. `operand(name, kind)` gives a vector of an operand,

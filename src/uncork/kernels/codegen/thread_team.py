@@ -21,7 +21,7 @@ _LINE = 64
 _SPINS = 1000
 
 
-class Team:
+class ThreadTeam:
     """One member's view, inside a kernel. All members call the same phases in the same order."""
 
     def __init__(

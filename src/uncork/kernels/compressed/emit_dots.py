@@ -8,13 +8,13 @@ f32 by a loop for such rows.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
-from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder
 from uncork.kernels.compressed.spec import FewRows
 from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, DotRows
 from uncork.kernels.gemm.dots import FOUR_MIXED
-from uncork.kernels.gemm.emit_matmul import row_end
+from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.movement.emit_transpose import columns_of
@@ -31,7 +31,7 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     tile = _tile(k, spec)
-    places = relative(spec.end, a, a["output"])
+    places = relative_operands(spec.end, a, a["output"])
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
     digit_row, record_row = runs * (DIGITS * spec.unit), runs * RECORD
     words = a["inner"] // spec.per_word
@@ -59,7 +59,7 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
                 "target": a["output"] + row * row_bytes + first * 4,
                 "target_row": row_bytes,
                 "left": end - first,
-                **advanced(spec.end, places, first * 4),
+                **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in (*_GIVEN, *spec.end.arguments)])
     _rows_without_digits(k, spec, a)
@@ -168,7 +168,7 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
         results = [[total * scale for total, scale in zip(line, scales)] for line in results]
     extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
-        end = row_end(spec, spec.width)
+        end = row_epilogue(spec, spec.width)
         with whole:
             for r, line in enumerate(results):
                 end(k, Row(r, a["digits"], line, extra))
@@ -240,7 +240,7 @@ def _rows_without_digits(k: Kernel, spec: DotRows, a: dict[str, Value]) -> None:
     with k.loop(0, a["rows"]) as row, k.if_(k.load(a["flags"] + row * FLAG, I64) > 0, likely=False):
         data = a["data"] + row * a["inner"] * 4
         if decoder.four_bits:
-            in_order_of_words(k, few, a, data, a["room"])
-            data = a["room"]
+            in_order_of_words(k, few, a, data, a["scratch"])
+            data = a["scratch"]
         with k.loop(a["first"], a["first"] + a["count"]) as column:
             multiply_rows(k, few, a, decoder, [data], [row], column)

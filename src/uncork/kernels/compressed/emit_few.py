@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.epilogue import ended
+from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER
@@ -15,7 +15,7 @@ from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
 #: Sums in turn: each waits for the addition before it.
-_CHAINS = 8
+_ACCUMULATORS = 8
 
 
 def emit_few_rows(spec: FewRows, machine: Target) -> str:
@@ -28,8 +28,10 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
     if stored.element_type in FOUR_BITS:
         row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
         with k.loop(0, a["rows"]) as row:
-            in_order_of_words(k, spec, a, data + row * a["inner"] * 4, a["room"] + row * row_bytes)
-        data = a["room"]
+            in_order_of_words(
+                k, spec, a, data + row * a["inner"] * 4, a["scratch"] + row * row_bytes
+            )
+        data = a["scratch"]
     last = a["rows"] - 1
     with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
         # The last columns again, where there are not so many: what is written twice is the same.
@@ -104,9 +106,9 @@ def multiply_rows(
     """Some rows by some columns."""
     stored, lanes = spec.stored, spec.stored.lanes
     columns = [column_at(a, column + c) for c in range(spec.columns)]
-    chains = max(1, min(4, _CHAINS // (len(data) * spec.columns)))
+    accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * spec.columns)))
     sums = [
-        [[k.variable(k.number(0.0, F32, lanes)) for _ in range(chains)] for _ in columns]
+        [[k.variable(k.number(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
         for _ in data
     ]
     ahead = a["code_row"] * spec.columns
@@ -115,7 +117,7 @@ def multiply_rows(
     def block(position: Value, partly: bool) -> None:
         decoded = [decoder.block(c, position, partly) for c in columns]
         for j in range(len(decoded[0])):
-            chain, turn[0] = turn[0] % chains, turn[0] + 1
+            chain, turn[0] = turn[0] % accumulators, turn[0] + 1
             for row, line in enumerate(data):
                 address = line + (position + j * lanes) * 4
                 # Of codes of four bits the data is padded.
@@ -140,7 +142,9 @@ def multiply_rows(
     with k.if_(whole < a["inner"]):
         block(whole, True)
     for row, number in zip(sums, numbers):
-        result = _across(k, [_joined([variable.get() for variable in chains]) for chains in row])
+        result = _across(
+            k, [_joined([variable.get() for variable in accumulators]) for accumulators in row]
+        )
         place = (number * a["columns"] + column) * 4
 
         def operand(name: str, kind: str, place: Value = place) -> Value:
@@ -148,7 +152,7 @@ def multiply_rows(
                 return k.load(a[name], F32)
             return k.load(a[name] + (place if kind == ELEMENT else column * 4), F32, spec.columns)
 
-        k.store(ended(k, spec.end, result, operand), a["output"] + place)
+        k.store(apply_epilogue(k, spec.end, result, operand), a["output"] + place)
 
 
 def _joined(values: Sequence[Value]) -> Value:

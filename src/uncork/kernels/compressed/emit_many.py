@@ -5,10 +5,10 @@ decoded and all rows multiplied with them.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
 from uncork.kernels.compressed.spec import ManyRows
-from uncork.kernels.gemm.emit_matmul import row_end
+from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Microkernel, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
@@ -22,11 +22,11 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    full, tail = of_panels(k, spec, extra, MASKED, 1, lambda columns: row_end(spec, columns))
+    full, tail = of_panels(k, spec, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
     assert tail is not None
     decoder = Decoder(k, spec.stored, a["inner"])
-    places = relative(spec.end, a, a["output"])
-    scratch = a["room"]
+    places = relative_operands(spec.end, a, a["output"])
+    scratch = a["scratch"]
     panel = scratch + spec.stored.block * spec.lanes * 4
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     with k.loop(0, a["rows"]) as row:
@@ -46,7 +46,7 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                     "target": a["output"] + row * row_bytes + first * 4,
                     "target_row": row_bytes,
                     "left": end - first,
-                    **advanced(spec.end, places, first * 4),
+                    **advanced_operands(spec.end, places, first * 4),
                 },
             )
 

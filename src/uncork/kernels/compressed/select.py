@@ -117,10 +117,10 @@ def select_compressed(
     kept, lying = _codes(weights, stored)
     parameters = _parameters(weights, stored)
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
-    words: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
-    words += [0 if array is None else array.ctypes.data for array in parameters]
-    words += [4 * groups, Out(0), rows, weights.inner, weights.columns]
-    given = _Given(rows, weights, stored, words, operands_for(end, others, 0, 0))
+    operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
+    operands += [0 if array is None else array.ctypes.data for array in parameters]
+    operands += [4 * groups, Out(0), rows, weights.inner, weights.columns]
+    given = _Given(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     dots = dot_rows(weights, stored, target, end)
     limit = _FEW if dots is None else LEAST_ROWS - 1
     parts: list[tuple[_Part, AtLeast | None]] = []
@@ -168,12 +168,14 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Given:
-    """A product; `words` are the arguments that all its kernels have, `others` those of its end."""
+    """A product; `operands` are the arguments that all its kernels have, `others` those of its
+    end.
+    """
 
     rows: SizeLike
     weights: CompressedMatrix
     stored: Stored
-    words: Sequence[Operand]
+    operands: Sequence[Operand]
     others: Sequence[Operand]
 
     @property
@@ -202,8 +204,8 @@ class _Given:
         self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike
     ) -> _Part:
         def call(first: int, count: int, begin: SizeLike) -> KernelCall:
-            words = [*self.words, first, count, Scratch(begin), Scratch(begin + table)]
-            found = [*words, *self.others]
+            operands = [*self.operands, first, count, Scratch(begin), Scratch(begin + table)]
+            found = [*operands, *self.others]
             assert len(found) == len(spec.arguments)
             return spec, found
 
@@ -222,7 +224,7 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, spec.width)
             products = [
-                calls.product(self.words, first, count, number, self.others)
+                calls.product(self.operands, first, count, number, self.others)
                 for number, (first, count) in enumerate(runs)
             ]
             return [calls.digits(threads), products]
@@ -292,8 +294,10 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
         and weights.codes.flags.c_contiguous
     ):
         return weights.codes, weights.codes
-    packing = packed([weights.codes], (stored, weights.axes), lambda: [_packed(weights, stored)])
-    return packing, packing.arrays[0]
+    packed_weights = packed(
+        [weights.codes], (stored, weights.axes), lambda: [_packed(weights, stored)]
+    )
+    return packed_weights, packed_weights.arrays[0]
 
 
 def _packed(weights: CompressedMatrix, stored: Stored) -> Array:

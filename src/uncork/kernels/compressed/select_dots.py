@@ -110,8 +110,8 @@ class DotCalls:
     @property
     def _panel(self) -> int:
         """Bytes of a panel and its scales and zero points."""
-        words = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
-        return (words + 2 * self.parameters) * self.spec.width * 4
+        operands = -(-self.inner // (self.spec.per_word * self.spec.lanes)) * self.spec.lanes
+        return (operands + 2 * self.parameters) * self.spec.width * 4
 
     @property
     def own(self) -> int:
@@ -131,16 +131,16 @@ class DotCalls:
 
     def product(
         self,
-        words: Sequence[Operand],
+        operands: Sequence[Operand],
         first: int,
         count: int,
         number: int,
         others: Sequence[Operand],
     ) -> KernelCall:
-        """Some columns, by thread `number`; `words` are the arguments that all products have."""
+        """Some columns, by thread `number`; `operands` are the arguments that all products have."""
         own = self.shared + self.own * number
         found = [
-            *words,
+            *operands,
             *(first, count, Scratch(own + self._panel)),
             *(Scratch(0), Scratch(self._records), Scratch(self._flags), Scratch(own)),
             *others,

@@ -69,7 +69,7 @@ class Stored:
 #: addresses of all rows.
 ARGUMENTS = (
     "data", "codes", "code_row", "zeros", "scales", "parameter_row", "output", "rows", "inner",
-    "columns", "first", "count", "room", "table",
+    "columns", "first", "count", "scratch", "table",
 )  # fmt: skip
 
 

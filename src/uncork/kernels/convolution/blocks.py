@@ -17,7 +17,7 @@ from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import most_pixels, open_widths, runs_of_sets, widths_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
-from uncork.kernels.gemm.places import placed
+from uncork.kernels.gemm.address_table import placed
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -28,7 +28,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
@@ -40,7 +40,7 @@ _FEW_FILTERS = 1 << 18
 #: Filters of a set of outputs of up to so many bytes are asked for while another is computed.
 _MOST_AHEAD = 1 << 20
 #: Data that are laid out at a time take about so many bytes.
-_ROOM = 1 << 19
+_SCRATCH_BYTES = 1 << 19
 #: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin
 #: anew, and lines that meet there.
 _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
@@ -88,7 +88,7 @@ class _Maker:
         #: blocks would meet in a cache.
         self.padded = regions is None and (not g.inside or _meets(work))
         #: Rows of taps that lie outside of the data are left out.
-        self.skips = self.padded and not g.rows.inside and g.rows.spread == 1
+        self.skips = self.padded and not g.rows.inside and g.rows.lhs_dilation == 1
         self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
         #: Rows of the result whose data are laid out together.
@@ -102,8 +102,8 @@ class _Maker:
         #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
         self.runs = list(runs_of_sets(work.group_outputs, 2 * self.together))
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
-        self.packing = packed([work.source], how, self._packed)
-        self.keep: list[object] = [self.packing]
+        self.packed_weights = packed([work.source], how, self._packed)
+        self.keep: list[object] = [self.packed_weights]
         self._tables: dict[tuple[object, ...], Array] = {}
         images = g.images
         self.images = (
@@ -130,12 +130,12 @@ class _Maker:
         rows = max(
             1,
             (
-                _ROOM
+                _SCRATCH_BYTES
                 - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels
             )
             // step,
         )
-        each = count if whole <= _ROOM else min(count, -(-count // -(-count // rows)))
+        each = count if whole <= _SCRATCH_BYTES else min(count, -(-count // -(-count // rows)))
         return [(first, min(each, count - first)) for first in range(0, count, each)]
 
     def _packed(self) -> list[Array]:
@@ -238,7 +238,7 @@ class _Maker:
             (rows.number, g.columns.size * pixel, self.row),
             (columns.number * work.inner, 4, 4),
         ]
-        yield placing(
+        yield strided_copy_call(
             self.target.lanes,
             In(0, source),
             Scratch(target),
@@ -268,7 +268,7 @@ class _Maker:
             if isinstance(columns, int)
             else (open_widths(self.target), [0] * KINDS)
         )
-        filters = self.packing.arrays[number][group]
+        filters = self.packed_weights.arrays[number][group]
         step = g.columns.stride * work.inner * 4
         together = min(self.together, blocks)
         every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
@@ -300,7 +300,7 @@ class _Maker:
             images[0] * work.result_image
             + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
         )
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
             "filters": int(filters.ctypes.data) + sets[0] * filters[0].nbytes,
@@ -330,8 +330,8 @@ class _Maker:
             ),
         }
         if not self._entries(region):  # nothing of the data is seen: any address will do
-            words["source"] = In(0)
-        return spec, [words[name] for name in spec.arguments]
+            operands["source"] = In(0)
+        return spec, [operands[name] for name in spec.arguments]
 
     def _asks_ahead(self, region: Region, filters: Array) -> bool:
         """The filters of a set of outputs are asked for while the set before is computed, which

@@ -33,7 +33,7 @@ from uncork.types import Array
 TILES = ((4, 24, 1 << 14), (2, 12, 1 << 62))
 #: Data and products of the tiles that are computed together take about so many bytes; and so many
 #: groups of tiles at least.
-_ROOM, _FEWEST = 1 << 20, 2
+_SCRATCH_BYTES, _FEWEST = 1 << 20, 2
 #: Pixels of depthwise convolutions at a time.
 _PIXELS, _FEWEST_PIXELS = 8, 4
 #: Registers that groups have beside those of a tile of two blocks.
@@ -46,7 +46,7 @@ def tile_for(g: Geometry) -> int:
     """
     axes = (g.rows, g.columns)
     if g.groups != 1 or any(
-        (a.taps, a.stride, a.dilation, a.spread) != (TAPS, 1, 1, 1) for a in axes
+        (a.taps, a.stride, a.dilation, a.lhs_dilation) != (TAPS, 1, 1, 1) for a in axes
     ):
         return 0
     smallest = [axis.count for axis in axes if isinstance(axis.count, int)]
@@ -75,10 +75,10 @@ class _Maker:
         self.spec = Winograd(side, work.lanes, work.inner, self.blocks, widths, work.end)
         self.total: SizeLike = sum(self.tiles[1:], self.tiles[0])
         each = self.cells * (g.channels + g.outputs) * 4 * widths[0]
-        strip = max(_FEWEST, _ROOM // each)
+        strip = max(_FEWEST, _SCRATCH_BYTES // each)
         self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
         how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind)
-        self.packing = packed([work.source], how, lambda: [self._packed()])
+        self.packed_weights = packed([work.source], how, lambda: [self._packed()])
 
     def _packed(self) -> Array:
         """`[position, group, channel, outputs of the group]`"""
@@ -98,10 +98,10 @@ class _Maker:
         """Some groups of tiles, by the thread of a number."""
         g, work = self.g, self.work
         pixel, result = work.inner * 4, work.lanes * 4
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
-            "filters": int(self.packing.arrays[0].ctypes.data),
+            "filters": int(self.packed_weights.arrays[0].ctypes.data),
             "scratch": Scratch(share * self.scratch),
             "across": self.across,
             "down": self.down,
@@ -123,10 +123,10 @@ class _Maker:
             "first": groups[0],
             "end": groups[0] + groups[1],
             "strip": self.strip,
-            "room": self.strip * self.spec.widths[0],
+            "strip_tiles": self.strip * self.spec.widths[0],
             **dict(zip(self.spec.end.arguments, operands_for(self.spec.end, work.others, 0, 0))),
         }
-        return self.spec, [words[name] for name in self.spec.arguments]
+        return self.spec, [operands[name] for name in self.spec.arguments]
 
     def stages(self, threads: int) -> Stages:
         parts = shares(self.total, threads) if threads > 1 else [(0, self.total)]
@@ -143,7 +143,7 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
     return KernelPlan(
-        maker.spec.name, alone.stages[0], alone.scratch, [maker.packing], cost, maker.stages
+        maker.spec.name, alone.stages[0], alone.scratch, [maker.packed_weights], cost, maker.stages
     )
 
 
@@ -194,14 +194,14 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         )
         return [np.ascontiguousarray(np.tile(apart.transpose(0, 3, 4, 2, 1), together), np.float32)]
 
-    packing = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
+    packed_weights = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
     planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4
 
     def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
-            "filters": int(packing.arrays[0].ctypes.data),
+            "filters": int(packed_weights.arrays[0].ctypes.data),
             "zeros": Scratch(share * zeros),
             "channels": work.channels,
             "first": some[0],
@@ -214,7 +214,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             "left": g.columns.begin,
             **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0))),
         }
-        return spec, [words[name] for name in spec.arguments]
+        return spec, [operands[name] for name in spec.arguments]
 
     def stages(threads: int) -> Stages:
         return Stages(
@@ -226,7 +226,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         spec.name,
         [compute((0, planes), 0)],
         zeros,
-        [packing],
+        [packed_weights],
         nanoseconds(pixels, work.cost * 4),
         stages,
     )

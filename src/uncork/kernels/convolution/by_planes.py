@@ -29,7 +29,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.movement.strided_copy import Loop, placing
+from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.symbolic import SizeLike
 
 #: Products of a sum from which on it pays to bring pixels together after they were computed apart.
@@ -57,8 +57,8 @@ class Moved:
         return Scratch(self.scratch + word.offset) if isinstance(word, Scratch) else word
 
     def call(self, call: KernelCall) -> KernelCall:
-        spec, words = call
-        return spec, [self.operand(word) for word in words]
+        spec, arguments = call
+        return spec, [self.operand(word) for word in arguments]
 
     def stages(self, threads: int) -> tuple[list[list[KernelCall]], SizeLike]:
         """The work of so many threads, and the memory that it takes."""
@@ -98,11 +98,13 @@ def over_volumes(
 
     def gather() -> Iterator[KernelCall]:
         cells = [
-            depth.cells(tap * depth.dilation, depth.count, 1 if depth.spread > 1 else depth.stride)
+            depth.cells(
+                tap * depth.dilation, depth.count, 1 if depth.lhs_dilation > 1 else depth.stride
+            )
             for tap in range(taps)
         ]
         if not all(same(some.number, depth.count) for some in cells):
-            yield placing(lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), gathered)
+            yield strided_copy_call(lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), gathered)
         each = groups * channels
         for tap, some in enumerate(cells):
             if is_empty((some.number,)):
@@ -113,7 +115,7 @@ def over_volumes(
                 (each, depth.size * plane, taps * plane),
                 (g.cells, 4, 4),
             ]
-            yield placing(
+            yield strided_copy_call(
                 lanes,
                 In(0, some.first * plane),
                 Scratch(some.place * each * taps * plane + tap * plane),
@@ -131,7 +133,7 @@ def over_volumes(
                 (g.pixels, 4, 4),
             ]
             calls.append(
-                placing(
+                strided_copy_call(
                     lanes,
                     Scratch(gathered + first * made),
                     Out(0, first * depth.count * made),
@@ -153,11 +155,12 @@ def over_volumes(
 
 def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
     """Whether there are so many zeros between the cells that leaving their products out pays."""
-    spread = [axis for axis in found.axes if axis.spread > 1]
+    spread = [axis for axis in found.axes if axis.lhs_dilation > 1]
     if not spread or len(found.axes) > 2 or ELEMENT in operands:
         return False
     regular = all(
-        axis.dilation == 1 and is_known(axis.begin) and axis.taps >= axis.spread for axis in spread
+        axis.dilation == 1 and is_known(axis.begin) and axis.taps >= axis.lhs_dilation
+        for axis in spread
     )
     return regular and prod(found.filters.shape[2:]) >= _LEAST
 
@@ -175,10 +178,10 @@ class _Phase:
 
 
 def _phases(axis: Axis) -> Iterator[_Phase]:
-    if axis.spread == 1:
+    if axis.lhs_dilation == 1:
         yield _Phase(0, 1, axis, range(axis.taps))
         return
-    step = axis.spread
+    step = axis.lhs_dilation
     assert isinstance(axis.begin, int)
     for first in range(step):
         taps = range((axis.begin - first) % step, axis.taps, step)
@@ -227,7 +230,7 @@ def by_phases(
                 ]
                 place = (down.first * whole.columns.count + across.first) * 4
                 calls[-1].append(
-                    placing(
+                    strided_copy_call(
                         lanes,
                         Scratch(first * pixels * 4),
                         Out(0, first * whole.pixels * 4 + place),

@@ -24,9 +24,9 @@ from uncork.kernels.convolution.geometry import (
     typical,
 )
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
-from uncork.kernels.convolution.spec import Planes
+from uncork.kernels.convolution.spec import DirectConvolution
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
-from uncork.kernels.gemm.places import placed
+from uncork.kernels.gemm.address_table import placed
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -37,14 +37,14 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.movement.strided_copy import Loop, placing
+from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
-_ROOM = 1 << 18
+_SCRATCH_BYTES = 1 << 18
 #: Channels of a block.
 _BLOCK = 8
 #: Channels for themselves have at most so many taps.
@@ -68,7 +68,7 @@ class Part:
     rows: tuple[SizeLike, SizeLike]
 
 
-def for_themselves(g: Geometry) -> bool:
+def is_depthwise(g: Geometry) -> bool:
     """Whether each channel is convolved by itself: there is so little to it that blocks of channels
     do not pay.
     """
@@ -122,20 +122,20 @@ class _Maker:
     def __init__(self, work: Work, widest: int) -> None:
         self.g = g = work.geometry
         self.widest = widest
-        self.alone = for_themselves(g)
+        self.alone = is_depthwise(g)
         columns = g.columns.count
         lanes = lanes_for(columns, widest) if isinstance(columns, int) else widest
         self.blocks = blocks_of(columns, lanes) if isinstance(columns, int) else []
         rest = () if self.alone else tuple(n for _, n in _channel_blocks(g.outputs % _BLOCK))
         vectors = () if self.alone else tuple(sorted({v for _, v, _ in self.blocks})) or _VECTORS
         taps, tap_rows = (g.inner, g.rows.taps) if self.alone else (0, 1)
-        eights = g.outputs >= _BLOCK and not self.alone
+        full_blocks = g.outputs >= _BLOCK and not self.alone
         self.far = layout_of(g, g.rows.count, g.images, g.groups * g.channels).is_open
         self.others = work.others
-        self.spec = Planes(
+        self.spec = DirectConvolution(
             lanes,
             vectors,
-            eights,
+            full_blocks,
             rest,
             taps,
             tap_rows,
@@ -144,17 +144,19 @@ class _Maker:
             self.far,
         )
         how = ("planes", g.weights, self.alone, work.type_name)
-        self.packing = packed([work.source], how, lambda: filters_for(g, work.filters, self.alone))
+        self.packed_weights = packed(
+            [work.source], how, lambda: filters_for(g, work.filters, self.alone)
+        )
         self.table = np.array(
             [(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64
         )
-        self.keep: list[object] = [self.packing, self.table]
+        self.keep: list[object] = [self.packed_weights, self.table]
         self._offsets: dict[Layout, Array] = {}
         #: As many runs as there are where only the call knows the number of images, and the most
         #: images of one.
         image = 0 if direct(g) else layout_of(g, g.rows.count, 1, g.groups * g.channels)
         size = image if isinstance(image, int) else image.remainder * len(image.remainders)
-        self.open_runs = 1 if direct(g) else runs_of_images(g, size, _ROOM)
+        self.open_runs = 1 if direct(g) else runs_of_images(g, size, _SCRATCH_BYTES)
         self.most = -(-g.images // self.open_runs)
 
     def laid_out(self, part: Part) -> SizeLike:
@@ -187,8 +189,8 @@ class _Maker:
             return
         image = replace(whole, images=(0, 1))
         count, each = known(g.images), known(self.size(image))
-        if each <= _ROOM:
-            for images in shares(count, -(-count * each // _ROOM)):
+        if each <= _SCRATCH_BYTES:
+            for images in shares(count, -(-count * each // _SCRATCH_BYTES)):
                 yield replace(whole, images=images)
             return
         group = replace(image, groups=(0, 1))
@@ -196,12 +198,14 @@ class _Maker:
         fit = [
             rows
             for rows in range(1, height + 1)
-            if known(self.size(replace(group, rows=(0, rows)))) <= _ROOM
+            if known(self.size(replace(group, rows=(0, rows)))) <= _SCRATCH_BYTES
         ]
         heights = shares(height, -(-height // max(fit, default=1)))
         runs = shared(
             g.groups,
-            g.groups if len(heights) > 1 else -(-g.groups * known(self.size(group)) // _ROOM),
+            g.groups
+            if len(heights) > 1
+            else -(-g.groups * known(self.size(group)) // _SCRATCH_BYTES),
         )
         for n, groups, rows in product(range(count), runs, heights):
             yield Part((n, 1), groups, whole.channels, rows)
@@ -264,7 +268,7 @@ class _Maker:
             if is_empty((rows.number, columns.number)):
                 source, target, loops = 0, base, [(0, 0, 0)] * 4
             calls.append(
-                placing(
+                strided_copy_call(
                     self.widest,
                     In(0, source),
                     Scratch(target),
@@ -287,10 +291,10 @@ class _Maker:
         begin = (channel * g.pixels + part.rows[0] * g.columns.count) * 4
         ends = first + count == g.outputs
         spec = self.spec if self.alone or ends else replace(self.spec, rest=())
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             "source": source,
             "target": Out(0, begin),
-            "filters": self.packing.arrays[0].ctypes.data
+            "filters": self.packed_weights.arrays[0].ctypes.data
             + (part.groups[0] * g.outputs + first) * g.inner * 4,
             "offsets": Scratch(scratch + self.laid_out(part))
             if self.far
@@ -310,15 +314,15 @@ class _Maker:
             "rows": part.rows[1],
             "source_row": g.rows.stride * layout.row,
             "target_row": g.columns.count * 4,
-            "eights": count // _BLOCK,
+            "full_blocks": count // _BLOCK,
             "channels": count,
             "target_channel": g.pixels * 4,
         }
-        words |= zip(
+        operands |= zip(
             spec.end.arguments,
             operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin),
         )
-        return spec, [words[name] for name in spec.arguments]
+        return spec, [operands[name] for name in spec.arguments]
 
     def _offsets_of(self, layout: Layout) -> int:
         """The address of the table of a layout that is known."""

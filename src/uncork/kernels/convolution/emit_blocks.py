@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
@@ -38,7 +38,7 @@ class _Rows:
         self.k = k = Kernel(spec.name, spec.arguments, machine)
         self.a = a = dict(zip(spec.arguments, k.arguments))
         self.tiles = [_tile(k, spec, width) for width in spec.widths]
-        self.places = relative(spec.end, a, a["target"])
+        self.places = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for.
         self.ahead = k.variable(k.integer(0))
 
@@ -75,7 +75,7 @@ class _Rows:
     ) -> None:
         """A tile of a set of outputs, by `count` taps from the `first` on."""
         k, a, spec = self.k, self.a, self.spec
-        own = advanced(spec.end, self.places, group * (spec.blocks * spec.lanes * 4))
+        own = advanced_operands(spec.end, self.places, group * (spec.blocks * spec.lanes * 4))
         given = [
             count,
             seen,
@@ -127,7 +127,7 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
                 else k.load(a[name], F32)
             )
 
-        made = ended(k, spec.end, total, operand)
+        made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):
             k.store(made.part(n * spec.lanes, spec.lanes), place)
 

@@ -14,7 +14,7 @@ from itertools import product
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
@@ -29,7 +29,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     pixel = spec.lanes * 4
-    places = relative(spec.end, a, a["target"])
+    places = relative_operands(spec.end, a, a["target"])
     line_bytes = a["width"] * pixel
     with k.loop(0, a["width"]) as x:
         k.store(k.number(0.0, F32, spec.lanes), a["zeros"] + x * pixel)
@@ -44,7 +44,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
         filters = a["filters"] + block * (
             spec.rows * spec.columns * spec.members * pixel * spec.together
         )
-        ends = advanced(spec.end, places, block * pixel)
+        ends = advanced_operands(spec.end, places, block * pixel)
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         count = spec.rows * spec.columns * spec.members
@@ -166,4 +166,4 @@ def _store(
         own = k.load(ends[name], F32, spec.lanes if kind == CHANNEL else 1)
         return side_by_side([own] * (total.lanes // spec.lanes)) if kind == CHANNEL else own
 
-    k.store(ended(k, spec.end, total, operand), place)
+    k.store(apply_epilogue(k, spec.end, total, operand), place)

@@ -9,24 +9,24 @@ import operator
 from collections.abc import Callable, Mapping
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, ended, relative
-from uncork.kernels.convolution.spec import BLOCK_WORDS, MASKED, Planes
+from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
+from uncork.kernels.convolution.spec import BLOCK_WORDS, MASKED, DirectConvolution
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.gemm.microkernel import in_chains, joined
+from uncork.kernels.gemm.microkernel import joined, over_accumulators
 from uncork.kernels.runtime.target import Target
 
 #: Taps of a channel for itself whose filter is kept in registers all the time.
 _HELD = 25
 #: Taps for which a sum of their own pays, and the most such sums.
-_CHAIN, _CHAINS = 4, 3
+_CHAIN, _ACCUMULATORS = 4, 3
 
 
-def emit_planes(spec: Planes, machine: Target) -> str:
+def emit_direct(spec: DirectConvolution, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
-    places = relative(spec.end, a, a["target"])
-    channels = (*((8,) if spec.eights else ()), *spec.rest)
+    places = relative_operands(spec.end, a, a["target"])
+    channels = (*((8,) if spec.full_blocks else ()), *spec.rest)
     blocks = (
         None
         if spec.taps
@@ -36,7 +36,7 @@ def emit_planes(spec: Planes, machine: Target) -> str:
         source = a["source"] + image * a["source_image"] + group * a["source_group"]
         target = a["target"] + image * a["target_image"] + group * a["target_group"]
         filters = a["filters"] + group * a["filters_group"]
-        ends = advanced(spec.end, places, group * a["end_group"])
+        ends = advanced_operands(spec.end, places, group * a["end_group"])
         if blocks is None:
             _each_channel(k, spec, a, source, target, filters, ends)
         else:
@@ -45,14 +45,14 @@ def emit_planes(spec: Planes, machine: Target) -> str:
     return k.text()
 
 
-def _kinds(spec: Planes) -> tuple[int, ...]:
+def _kinds(spec: DirectConvolution) -> tuple[int, ...]:
     """The blocks of pixels that there are, by their vectors."""
     return (*spec.vectors, MASKED) if spec.open else spec.vectors
 
 
 def _by_blocks(
     k: Kernel,
-    spec: Planes,
+    spec: DirectConvolution,
     a: dict[str, Value],
     blocks: dict[tuple[int, int], Kernel],
     source: Value,
@@ -81,18 +81,19 @@ def _by_blocks(
                         a["target_channel"],
                     ]
                     k.call(
-                        blocks[channels, v], [*given, *advanced(spec.end, ends, done * 4).values()]
+                        blocks[channels, v],
+                        [*given, *advanced_operands(spec.end, ends, done * 4).values()],
                     )
 
-        if spec.eights:
-            with k.loop(0, a["eights"]) as eight:
+        if spec.full_blocks:
+            with k.loop(0, a["full_blocks"]) as eight:
                 run(
                     8,
                     eight * 8,
                     filters + eight * a["inner"] * 32,
                     result + eight * a["target_channel"] * 8,
                 )
-        done = a["eights"] * 8
+        done = a["full_blocks"] * 8
         for channels in spec.rest:
             run(
                 channels, done, filters + done * a["inner"] * 4, result + done * a["target_channel"]
@@ -109,7 +110,7 @@ def _by_blocks(
 
 
 def _open_blocks(
-    k: Kernel, spec: Planes, columns: Value, block: Callable[[Value, Value, Value], None]
+    k: Kernel, spec: DirectConvolution, columns: Value, block: Callable[[Value, Value, Value], None]
 ) -> None:
     """The blocks of a row of any number of pixels, as `layout.blocks_of` has them; fewer pixels
     than lanes are one with a mask.
@@ -125,7 +126,7 @@ def _open_blocks(
             block(k.integer(0), k.integer(MASKED), columns)
 
 
-def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
+def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) -> Kernel:
     """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first:
     sums stay in registers until whole.
 
@@ -152,13 +153,13 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
 
     # A sum waits for the addition before it: few sums need several chains each to keep the
     # multipliers busy.
-    chains = 4 if channels * vectors <= 2 else 2 if channels * vectors <= 4 else 1
+    accumulators = 4 if channels * vectors <= 2 else 2 if channels * vectors <= 4 else 1
     sums = [
         [
             [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(vectors)]
             for _ in range(channels)
         ]
-        for _ in range(chains)
+        for _ in range(accumulators)
     ]
 
     def step(position: Value, chain: int) -> None:
@@ -169,7 +170,7 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
             for total, pixel in zip(sums[chain][channel], pixels):
                 total.set(k.fma(weight, pixel, total.get()))
 
-    in_chains(k, inner, chains, channels * vectors, step)
+    over_accumulators(k, inner, accumulators, channels * vectors, step)
     for channel in range(channels):
         held = _held(k, spec, ends, channel)
         for v in range(vectors):
@@ -182,7 +183,7 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     return k
 
 
-def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
+def _masked_block(outer: Kernel, spec: DirectConvolution, channels: int) -> Kernel:
     """`channels` channels of one vector of which the first `count` pixels exist."""
     arguments = [
         "source",
@@ -198,9 +199,10 @@ def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
     source, count, filters, offsets, inner, target, target_channel, *others = k.arguments
     ends = dict(zip(spec.end.arguments, others))
     mask = k.lanes_below(count, spec.lanes)
-    chains = 4 if channels <= 2 else 2 if channels <= 4 else 1
+    accumulators = 4 if channels <= 2 else 2 if channels <= 4 else 1
     sums = [
-        [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)] for _ in range(chains)
+        [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)]
+        for _ in range(accumulators)
     ]
 
     def step(position: Value, chain: int) -> None:
@@ -209,7 +211,7 @@ def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
             weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
             total.set(k.fma(weight, pixels, total.get()))
 
-    in_chains(k, inner, chains, channels, step)
+    over_accumulators(k, inner, accumulators, channels, step)
     for channel in range(channels):
         held = _held(k, spec, ends, channel)
         total, place = joined([chain[channel] for chain in sums]), target + target_channel * channel
@@ -218,7 +220,7 @@ def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
     return k
 
 
-def _offset(k: Kernel, spec: Planes, offsets: Value, position: Value | int) -> Value:
+def _offset(k: Kernel, spec: DirectConvolution, offsets: Value, position: Value | int) -> Value:
     """Bytes from the first cell of a window to what a product reads."""
     return (
         k.load(offsets + position * 8, I64)
@@ -229,7 +231,7 @@ def _offset(k: Kernel, spec: Planes, offsets: Value, position: Value | int) -> V
 
 def _each_channel(
     k: Kernel,
-    spec: Planes,
+    spec: DirectConvolution,
     a: dict[str, Value],
     source: Value,
     target: Value,
@@ -245,7 +247,7 @@ def _each_channel(
     with k.loop(0, a["channels"]) as channel:
         own = filters + channel * (spec.taps * 4)
         held = [k.splat(k.load(own + tap * 4, F32), lanes) for tap in range(min(spec.taps, _HELD))]
-        numbers = _held(k, spec, advanced(spec.end, ends, channel * 4), 0)
+        numbers = _held(k, spec, advanced_operands(spec.end, ends, channel * 4), 0)
         plane = target + channel * a["target_channel"]
         with k.loop(0, a["rows"]) as row:
             pixels, result = source + row * a["source_row"], plane + row * a["target_row"]
@@ -257,7 +259,7 @@ def _each_channel(
                 result: Value = result,
             ) -> None:
                 lines = [pixels + column + offset for offset in down]
-                sums = [k.number(0.0, F32, lanes)] * max(1, min(_CHAINS, spec.taps // _CHAIN))
+                sums = [k.number(0.0, F32, lanes)] * max(1, min(_ACCUMULATORS, spec.taps // _CHAIN))
                 for tap in range(spec.taps):
                     weight = (
                         held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)
@@ -299,7 +301,9 @@ def _each_channel(
                 line()
 
 
-def _held(k: Kernel, spec: Planes, ends: Mapping[str, Value], channel: int) -> dict[str, Value]:
+def _held(
+    k: Kernel, spec: DirectConvolution, ends: Mapping[str, Value], channel: int
+) -> dict[str, Value]:
     """The numbers of a channel that are the same for all of its pixels."""
     places = zip(spec.end.arguments, spec.end.operands)
     return {
@@ -311,7 +315,7 @@ def _held(k: Kernel, spec: Planes, ends: Mapping[str, Value], channel: int) -> d
 
 def _ended(
     k: Kernel,
-    spec: Planes,
+    spec: DirectConvolution,
     total: Value,
     ends: Mapping[str, Value],
     held: Mapping[str, Value],
@@ -328,4 +332,4 @@ def _ended(
             k.load(address, F32, total.lanes) if mask is None else k.load_masked(address, F32, mask)
         )
 
-    return ended(k, spec.end, total, operand)
+    return apply_epilogue(k, spec.end, total, operand)

@@ -66,7 +66,7 @@ def emit_pool(spec: Pooled, machine: Target) -> str:
 
 
 def _begin(k: Kernel, spec: Pooled) -> Value:
-    return k.number(identity(spec.word, F32), F32, spec.lanes)
+    return k.number(identity(spec.op, F32), F32, spec.lanes)
 
 
 def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
@@ -81,7 +81,7 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
     for place, windows in sees.items():
         joined = _joined(k, spec, row, column + place * pixel)
         for p in windows:
-            found[p] = COMBINE[spec.word](k, joined, found[p])
+            found[p] = COMBINE[spec.op](k, joined, found[p])
     share = _share(k, spec, row, k.integer(spec.columns))
     for p, total in enumerate(found):
         k.store(_scaled(k, total, share), row.made + x * pixel + p * pixel)
@@ -92,7 +92,7 @@ def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
     cells = [k.load(line + place, F32, spec.lanes) for line in row.lines]
     found = cells[0]
     for cell in cells[1:]:
-        found = COMBINE[spec.word](k, cell, found)
+        found = COMBINE[spec.op](k, cell, found)
     return found
 
 
@@ -104,13 +104,13 @@ def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             count.set(count.get() + 1)
-            total.set(COMBINE[spec.word](k, _joined(k, spec, row, column * pixel), total.get()))
+            total.set(COMBINE[spec.op](k, _joined(k, spec, row, column * pixel), total.get()))
     k.store(_scaled(k, total.get(), _share(k, spec, row, count.get())), row.made + x * pixel)
 
 
 def _share(k: Kernel, spec: Pooled, row: _Row, columns: Value) -> Value | None:
     """What a sum is multiplied with: one divided by the cells that count; 1 where there is none."""
-    if spec.word != "sum":
+    if spec.op != "sum":
         return None
     if spec.counts_all:
         return k.number(1 / (spec.rows * spec.columns), F32)

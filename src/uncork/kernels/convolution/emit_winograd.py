@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
-from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.microkernel_blocks import tile
 from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
 from uncork.kernels.convolution.winograd import Matrix, transforms
@@ -44,7 +44,7 @@ def emit_winograd(spec: Winograd, machine: Target) -> str:
     functions = [_products(k, spec, width) for width in spec.widths]
     into, out = _into(k, spec), _out(k, spec)
     side = spec.outputs + 2
-    places = relative(spec.end, a, a["target"])
+    places = relative_operands(spec.end, a, a["target"])
     group = k.variable(a["first"])
     with k.while_(lambda: group.get() < a["end"]):
         last = k.minimum(group.get() + a["strip"], a["end"])
@@ -73,7 +73,10 @@ def _strip(k: Kernel, spec: Winograd, a: dict[str, Value], first: Value, end: Va
     data = patch + side * side * max(spec.lanes, spec.inner) * 4
     # `scratch` tiles, and an odd number of cache lines from position to position: else all of them
     # would meet in a few sets of the cache.
-    data_block, made_block = a["room"] * (spec.inner * 4), a["room"] * (spec.lanes * 4)
+    data_block, made_block = (
+        a["strip_tiles"] * (spec.inner * 4),
+        a["strip_tiles"] * (spec.lanes * 4),
+    )
     data_position = a["channels"] * data_block + 64
     made_position = a["groups"] * spec.blocks * made_block + 64
     made = data + data_position * (side * side)
@@ -113,7 +116,7 @@ def _each_tile(
                 k.minimum(a["result_width"] - x, k.integer(m)),
                 a["target_row"],
             ]
-            own = advanced(spec.end, ends, block * (spec.lanes * 4))
+            own = advanced_operands(spec.end, ends, block * (spec.lanes * 4))
             status = k.call(
                 function, [source, target, strip.made_position, strip.patch, *where, *own.values()]
             )
@@ -254,7 +257,9 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
             return k.load(pixel + ends[name], F32, lanes) if kind == ELEMENT else held[name]
 
         k.store(
-            ended(k, spec.end, k.load(patch + (y * m + x) * (lanes * 4), F32, lanes), operand),
+            apply_epilogue(
+                k, spec.end, k.load(patch + (y * m + x) * (lanes * 4), F32, lanes), operand
+            ),
             pixel,
         )
     k.finish()

@@ -32,7 +32,7 @@ _FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
 @dataclass(frozen=True, slots=True)
 class Axis:
     """`count` windows, `stride` apart, of `taps` cells that are `dilation` apart, over `size` cells
-    that lie `spread` apart.
+    that lie `lhs_dilation` apart.
 
     The first window begins `begin` cells before the data.
     """
@@ -43,7 +43,7 @@ class Axis:
     stride: int = 1
     dilation: int = 1
     begin: SizeLike = 0
-    spread: int = 1
+    lhs_dilation: int = 1
     #: Windows are as many as fit on the data: none reaches past them, however many they are.
     fitting: bool = False
 
@@ -54,7 +54,7 @@ class Axis:
     @property
     def inside(self) -> bool:
         """Whether all windows are on the data, whose cells are neighbours."""
-        if not certainly(self.begin, 0) or self.spread != 1:
+        if not certainly(self.begin, 0) or self.lhs_dilation != 1:
             return False
         left = plain(Size.of(self.size - self.reach(self.count)))
         return left >= 0 if isinstance(left, int) else self.fitting
@@ -81,14 +81,16 @@ class Axis:
         the first window.
         """
         offset = first - self.begin
-        if self.spread == 1:
+        if self.lhs_dilation == 1:
             place = largest(0, -(offset // step))
             number = smallest(count, -((offset - self.size) // step)) - place
             return Cells(offset + place * step, largest(0, number), step, place, 1)
         assert step == 1, "windows of spread cells are 1 apart"
-        cell = largest(0, -(-offset // self.spread))
-        number = smallest(self.size, (offset + count - 1) // self.spread + 1) - cell
-        return Cells(cell, largest(0, number), 1, cell * self.spread - offset, self.spread)
+        cell = largest(0, -(-offset // self.lhs_dilation))
+        number = smallest(self.size, (offset + count - 1) // self.lhs_dilation + 1) - cell
+        return Cells(
+            cell, largest(0, number), 1, cell * self.lhs_dilation - offset, self.lhs_dilation
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,8 +319,10 @@ def _transposed_axes(
             reached = stride * (size - 1) + extent(k, dilation) + operation.output_padding[axis]
             total = largest(0, reached - count)
             cut = total - total // 2 if operation.auto_pad == "same_upper" else total // 2
-        spread = 1 if certainly(size, 1) else stride
-        axes.append(Axis(size, k, count, 1, dilation, _plain((k - 1) * dilation - cut), spread))
+        lhs_dilation = 1 if certainly(size, 1) else stride
+        axes.append(
+            Axis(size, k, count, 1, dilation, _plain((k - 1) * dilation - cut), lhs_dilation)
+        )
     return axes
 
 

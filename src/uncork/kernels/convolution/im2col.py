@@ -24,9 +24,9 @@ from uncork.kernels.convolution.geometry import (
 )
 from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
+from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
-from uncork.kernels.gemm.places import in_order
-from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -37,8 +37,8 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.movement.select_transpose import blocks_fit, turning
-from uncork.kernels.movement.strided_copy import Loop, placing
+from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
+from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -46,7 +46,7 @@ from uncork.types import Array
 
 #: Bytes that are laid out at a time, by one thread and by several, where more than one image is
 #: needed at all.
-_ROOM, _SHARED_ROOM = 1 << 18, 1 << 22
+_SCRATCH_BYTES, _SHARED_SCRATCH_BYTES = 1 << 18, 1 << 22
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
 #: So many channels are brought together by blocks, and copied by vectors.
@@ -152,7 +152,7 @@ class _Maker:
         self.g = g = work.geometry
         self.widest = widest
         self.layout = layout(g)
-        self.spec = products(g.outputs, widest, certainly(g.pixels, 1), work.end)
+        self.spec = indirect_gemm(g.outputs, widest, certainly(g.pixels, 1), work.end)
         self.others = work.others
         how = (
             "rows",
@@ -161,15 +161,15 @@ class _Maker:
             replace(self.spec, end=PLAIN),
             work.type_name,
         )
-        self.packing = packed(
+        self.packed_weights = packed(
             [work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))]
         )
-        self.keep: list[object] = [self.packing]
+        self.keep: list[object] = [self.packed_weights]
         self._tables: dict[int, tuple[Array, Array]] = {}
         #: As many runs as there are where only the call knows the number of images, and the most
         #: images of one.
         self.open_runs = runs_of_images(
-            g, self.layout.image if self.layout.way != "direct" else 0, _ROOM
+            g, self.layout.image if self.layout.way != "direct" else 0, _SCRATCH_BYTES
         )
         self.most = -(-g.images // self.open_runs)
 
@@ -270,7 +270,9 @@ class _Maker:
             same(rows.number, g.rows.count) and same(columns.number, across)
             for rows, columns in taps
         ):
-            yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Scratch(0), self.size(images))
+            yield strided_copy_call(
+                self.widest, 0, 0, [(0, 0, 0)] * 4, Scratch(0), self.size(images)
+            )
         held = self.size(self.held(images))
         start = first * g.groups * g.channels * g.cells * 4
         image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
@@ -282,7 +284,7 @@ class _Maker:
             data = Scratch(held)
             channel, row, column = 1, g.columns.size * g.channels, g.channels
             loops = [(images, image, image), (g.groups, group, group)]
-            yield turning(
+            yield transpose_call(
                 self.widest,
                 In(0, start),
                 data,
@@ -306,7 +308,7 @@ class _Maker:
                 (rows.number, rows.step * row * 4, rows.place_step * lay.row),
             ]
             if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
-                yield turning(
+                yield transpose_call(
                     self.widest,
                     source,
                     target,
@@ -319,7 +321,7 @@ class _Maker:
                     (columns.number, columns.step * column * 4, columns.place_step * pixel),
                     (g.channels, channel * 4, 4),
                 ]
-                yield placing(self.widest, source, target, [*outer, *inner])
+                yield strided_copy_call(self.widest, source, target, [*outer, *inner])
 
     def compute(
         self, first: SizeLike, images: SizeLike, rows: tuple[SizeLike, SizeLike], share: int
@@ -346,7 +348,7 @@ class _Maker:
         operands: dict[str, Operand] = {
             "source": In(0, first * lay.image) if lay.way == "direct" else Scratch(0),
             "target": Out(0, image),
-            "matrix": self.packing.arrays[0].ctypes.data,
+            "matrix": self.packed_weights.arrays[0].ctypes.data,
             "sources": sources,
             "targets": targets,
             "rows": rows[1],
@@ -356,7 +358,7 @@ class _Maker:
             "batches": g.groups,
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
-            "room": Scratch(scratch + rows[0] * 8),
+            "row_addresses": Scratch(scratch + rows[0] * 8),
             "scratch": Scratch(scratch + held * g.pixels * 8 + share * self.spec.scratch_bytes),
         }
         operands |= zip(self.spec.end.arguments, operands_for(self.spec.end, self.others, 0, image))
@@ -380,13 +382,16 @@ class _Maker:
         return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:
-        return Stages(list(self.calls(_SHARED_ROOM, threads)), self.scratch(_SHARED_ROOM, threads))
+        return Stages(
+            list(self.calls(_SHARED_SCRATCH_BYTES, threads)),
+            self.scratch(_SHARED_SCRATCH_BYTES, threads),
+        )
 
 
 def by_rows(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
-    calls = [call for stage in maker.calls(_ROOM, 1) for call in stage]
+    calls = [call for stage in maker.calls(_SCRATCH_BYTES, 1) for call in stage]
     g = work.geometry
     spent = (
         nanoseconds(g.images * g.pixels, cost(typical(g), widest) / pixels_of(typical(g)))
@@ -396,7 +401,7 @@ def by_rows(work: Work, widest: int) -> KernelPlan:
     return KernelPlan(
         maker.spec.name,
         calls,
-        scratch=maker.scratch(_ROOM, 1),
+        scratch=maker.scratch(_SCRATCH_BYTES, 1),
         keep=maker.keep,
         cost=spent,
         split=maker.split,

@@ -20,9 +20,9 @@ AHEAD_TILES = 4
 #: more only take longer to compile.
 _TURN = 48
 #: Where the step's source and filters are, for the number of a step.
-Places = Callable[[Kernel, Value, dict[str, Value]], "tuple[Value, Value]"]
+TapAddresses = Callable[[Kernel, Value, dict[str, Value]], "tuple[Value, Value]"]
 #: What becomes of the sums: `end(kernel, pixel, block, sum, arguments)`.
-End = Callable[[Kernel, int, int, Value, "dict[str, Value]"], None]
+EpilogueEmitter = Callable[[Kernel, int, int, Value, "dict[str, Value]"], None]
 
 
 def tile(
@@ -34,8 +34,8 @@ def tile(
     width: int,
     step: int,
     arguments: Sequence[str],
-    places: Places,
-    end: End,
+    places: TapAddresses,
+    end: EpilogueEmitter,
     ahead: bool = False,
 ) -> Kernel:
     """A function that makes `count` steps, an argument, for `width` pixels that see what lies

@@ -97,7 +97,7 @@ def planar(work: Work, widest: int) -> Selection:
         return "no kernel for images of 2 GB and more"
     one = typical(g)
     few_pixels = (
-        not direct.for_themselves(g)
+        not direct.is_depthwise(g)
         and im2col.serves(g)
         and im2col.cost(one, widest) < direct.cost(one, widest)
     )

@@ -83,7 +83,7 @@ def select_pool(
     planes, line = images * blocks, columns.size * lanes * 4
 
     def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
             "outside": Scratch(share * line),
@@ -96,7 +96,7 @@ def select_pool(
             "top": rows.begin if rows else 0,
             "left": columns.begin,
         }
-        return spec, [words[name] for name in spec.arguments]
+        return spec, [operands[name] for name in spec.arguments]
 
     def stages(threads: int) -> Stages:
         return Stages(

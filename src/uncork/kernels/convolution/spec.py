@@ -15,23 +15,23 @@ MASKED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Planes(EpilogueSpec):
+class DirectConvolution(EpilogueSpec):
     """The spec of a direct convolution: vectors of a block of pixels, whether there are blocks of 8
     channels, and what comes after them.
 
     With `taps` each channel is for itself, and sees `tap_rows` rows of them.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_direct:emit_planes"
+    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_direct:emit_direct"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns",
         "images", "source_image", "target_image", "groups", "source_group", "target_group",
-        "filters_group", "end_group", "rows", "source_row", "target_row", "eights", "channels",
+        "filters_group", "end_group", "rows", "source_row", "target_row", "full_blocks", "channels",
         "target_channel",
     )  # fmt: skip
     lanes: int
     vectors: tuple[int, ...]
-    eights: bool
+    full_blocks: bool
     rest: tuple[int, ...]
     taps: int = 0
     tap_rows: int = 1
@@ -48,7 +48,7 @@ class Planes(EpilogueSpec):
         channels = (
             f"taps_{self.tap_rows}x{self.taps // self.tap_rows}"
             if self.taps
-            else "_".join(map(str, [8] * self.eights + list(self.rest)))
+            else "_".join(map(str, [8] * self.full_blocks + list(self.rest)))
         )
         flags = f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
         return f"convolution_{blocks}x{self.lanes}_{channels}{self.end.name}{flags}"

@@ -70,7 +70,7 @@ class Winograd(EpilogueSpec):
         "source", "target", "filters", "scratch", "across", "down", "height", "width",
         "result_height", "result_width", "top", "left", "source_image", "source_block",
         "source_row", "target_image", "target_block", "target_row", "channels", "groups",
-        *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "room",
+        *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
     )  # fmt: skip
     outputs: int
     lanes: int

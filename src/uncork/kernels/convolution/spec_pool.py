@@ -24,13 +24,13 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """`word` over windows of `rows` x `columns` cells, `width` pixels of a row at a time: "max", or
+    """`op` over windows of `rows` x `columns` cells, `width` pixels of a row at a time: "max", or
     "sum" for means.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_pool:emit_pool"
     arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
-    word: str
+    op: str
     lanes: int
     rows: int
     columns: int
@@ -45,4 +45,4 @@ class Pooled:
         strides, dilations = ("x".join(map(str, sizes)) for sizes in (self.stride, self.dilation))
         windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
         counted = "_all" if self.counts_all else ""
-        return f"pool_{self.word}{counted}_{windows}_{self.width}x{self.lanes}"
+        return f"pool_{self.op}{counted}_{windows}_{self.width}x{self.lanes}"

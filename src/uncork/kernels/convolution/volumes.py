@@ -22,8 +22,8 @@ from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares
-from uncork.kernels.movement.select_transpose import blocks_fit, turning
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
+from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.target import Target
 
 #: More images would be too many calls.
@@ -31,7 +31,7 @@ _MOST_IMAGES = 8
 #: Slices that see other taps are computed apart where that saves such a part of the products.
 _SAVED = 0.2
 #: Bytes that are gathered at a time, where one slice needs no more, and of transformed filters.
-_ROOM, _MOST_FILTERS = 1 << 24, 1 << 26
+_SCRATCH_BYTES, _MOST_FILTERS = 1 << 24, 1 << 26
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int)
         not inner
         or not lanes
         or ELEMENT in operands
-        or any(axis.is_open or axis.spread > 1 for axis in found.axes)
+        or any(axis.is_open or axis.lhs_dilation > 1 for axis in found.axes)
     ):
         return False
     if not is_known(found.images) or known(found.images) > _MOST_IMAGES or len(found.filters) > 1:
@@ -94,7 +94,9 @@ class _Maker:
         if products > (1 - _SAVED) * count * taps or any(not run.taps[1] for run in apart):
             apart = [_Run((0, count), (0, taps))]
         for run in apart:
-            pieces = -(-known(self.found.images) * run.slices[1] * self._gathered(run) // _ROOM)
+            pieces = -(
+                -known(self.found.images) * run.slices[1] * self._gathered(run) // _SCRATCH_BYTES
+            )
             for first, number in shares(run.slices[1], pieces):
                 yield _Run((run.slices[0] + first, number), run.taps)
 
@@ -141,7 +143,7 @@ class _Maker:
         ]
         seen = [self.depth.cells(begin, slices, self.depth.stride) for begin in begins]
         if any(known(cells.number) < slices for cells in seen):
-            yield placing(
+            yield strided_copy_call(
                 self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image
             )
         for number in range(images):
@@ -154,7 +156,7 @@ class _Maker:
                     (cells.number, cells.step * plane, cells.place_step * image),
                     (blocks, self.inner * size * plane, block),
                 ]
-                yield turning(
+                yield transpose_call(
                     self.target.lanes,
                     source,
                     target,
@@ -176,7 +178,7 @@ class _Maker:
                 (blocks, block, self.lanes * count * plane),
             ]
             sides = (self.pixels, self.lanes * 4), (self.lanes, count * plane)
-            calls.append(turning(self.target.lanes, source, target, loops, *sides))
+            calls.append(transpose_call(self.target.lanes, source, target, loops, *sides))
         return calls
 
     def stages(self, threads: int) -> Stages:

@@ -62,7 +62,7 @@ def select_boxes(
         In(position) if spec is not None else 0 for position, spec in enumerate(given)
     ]
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         *inside,
         Out(0),
         Out(1),
@@ -79,7 +79,7 @@ def select_boxes(
         for n in (0, 1)
     ]
     cost = nanoseconds(product((batches, classes, count)), 10.0)
-    return KernelPlan(spec.name, [*zeros, (spec, words)], scratch=scratch, cost=cost)
+    return KernelPlan(spec.name, [*zeros, (spec, operands)], scratch=scratch, cost=cost)
 
 
 @selects(FirstRows)

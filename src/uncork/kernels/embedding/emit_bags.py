@@ -40,7 +40,7 @@ _AHEAD, _AHEAD_LONG, _LONG_ROW = 32, 16, 256
 #: Ids that are compared with their neighbours at once.
 _NEIGHBOURS = 16
 #: Vectors that are added to by turns, in one chain or in several.
-_CHAINS = 4
+_ACCUMULATORS = 4
 
 
 def emit_bag(spec: Bag, machine: Target) -> str:
@@ -128,11 +128,11 @@ class _BagKernel:
         k, spec = self.k, self.spec
         # Additions wait for the one before: few columns need several chains to keep the adders
         # busy.
-        chains = max(1, _CHAINS // len(parts))
+        accumulators = max(1, _ACCUMULATORS // len(parts))
         zero = -0.0 if self.accumulator.kind == "float" else 0  # x + -0.0 is x, also for x = -0.0
         sums = [
             [k.variable(k.number(zero, self.accumulator, n)) for _, n in parts]
-            for _ in range(chains)
+            for _ in range(accumulators)
         ]
 
         def add(position: Value, chain: int, prefetch: bool) -> None:
@@ -157,11 +157,11 @@ class _BagKernel:
         # there are indices by a loop of its own costs nothing; by a minimum in every turn it costs
         # up to 40 % where memory is slow (measured).
         done, ahead = k.variable(start), k.minimum(end, self.ids.count - self.ahead)
-        if chains > 1:
-            with k.loop(start, ahead - (chains - 1), chains) as position:
-                for chain in range(chains):
+        if accumulators > 1:
+            with k.loop(start, ahead - (accumulators - 1), accumulators) as position:
+                for chain in range(accumulators):
                     add(position + chain, chain, True)
-                done.set(position + chains)
+                done.set(position + accumulators)
         with k.loop(done.get(), ahead) as position:
             add(position, 0, True)
             done.set(position + 1)

@@ -31,7 +31,7 @@ from uncork.kernels.codegen.emit import (
     pieces,
 )
 from uncork.kernels.embedding.emit_ids import BagIds
-from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
+from uncork.kernels.embedding.spec_quantized import QuantizedBag, QuantizedGather, Rows
 from uncork.kernels.runtime.target import Target
 
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
@@ -46,12 +46,12 @@ _LINES_AHEAD, _LEAST_AHEAD, _MOST_AHEAD = 256, 16, 96
 _PREFETCHED = 1024
 
 
-def emit_bag(spec: QuantisedBag, machine: Target) -> str:
+def emit_bag(spec: QuantizedBag, machine: Target) -> str:
     """The LLVM text of a bag kernel."""
     return _BagKernel(spec, machine).k.text()
 
 
-def emit_gather(spec: QuantisedGather, machine: Target) -> str:
+def emit_gather(spec: QuantizedGather, machine: Target) -> str:
     """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a
     strict kernel.
     """
@@ -261,7 +261,7 @@ def _interleaved(low: Value, high: Value) -> Value:
 
 
 class _BagKernel:
-    def __init__(self, spec: QuantisedBag, machine: Target) -> None:
+    def __init__(self, spec: QuantizedBag, machine: Target) -> None:
         self.spec = spec
         k = self.k = Kernel(spec.name, spec.arguments, machine)
         (

@@ -70,8 +70,8 @@ def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCa
     """The call of a bag kernel as calls for some of the bags each: its last operands are the first
     bag and the end.
     """
-    function, words = call
-    *before, _, _ = words
+    function, operands = call
+    *before, _, _ = operands
     return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
@@ -103,9 +103,9 @@ def select_bag(
         _at_lines(table),
     )
     (count,) = extents(indices)
-    words: list[Operand] = [In(0), size[0], In(1), count, In(2), bags]
-    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, bags]
-    call = (spec, words)
+    operands: list[Operand] = [In(0), size[0], In(1), count, In(2), bags]
+    operands += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, bags]
+    call = (spec, operands)
 
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
@@ -142,7 +142,7 @@ def select_packed(
         "fixed",
         at_lines=_at_lines(table),
     )
-    words: list[Operand] = [
+    operands: list[Operand] = [
         In(0),
         size[0],
         In(1),
@@ -155,7 +155,7 @@ def select_packed(
         0,
         bags,
     ]
-    call = (spec, words)
+    call = (spec, operands)
 
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
@@ -198,10 +198,16 @@ def select_segments(
         at_lines=_at_lines(table),
     )
     (entries,), (owners,) = extents(indices), extents(ids)
-    words: list[Operand] = [In(0), size[0], In(1), entries, Scratch(), segments]
-    words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0), 0, segments]
+    operands: list[Operand] = [In(0), size[0], In(1), entries, Scratch(), segments]
+    operands += [
+        0 if default is None else In(4),
+        0 if weights is None else In(5),
+        Out(0),
+        0,
+        segments,
+    ]
     find: KernelCall = (finder, [In(2), owners, segments, Scratch()])
-    call = (spec, words)
+    call = (spec, operands)
 
     def split(threads: int) -> Stages:
         return Stages([[find], shared_bags(call, segments, threads)], segments * 8)

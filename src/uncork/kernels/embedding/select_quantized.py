@@ -15,7 +15,7 @@ from uncork.internal_ops.quantized_lookup import (
 )
 from uncork.kernels.embedding.select_bags import cost_of_rows, padded, shared_bags
 from uncork.kernels.embedding.spec_bags import Segments
-from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
+from uncork.kernels.embedding.spec_quantized import QuantizedBag, QuantizedGather, Rows
 from uncork.kernels.extents import extents, has_extents, product
 from uncork.kernels.kernel_plan import (
     In,
@@ -70,16 +70,16 @@ def _cost(indices: SizeLike, table: CompressedTable) -> float | Size:
 
 def _bag(
     operation: CompressedLookup, indices: TensorSpec, weighted: bool, target: Target
-) -> QuantisedBag:
+) -> QuantizedBag:
     lookup = operation.lookup
     mean = isinstance(lookup, ReducedEmbedding) and lookup.takes_mean()
     index = "narrowed" if operation.narrowed else indices.element_type.name
-    return QuantisedBag(rows_of(operation.table, target), index, weighted, mean)
+    return QuantizedBag(rows_of(operation.table, target), index, weighted, mean)
 
 
 def _native(
-    spec: QuantisedBag,
-    words: list[Operand],
+    spec: QuantizedBag,
+    operands: list[Operand],
     keep: list[Array],
     cost: float | Size,
     bags: SizeLike,
@@ -88,7 +88,7 @@ def _native(
     """The call of a bag kernel, behind that which finds its offsets if there is one; threads share
     the bags.
     """
-    call = (spec, words)
+    call = (spec, operands)
     before = [] if find is None else [find]
     scratch: SizeLike = 8 * bags if before else 0
 
@@ -115,11 +115,11 @@ def select_bag(
     if not has_extents(offsets):
         return "the number of bags is known at the call only"
     spec = replace(_bag(operation, indices, weights is not None, target), strict=operation.strict)
-    words, keep = _start(operation.table)
+    operands, keep = _start(operation.table)
     (bags,), (entries,) = extents(offsets), extents(indices)
-    words += [In(0), entries, In(1), bags]
-    words += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0), 0, bags]
-    return _native(spec, words, keep, _cost(entries, operation.table), bags)
+    operands += [In(0), entries, In(1), bags]
+    operands += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0), 0, bags]
+    return _native(spec, operands, keep, _cost(entries, operation.table), bags)
 
 
 @selects(CompressedPacked)
@@ -138,9 +138,19 @@ def select_packed(
         return "the number of indices is known at the call only"
     bags, each = extents(indices)
     spec = replace(_bag(operation, indices, weights is not None, target), bags="fixed")
-    words, keep = _start(operation.table)
-    words += [In(0), bags * each, each, bags, 0, 0 if weights is None else In(1), Out(0), 0, bags]
-    return _native(spec, words, keep, _cost(bags * each, operation.table), bags)
+    operands, keep = _start(operation.table)
+    operands += [
+        In(0),
+        bags * each,
+        each,
+        bags,
+        0,
+        0 if weights is None else In(1),
+        Out(0),
+        0,
+        bags,
+    ]
+    return _native(spec, operands, keep, _cost(bags * each, operation.table), bags)
 
 
 @selects(CompressedSegments)
@@ -163,13 +173,19 @@ def select_segments(
     # reference.
     finder = Segments(ids.element_type.name)
     spec = _bag(operation, indices, weights is not None, target)
-    words, keep = _start(operation.table)
+    operands, keep = _start(operation.table)
     (entries,), (owners,) = extents(indices), extents(ids)
-    words += [In(0), entries, Scratch(), segments]
-    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, segments]
+    operands += [In(0), entries, Scratch(), segments]
+    operands += [
+        0 if default is None else In(3),
+        0 if weights is None else In(4),
+        Out(0),
+        0,
+        segments,
+    ]
     finder_words: list[Operand] = [In(1), owners, segments, Scratch()]
     find: KernelCall = finder, finder_words
-    return _native(spec, words, keep, _cost(entries, operation.table), segments, find)
+    return _native(spec, operands, keep, _cost(entries, operation.table), segments, find)
 
 
 @selects(CompressedGather)
@@ -188,13 +204,13 @@ def select_gather(
         return reason
     if not has_extents(indices):
         return "the number of indices is known at the call only"
-    spec = QuantisedGather(
+    spec = QuantizedGather(
         rows_of(operation.table, target),
         indices.element_type.name,
         operation.lookup.counts_from_end,
         operation.strict,
     )
     count = product(extents(indices))
-    words, keep = _start(operation.table)
-    words += [In(0), count, Out(0)]
-    return KernelPlan(spec.name, [(spec, words)], keep=keep, cost=_cost(count, operation.table))
+    operands, keep = _start(operation.table)
+    operands += [In(0), count, Out(0)]
+    return KernelPlan(spec.name, [(spec, operands)], keep=keep, cost=_cost(count, operation.table))

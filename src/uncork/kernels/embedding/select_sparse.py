@@ -57,7 +57,7 @@ def select_lookup(
         operation.mean,
         target.lanes,
     )
-    words: list[Operand] = [
+    operands: list[Operand] = [
         *(In(i) for i in range(4)),
         Out(0),
         extents(values)[0],
@@ -66,7 +66,7 @@ def select_lookup(
     ]
     return KernelPlan(
         spec.name,
-        [(spec, words)],
+        [(spec, operands)],
         cost=nanoseconds(product(extents(values)), 3 + columns / target.lanes),
     )
 

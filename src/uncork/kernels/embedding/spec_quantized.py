@@ -37,7 +37,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantisedBag:
+class QuantizedBag:
     """What a bag kernel is specialised for; `index` and `bags` as `spec_bags.Bag` has them."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_bag"
@@ -74,7 +74,7 @@ class QuantisedBag:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantisedGather:
+class QuantizedGather:
     """What a gather kernel is specialised for; `wraps`: a negative index counts from the end."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_gather"

@@ -73,8 +73,8 @@ def select_count(
         return f"no kernel for {data.element_type}"
     count = product(extents(data))
     spec = CountNonZero(element, _lanes(data))
-    words: list[Operand] = [In(0), Out(0), count]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(count, 1 / 8))
+    operands: list[Operand] = [In(0), Out(0), count]
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, 1 / 8))
 
 
 @selects(NonZeroPlaces)
@@ -96,8 +96,8 @@ def select_places(
         return KernelPlan("non_zero_nothing", [])
     spec = NonZero(element, outputs[0].element_type.name, len(shape), _lanes(data))
 
-    words: list[Operand] = [In(0), Out(0), extents(outputs[0])[1], *shape]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(shape), 1.0))
+    operands: list[Operand] = [In(0), Out(0), extents(outputs[0])[1], *shape]
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(shape), 1.0))
 
 
 @selects(SortedPlaces)
@@ -117,7 +117,7 @@ def select_sort(
     spec, counts = SortPlaces(element), key * _DIGITS
     keys = count * key
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         In(0),
         Out(0),
         Out(1),
@@ -129,7 +129,7 @@ def select_sort(
     ]
     return KernelPlan(
         spec.name,
-        [(spec, words)],
+        [(spec, operands)],
         scratch=counts + 2 * keys + count * 4,
         cost=nanoseconds(count, _SORTED),
     )
@@ -150,7 +150,7 @@ def select_unique(
     count, is_sorted = product(extents(data)), operation.layer.sorted
     spec = Unique(element, outputs[1].element_type.name, outputs[3].element_type.name, is_sorted)
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         In(0),
         In(1),
         *(Out(i) for i in range(4)),
@@ -161,7 +161,7 @@ def select_unique(
     ]
     return KernelPlan(
         spec.name,
-        [(spec, words)],
+        [(spec, operands)],
         scratch=0 if is_sorted else count * 8,
         cost=nanoseconds(count, 4.0),
     )
@@ -204,11 +204,11 @@ def select_filled_rows(
         values.element_type.dtype.itemsize, indices.element_type.name, operation.layer.strict
     )
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         *(In(i) for i in range(4)),
         *(Out(i) for i in range(3)),
         count,
         rows,
         total,
     ]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(total, 3.0))
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(total, 3.0))

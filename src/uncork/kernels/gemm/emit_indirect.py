@@ -5,19 +5,19 @@ sum is first stored.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.gemm.microkernel import (
     NEVER,
-    End,
+    EpilogueEmitter,
     Microkernel,
     Row,
-    finished,
     loaded,
     of_panels,
+    row_results,
     stored,
 )
-from uncork.kernels.gemm.spec_indirect import Products
+from uncork.kernels.gemm.spec_indirect import IndirectGemm
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS
 from uncork.kernels.runtime.target import Target
 
@@ -26,14 +26,16 @@ _EXTRA = ("target", "targets", "column", "scratch", "left")
 _UNROLLED = 4
 
 
-def emit_products(spec: Products, machine: Target) -> str:
+def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
     masked = 1 if spec.lanes == FREE_MASKS else NEVER
-    full, tail = of_panels(k, spec, extra, spec.tail, masked, lambda columns: _end(spec, columns))
-    places = relative(spec.end, a, a["target"])
+    full, tail = of_panels(
+        k, spec, extra, spec.tail, masked, lambda columns: _row_epilogue(spec, columns)
+    )
+    places = relative_operands(spec.end, a, a["target"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     whole = panels if tail is full else a["columns"] // spec.width
     panel_bytes = a["inner"] * (spec.width * 4)
@@ -43,9 +45,9 @@ def emit_products(spec: Products, machine: Target) -> str:
         source = a["source"] + batch * a["source_batch"]
         target = a["target"] + batch * a["target_batch"]
         matrix = a["matrix"] + batch * matrix_bytes
-        ends = advanced(spec.end, places, batch * a["columns"] * 4)
+        ends = advanced_operands(spec.end, places, batch * a["columns"] * 4)
         with k.loop(0, a["rows"]) as row:
-            k.store(source + k.load(a["sources"] + row * 8, I64), a["room"] + row * 8)
+            k.store(source + k.load(a["sources"] + row * 8, I64), a["row_addresses"] + row * 8)
 
         def run(
             kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target
@@ -55,11 +57,11 @@ def emit_products(spec: Products, machine: Target) -> str:
                 "column": a["column"],
                 "scratch": a["scratch"],
                 "left": a["columns"] - panel * spec.width,
-                **advanced(spec.end, ends, panel * (spec.width * 4)),
+                **advanced_operands(spec.end, ends, panel * (spec.width * 4)),
             }
             kernel.run(
                 k,
-                a["room"],
+                a["row_addresses"],
                 matrix + panel * panel_bytes,
                 a["inner"],
                 a["rows"],
@@ -74,7 +76,7 @@ def emit_products(spec: Products, machine: Target) -> str:
     return k.text()
 
 
-def _end(spec: Products, columns: int) -> End:
+def _row_epilogue(spec: IndirectGemm, columns: int) -> EpilogueEmitter:
     """A row of the result; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
@@ -94,7 +96,7 @@ def _end(spec: Products, columns: int) -> End:
         def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
             return loaded(k, rows[name] + column * 4, lanes, mask)
 
-        for column, part, mask in finished(k, row, spec.lanes, columns, spec.end, element):
+        for column, part, mask in row_results(k, row, spec.lanes, columns, spec.end, element):
             stored(k, part, whole + column * 4, mask)
         if not spec.neighbours:
             _moved(k, whole, k.integer(4), target, row.extra["column"], there)

@@ -5,20 +5,20 @@ before a sum is first stored.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.gemm.microkernel import (
     MANY,
     NEVER,
-    End,
+    EpilogueEmitter,
     Microkernel,
-    Panels,
+    PackWeights,
     Row,
-    finished,
     loaded,
     of_panels,
+    row_results,
     stored,
 )
-from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED, Linear
+from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED, Matmul
 from uncork.kernels.runtime.target import Target
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
@@ -26,16 +26,16 @@ from uncork.kernels.runtime.target import Target
 _EXTRA = ("target", "target_row", "left")
 
 
-def emit_linear(spec: Linear, machine: Target) -> str:
+def emit_matmul(spec: Matmul, machine: Target) -> str:
     """The LLVM text of a product of two matrices."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
     masked = 1 if spec.tail == MASKED else MANY if spec.lanes == FREE_MASKS else NEVER
     full, tail = of_panels(
-        k, spec, extra, spec.tail, masked, lambda columns: row_end(spec, columns)
+        k, spec, extra, spec.tail, masked, lambda columns: row_epilogue(spec, columns)
     )
-    places = relative(spec.end, a, a["output"])
+    places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     whole = panels if tail is full else a["columns"] // spec.width
     row_bytes = a["columns"] * 4
@@ -47,7 +47,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
             k.store(first + row * a["a_row"], a["table"] + row * 8)
         if not spec.packed:
             _pack(k, spec, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
-        matrix = a["b"] if spec.packed else a["panels"]
+        matrix = a["b"] if spec.packed else a["packed_weights"]
         output = a["output"] + (outer * a["batches"] + batch) * a["rows"] * row_bytes
 
         def run(
@@ -63,7 +63,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
                     "target": output + row * row_bytes + panel * (spec.width * 4),
                     "target_row": row_bytes,
                     "left": a["columns"] - panel * spec.width,
-                    **advanced(spec.end, places, panel * (spec.width * 4)),
+                    **advanced_operands(spec.end, places, panel * (spec.width * 4)),
                 },
             )
 
@@ -76,7 +76,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     return k.text()
 
 
-def row_end(spec: Panels, columns: int) -> End:
+def row_epilogue(spec: PackWeights, columns: int) -> EpilogueEmitter:
     """The epilogue of a row; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
@@ -85,19 +85,19 @@ def row_end(spec: Panels, columns: int) -> End:
         def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
             return loaded(k, target + row.extra[name] + column * 4, lanes, mask)
 
-        for column, part, mask in finished(k, row, spec.lanes, columns, spec.end, element):
+        for column, part, mask in row_results(k, row, spec.lanes, columns, spec.end, element):
             stored(k, part, target + column * 4, mask)
 
     return end
 
 
-def _pack(k: Kernel, spec: Linear, a: dict[str, Value], matrix: Value) -> None:
+def _pack(k: Kernel, spec: Matmul, a: dict[str, Value], matrix: Value) -> None:
     """The second matrix as panels; columns that do not exist are zeros."""
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     with k.loop(0, panels) as panel:
         first = panel * spec.width
         last = k.minimum(first + spec.width, a["columns"])
-        base = a["panels"] + panel * a["inner"] * (spec.width * 4)
+        base = a["packed_weights"] + panel * a["inner"] * (spec.width * 4)
         with k.loop(0, a["inner"]) as inner:
             target = base + inner * (spec.width * 4)
             for v in range(spec.vectors):

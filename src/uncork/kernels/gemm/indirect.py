@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.kernels.gemm.spec_indirect import Products
+from uncork.kernels.gemm.spec_indirect import IndirectGemm
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.runtime.packed_weights import panels_of
 from uncork.types import Array
 
 
-def panels(spec: Products, matrices: Array) -> Array:
+def panels(spec: IndirectGemm, matrices: Array) -> Array:
     """`matrices [B, N, K]` as panels `[B, P, K, width]`, zeros past N."""
     if len(matrices) == 1:
         return panels_of(matrices[0], spec.width)[None]
     return np.stack([panels_of(matrix, spec.width) for matrix in matrices])
 
 
-def multiplied(spec: Products, operands: dict[str, Operand]) -> KernelCall:
+def multiplied(spec: IndirectGemm, operands: dict[str, Operand]) -> KernelCall:
     """A call of the kernel."""
     return spec, [operands[name] for name in spec.arguments]

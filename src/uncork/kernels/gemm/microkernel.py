@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
-from uncork.kernels.codegen.epilogue import ended, is_long
+from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED
 
@@ -25,7 +25,7 @@ _TURN = 48
 MANY = 4
 #: No function has masks.
 NEVER = 1 << 30
-End = Callable[[Kernel, "Row"], None]
+EpilogueEmitter = Callable[[Kernel, "Row"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Row:
 Element = Callable[[str, int, int, "Value | None"], Value]
 
 
-class Panels(Protocol):
+class PackWeights(Protocol):
     """What a kernel is specialised for that multiplies panels."""
 
     @property
@@ -67,7 +67,7 @@ class Microkernel:
         lanes: int,
         vectors: int,
         extra: Sequence[str],
-        end: End,
+        end: EpilogueEmitter,
         pairs: bool = False,
         long: bool = False,
         masked: int = NEVER,
@@ -95,7 +95,7 @@ class Microkernel:
         }
 
     def _function(
-        self, outer: Kernel, name: str, rows: int, lanes: int, vectors: int, end: End
+        self, outer: Kernel, name: str, rows: int, lanes: int, vectors: int, end: EpilogueEmitter
     ) -> Kernel:
         k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
         table, panel, inner, *others = k.arguments
@@ -104,10 +104,10 @@ class Microkernel:
         # A sum waits for the addition before it: few rows need several chains each to keep the
         # multipliers busy.
         used = self.used
-        chains = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
+        accumulators = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
         sums = [
             [[k.variable(k.number(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
-            for _ in range(chains)
+            for _ in range(accumulators)
         ]
 
         def step(position: Value, chain: int) -> None:
@@ -125,7 +125,7 @@ class Microkernel:
                         else k.fma(factor, weight, total.get())
                     )
 
-        in_chains(k, inner, chains, rows * used, step)
+        over_accumulators(k, inner, accumulators, rows * used, step)
         totals = [
             [joined([chain[row][v] for chain in sums]) for v in range(used)] for row in range(rows)
         ]
@@ -145,7 +145,7 @@ class Microkernel:
         k: Kernel,
         table: Value,
         totals: list[list[Value]],
-        end: End,
+        end: EpilogueEmitter,
         extra: dict[str, Value],
         masks: list[Value],
     ) -> None:
@@ -188,11 +188,11 @@ class Microkernel:
 
 def of_panels(
     outer: Kernel,
-    spec: Panels,
+    spec: PackWeights,
     extra: Sequence[str],
     tail: int,
     masked: int,
-    end: Callable[[int], End],
+    end: Callable[[int], EpilogueEmitter],
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
@@ -229,7 +229,7 @@ def of_panels(
     return full, made("tail", columns, masked, full.functions if one else None)
 
 
-def finished(
+def row_results(
     k: Kernel, row: Row, lanes: int, columns: int, end: Epilogue, element: Element
 ) -> Iterator[tuple[int, Value, Value | None]]:
     """What is stored for the sums of a row, piece by piece: (the first column, its numbers, which
@@ -274,7 +274,7 @@ def _piece(
             else k.load(place, F32)
         )
 
-    return ended(k, end, total, operand)
+    return apply_epilogue(k, end, total, operand)
 
 
 def loaded(k: Kernel, place: Value, lanes: int, mask: Value | None) -> Value:
@@ -290,24 +290,24 @@ def stored(k: Kernel, value: Value, place: Value, mask: Value | None) -> None:
         k.store_masked(value, place, mask)
 
 
-def in_chains(
-    k: Kernel, inner: Value, chains: int, width: int, step: Callable[[Value, int], None]
+def over_accumulators(
+    k: Kernel, inner: Value, accumulators: int, width: int, step: Callable[[Value, int], None]
 ) -> None:
     """`step(position, chain)` for every position of an inner product, of `width` multiplications,
     two or four at a time; the chains take turns.
     """
-    unrolled = 2 if 2 * width >= _TURN and chains <= 2 else 4
+    unrolled = 2 if 2 * width >= _TURN and accumulators <= 2 else 4
     whole = inner & -unrolled
     with k.loop(0, whole, unrolled) as position:
         for u in range(unrolled):
-            step(position + u, u % chains)
+            step(position + u, u % accumulators)
     with k.loop(whole, inner) as position:
         step(position, 0)
 
 
-def joined(chains: Sequence[Variable]) -> Value:
+def joined(accumulators: Sequence[Variable]) -> Value:
     """The sum of what the chains have summed up."""
-    total = chains[0].get()
-    for chain in chains[1:]:
+    total = accumulators[0].get()
+    for chain in accumulators[1:]:
         total = total + chain.get()
     return total

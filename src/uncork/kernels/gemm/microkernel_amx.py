@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, U8, U16, Kernel, Value
-from uncork.kernels.gemm.microkernel import End, Row
+from uncork.kernels.gemm.microkernel import EpilogueEmitter, Row
 
 #: Rows of a full tile, and the bytes of one.
 ROWS, ROW_BYTES = 16, 64
@@ -76,13 +76,19 @@ class TileMicrokernel:
     """
 
     def __init__(
-        self, outer: Kernel, name: str, layout: Layout, vectors: int, extra: Sequence[str], end: End
+        self,
+        outer: Kernel,
+        name: str,
+        layout: Layout,
+        vectors: int,
+        extra: Sequence[str],
+        end: EpilogueEmitter,
     ) -> None:
         self.layout, self.vectors = layout, vectors
         self.extra = (*extra, "source_row", "sums")
         self.function = self._function(outer, f"{name}_tiles", end)
 
-    def _function(self, outer: Kernel, name: str, end: End) -> Kernel:
+    def _function(self, outer: Kernel, name: str, end: EpilogueEmitter) -> Kernel:
         k = Kernel(name, ["source", "panel", "inner", "rows", *self.extra], inside=outer)
         source, panel, inner, rows, *others = k.arguments
         extra = dict(zip(self.extra, others))

@@ -17,10 +17,10 @@ from uncork.kernels.extents import (
     product,
     same,
 )
+from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
-from uncork.kernels.gemm.places import in_order
-from uncork.kernels.gemm.spec_indirect import products
-from uncork.kernels.gemm.spec_places import LOOPS
+from uncork.kernels.gemm.spec_address_table import LOOPS
+from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -238,13 +238,13 @@ def _native(
     outer, last = parts.batch[:-1], parts.batch[-1:]
     together = _known_count(last, sizes)
     column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
-    spec = products(width, lanes, certainly(column, 4))
-    packing = packed(
+    spec = indirect_gemm(width, lanes, certainly(column, 4))
+    packed_weights = packed(
         [matrix],
         (spec, tuple(order), batches),
         lambda: [panels(spec, matrix.transpose(order).reshape(batches, width, inner))],
     )
-    matrix_bytes = packing.arrays[0].nbytes // batches
+    matrix_bytes = packed_weights.arrays[0].nbytes // batches
     tables = _tables(parts.rows, sizes, data_steps, output_steps)
     starts = list(zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps))))
 
@@ -256,7 +256,7 @@ def _native(
         operands: dict[str, Operand] = {
             "source": In(data, source),
             "target": Out(0, target),
-            "matrix": packing.arrays[0].ctypes.data + number * together * matrix_bytes,
+            "matrix": packed_weights.arrays[0].ctypes.data + number * together * matrix_bytes,
             "sources": tables.source(first),
             "targets": tables.target(first),
             "rows": some,
@@ -266,7 +266,7 @@ def _native(
             "batches": together,
             "source_batch": data_steps[last[0]] if last else 0,
             "target_batch": output_steps[last[0]] if last else 0,
-            "room": Scratch(tables.scratch + first * 8),
+            "row_addresses": Scratch(tables.scratch + first * 8),
             "scratch": Scratch(tables.scratch + count * 8 + share * spec.scratch_bytes),
         }
         return multiplied(spec, operands)
@@ -283,4 +283,4 @@ def _native(
     alone = stages(1)
     calls = [one for stage in alone.stages for one in stage]
     cost = nanoseconds(batches * count * inner * width, 1 / 30)
-    return KernelPlan(spec.name, calls, alone.scratch, [packing, *tables.keep], cost, stages)
+    return KernelPlan(spec.name, calls, alone.scratch, [packed_weights, *tables.keep], cost, stages)

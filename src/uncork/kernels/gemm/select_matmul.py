@@ -11,7 +11,7 @@ from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
-from uncork.kernels.gemm.spec_matmul import MASKED, Linear
+from uncork.kernels.gemm.spec_matmul import MASKED, Matmul
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -25,7 +25,7 @@ from uncork.kernels.kernel_plan import (
     whole_shares,
 )
 from uncork.kernels.movement.select_transpose import arranged
-from uncork.kernels.movement.strided_copy import Loop, placing
+from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -46,18 +46,18 @@ _LINE = 64
 
 def specialised(
     width: int, columns: SizeLike, end: Epilogue = PLAIN, packed: bool = True, inner: SizeLike = 1
-) -> Linear:
+) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
     """
     most = max(1, min(3, _PANEL // (inner * width * 4))) if isinstance(inner, int) else 3
     if not isinstance(columns, int):
-        return Linear(min(2, most), MASKED, width, end, packed)
+        return Matmul(min(2, most), MASKED, width, end, packed)
     vectors = max(1, min(most, -(-columns // width)))
-    return Linear(vectors, columns % (vectors * width), width, end, packed)
+    return Matmul(vectors, columns % (vectors * width), width, end, packed)
 
 
-def pack(spec: Linear, matrix: Array) -> Array:
+def pack(spec: Matmul, matrix: Array) -> Array:
     """`matrix [K, N]` as panels `[P, K, width]`, zeros past N."""
     return panels_of(matrix.T, spec.width)
 
@@ -125,11 +125,11 @@ class _Maker:
         self.spec = spec = specialised(
             target.lanes, shape.columns, end, packed=self.alone, inner=shape.inner
         )
-        self.packing = None
+        self.packed_weights = None
         if constant is not None:
             matrix = constant.reshape(constant.shape[-2:] if constant.ndim > 1 else (-1, 1))
             turned = matrix.T if shape.turned_second else matrix
-            self.packing = packed(
+            self.packed_weights = packed(
                 [constant],
                 (replace(spec, end=PLAIN), shape.turned_second),
                 lambda: [pack(spec, turned)],
@@ -138,7 +138,7 @@ class _Maker:
         #: Bytes in the step's memory: of the first matrices the right way round, of panels, of
         #: addresses of rows.
         self.turned = shape.firsts * shape.rows * shape.inner * 4 if shape.turned_first else 0
-        self.panels = 0 if self.packing else panels * spec.width * shape.inner * 4
+        self.panels = 0 if self.packed_weights else panels * spec.width * shape.inner * 4
         self.scratch = self.turned + self.panels + shape.rows * 8
 
     def turn_first(self) -> Iterator[KernelCall]:
@@ -154,7 +154,7 @@ class _Maker:
         """The only second matrix, where it is one of the call, as panels: whole ones, then what is
         left.
         """
-        if self.packing or not self.alone:
+        if self.packed_weights or not self.alone:
             return
         inner, columns, width = self.shape.inner, self.shape.columns, self.spec.width
         whole = columns // width
@@ -176,7 +176,7 @@ class _Maker:
                     (inner, columns * 4, width * 4),
                     (wide, 4, 4),
                 ]
-                yield placing(self.target.lanes, In(1, first * width * 4), target, nest)
+                yield strided_copy_call(self.target.lanes, In(1, first * width * 4), target, nest)
 
     def multiply(self, run: Run, part: _Part) -> KernelCall:
         """Some of a run."""
@@ -191,8 +191,8 @@ class _Maker:
         begin = run.first + group * firsts + (0 if batches.one_first else batch)
         address = begin * matrix + row * inner * 4
         source = Scratch(address) if shape.turned_first else In(0, address)
-        if self.packing:
-            packed = self.packing.arrays[0].ctypes.data
+        if self.packed_weights:
+            packed = self.packed_weights.arrays[0].ctypes.data
             second: list[Operand] = [packed + column * inner * 4, 0, 0, 0, 0]
         elif self.alone:
             second = [Scratch(self.turned + column * inner * 4), 0, 0, 0, 0]
@@ -203,7 +203,7 @@ class _Maker:
             second = [In(1, which * each), *strides, own, seconds * each]
         result = run.result + group * batches.count + batch
         made = ((result * shape.rows + row) * shape.columns + column) * 4
-        words: list[Operand] = [
+        operands: list[Operand] = [
             source,
             inner * 4,
             0 if batches.one_first else matrix,
@@ -211,7 +211,7 @@ class _Maker:
             *second,
             Out(0, made),
         ]
-        words += [
+        operands += [
             part.outer[1],
             part.batches[1],
             rows,
@@ -220,9 +220,9 @@ class _Maker:
             Scratch(self.turned + self.panels + part.memory),
             Scratch(self.turned + part.memory),
         ]
-        words += operands_for(self.spec.end, self.others, column * 4, made)
-        assert len(words) == len(self.spec.arguments)
-        return self.spec, words
+        operands += operands_for(self.spec.end, self.others, column * 4, made)
+        assert len(operands) == len(self.spec.arguments)
+        return self.spec, operands
 
     def stages(self, threads: int) -> Stages:
         """What is brought into order first, then the products, run by run."""
@@ -259,5 +259,5 @@ class _Maker:
         alone = self.stages(1)
         calls = [call for stage in alone.stages for call in stage]
         cost = nanoseconds(shape.products * shape.rows * shape.inner * shape.columns, 1 / 30)
-        keep = [self.packing] if self.packing else []
+        keep = [self.packed_weights] if self.packed_weights else []
         return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages)

@@ -14,17 +14,17 @@ FREE_MASKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(EpilogueSpec):
+class Matmul(EpilogueSpec):
     """The spec of a matrix product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_linear"
+    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_matmul"
     #: Addresses, strides in bytes, counts: `outer` times `batches` of `rows`. `table` has room for
-    #: the addresses of the rows of one batch, `panels` for a packed matrix.
+    #: the addresses of the rows of one batch, `packed_weights` for a packed matrix.
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "a", "a_row", "a_batch", "a_outer", "b", "b_inner", "b_column", "b_batch", "b_outer",
-        "output", "outer", "batches", "rows", "inner", "columns", "table", "panels",
+        "output", "outer", "batches", "rows", "inner", "columns", "table", "packed_weights",
     )  # fmt: skip
     vectors: int
     tail: int

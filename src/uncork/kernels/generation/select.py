@@ -36,7 +36,7 @@ def select_one_hot(
     strict = operation.strict and not isinstance(operation, OneHot16)
     spec = OneHot(item, indices.element_type.name, wraps, strict)
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         In(0),
         In(2),
         Out(0),
@@ -47,7 +47,7 @@ def select_one_hot(
     whole = product(made) * item
     return KernelPlan(
         spec.name,
-        [(FillBytes(item), [In(3), Out(0), whole]), (spec, words)],
+        [(FillBytes(item), [In(3), Out(0), whole]), (spec, operands)],
         cost=nanoseconds(whole, 1 / 16),
     )
 

@@ -140,16 +140,16 @@ class Call:
             self.unroll,
             self.numbers,
         )
-        words: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
+        operands: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
             view = self.views[name]
             assert len(view.sizes) == rank, (
                 f"{name} of {self.label} has {len(view.sizes)} dimensions, its text says {rank}"
             )
-            words.append(view.base)
+            operands.append(view.base)
             for pair in zip(view.sizes, view.steps):
-                words += pair
-        return spec, words
+                operands += pair
+        return spec, operands
 
     def _split(self, threads: int) -> Stages:
         """Threads share the first of the axes that has more than one turn."""

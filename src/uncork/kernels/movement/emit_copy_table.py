@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I32, I64, Kernel
 from uncork.kernels.movement.emit_gather import copy
-from uncork.kernels.movement.spec_copy_table import ARGUMENTS, Runs
+from uncork.kernels.movement.spec_copy_table import ARGUMENTS, CopyTable
 from uncork.kernels.runtime.target import Target
 
 
-def emit_runs(spec: Runs, machine: Target) -> str:
+def emit_copy_table(spec: CopyTable, machine: Target) -> str:
     """The LLVM text of a moving kernel; the tables hold offsets in bytes."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     source, target, sources, targets, count = k.arguments

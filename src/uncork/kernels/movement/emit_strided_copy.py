@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
-from uncork.kernels.movement.spec_strided_copy import ARGUMENTS, LOOPS, Place
+from uncork.kernels.movement.spec_strided_copy import ARGUMENTS, LOOPS, StridedCopy
 from uncork.kernels.runtime.target import Target
 
 
-def emit_place(spec: Place, machine: Target) -> str:
+def emit_strided_copy(spec: StridedCopy, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
@@ -31,7 +31,7 @@ def _clear(k: Kernel, lanes: int, address: Value, size: Value) -> None:
 
 
 def _loop(
-    k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value, target: Value
+    k: Kernel, spec: StridedCopy, a: dict[str, Value], depth: int, source: Value, target: Value
 ) -> None:
     if depth < LOOPS:
         with k.loop(0, a[f"count_{depth}"]) as i:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I32, Kernel, Value
-from uncork.kernels.movement.spec_transpose import ARGUMENTS, Blocks
+from uncork.kernels.movement.spec_transpose import ARGUMENTS, TransposeBlocks
 from uncork.kernels.runtime.target import Target
 
 
-def emit_blocks(spec: Blocks, machine: Target) -> str:
+def emit_transpose_blocks(spec: TransposeBlocks, machine: Target) -> str:
     """The LLVM text of the kernel: where rows or columns are no whole number of blocks, the last
     ones are in two blocks.
     """

@@ -85,10 +85,10 @@ def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLi
     loops, run = merged(loops, run)
     spec = NdCopy(len(loops), run if isinstance(run, int) and run <= _SHORT else OPEN)
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         source,
         target,
         *(w for loop in loops for w in (loop.count, loop.source, loop.target)),
         run,
     ]
-    return spec, words
+    return spec, operands

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from uncork.internal_ops.blocks import FromBlocks, ToBlocks
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
-from uncork.kernels.movement.select_transpose import blocks_fit, turning
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
+from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -52,11 +52,13 @@ def channels_moved(
         if not blocks_fit(channels, pixels):
             apart = [(channels, pixels * 4, 4), (pixels, 4, channels * 4)]
             steps = apart if last else [(number, to, step) for number, step, to in apart]
-            return placing(
+            return strided_copy_call(
                 target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps]
             )
         sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
-        return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
+        return transpose_call(
+            target.lanes, In(0, first * size), Out(0, first * size), loops, *sides
+        )
 
     def split(threads: int) -> Stages:
         return Stages([[some(*part) for part in shares(images, threads)]], 0)

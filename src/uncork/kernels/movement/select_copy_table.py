@@ -25,7 +25,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
-from uncork.kernels.movement.spec_copy_table import Runs
+from uncork.kernels.movement.spec_copy_table import CopyTable
 from uncork.kernels.movement.spec_nd_copy import NdCopy
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -70,13 +70,15 @@ def _single(plan: KernelPlan) -> bool:
     """A plan by tables that moves many elements one by one."""
     spec = plan.calls[0][0] if plan.calls else None
     many = isinstance(plan.cost, float) and plan.cost > _MANY
-    return many and isinstance(spec, Runs) and spec.run <= _ELEMENT
+    return many and isinstance(spec, CopyTable) and spec.run <= _ELEMENT
 
 
 def _has_runs(plan: KernelPlan) -> bool:
     """The first copy of a plan has runs of several elements."""
-    spec, words = plan.calls[0]
-    return isinstance(spec, NdCopy) and isinstance(words[-1], int) and words[-1] > 4 * _ELEMENT
+    spec, operands = plan.calls[0]
+    return (
+        isinstance(spec, NdCopy) and isinstance(operands[-1], int) and operands[-1] > 4 * _ELEMENT
+    )
 
 
 def _select_runs(
@@ -115,7 +117,7 @@ def _select_runs(
                 continue
             run, sources, places = _grouped(origin[targets], targets, size)
             in_order = bool((places == np.arange(len(places)) * run).all())
-            kernel = Runs(run, in_order)
+            kernel = CopyTable(run, in_order)
             name = kernel.name
             tables = [
                 np.ascontiguousarray(sources, np.int32),
@@ -142,7 +144,7 @@ def _select_runs(
 class _Move:
     """What goes from an input to an output, with the tables of its runs' sources and places."""
 
-    kernel: Runs
+    kernel: CopyTable
     source: int
     target: int
     tables: list[Array]
@@ -154,9 +156,9 @@ class _Move:
     def part(self, first: int, count: int) -> KernelCall:
         """Some of the runs."""
         begin = first * self.kernel.run if self.kernel.in_order else 0
-        words: list[Operand] = [In(self.source), Out(self.target, begin)]
-        words += [table.ctypes.data + first * table.itemsize for table in self.tables]
-        return self.kernel, [*words, count]
+        operands: list[Operand] = [In(self.source), Out(self.target, begin)]
+        operands += [table.ctypes.data + first * table.itemsize for table in self.tables]
+        return self.kernel, [*operands, count]
 
 
 def _traced(

@@ -114,12 +114,12 @@ def select_gather(
         return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
 
     room: Operand = item if long else Scratch()
-    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, room]
-    calls: list[KernelCall] = [(spec, words)]
+    operands: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, room]
+    calls: list[KernelCall] = [(spec, operands)]
     when: list[AtLeast] = []
     if isinstance(total, Size) and not by_columns and item % 64 == 0:
         past_caches = replace(spec, streaming=True)
-        calls.append((past_caches, words))
+        calls.append((past_caches, operands))
         when = [AtLeast(total, _LARGE, otherwise=True), AtLeast(total, _LARGE)]
     cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
     scratch = 4 * count if by_columns else 0
@@ -147,7 +147,7 @@ def _select_open_items(
     assert data is not None and indices is not None
     spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)
     batches, outer, count = counts
-    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
+    operands: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
     return KernelPlan(
-        spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16)
+        spec.name, [(spec, operands)], cost=nanoseconds(batches * outer * count * item, 1 / 16)
     )

@@ -21,8 +21,8 @@ from uncork.kernels.kernel_plan import (
     whole_shares,
 )
 from uncork.kernels.movement.select_copy_table import select_move
-from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.spec_transpose import LOOPS, TransposeBlocks
+from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -45,7 +45,7 @@ def blocks_fit(rows: SizeLike, columns: SizeLike) -> bool:
     return all(not isinstance(size, int) or size >= _SMALLEST for size in (rows, columns))
 
 
-def turning(
+def transpose_call(
     widest: int,
     source: Operand,
     target: Operand,
@@ -64,16 +64,16 @@ def turning(
         [widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]
     ):
         side *= 2
-    spec = Blocks(side, not (isinstance(rows[0], int) and isinstance(columns[0], int)))
+    spec = TransposeBlocks(side, not (isinstance(rows[0], int) and isinstance(columns[0], int)))
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         source,
         target,
         *(word for loop in loops for word in loop),
         *rows,
         *columns,
     ]
-    return spec, words
+    return spec, operands
 
 
 def arranged(
@@ -84,10 +84,12 @@ def arranged(
     rows: tuple[SizeLike, SizeLike],
     columns: tuple[SizeLike, SizeLike],
 ) -> KernelCall:
-    """What `turning` does, also for matrices that have no block."""
+    """What `transpose_call` does, also for matrices that have no block."""
     if blocks_fit(rows[0], columns[0]):
-        return turning(widest, source, target, loops, rows, columns)
-    return placing(widest, source, target, [*loops, (*rows, 4), (columns[0], 4, columns[1])])
+        return transpose_call(widest, source, target, loops, rows, columns)
+    return strided_copy_call(
+        widest, source, target, [*loops, (*rows, 4), (columns[0], 4, columns[1])]
+    )
 
 
 @selects(Transpose1)
@@ -124,7 +126,7 @@ def select_transpose(
     def part(first: SizeLike, count: SizeLike) -> KernelCall:
         """Some of the turns of the outermost loop that has more than one."""
         some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
-        return turning(
+        return transpose_call(
             width,
             In(0, first * step),
             Out(0, first * to),
@@ -135,7 +137,7 @@ def select_transpose(
 
     def columns_part(first: SizeLike, count: SizeLike) -> KernelCall:
         """Some of the columns of the only matrix."""
-        return turning(
+        return transpose_call(
             width,
             In(0, first * 4),
             Out(0, first * goes[last]),
@@ -159,7 +161,7 @@ def select_transpose(
             return Stages([[columns_part(*share) for share in some]], 0)
         return Stages([[part(*share) for share in shares(turns, threads)]], 0)
 
-    return KernelPlan(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
+    return KernelPlan(TransposeBlocks(side).name, [part(0, turns)], cost=cost, split=split)
 
 
 def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLike], list[int]]:

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class CopyTable:
     """The spec of a copy by a table: bytes of a run, and whether the runs of the target follow each
     other.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_copy_table:emit_runs"
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_copy_table:emit_copy_table"
     run: int
     in_order: bool
 

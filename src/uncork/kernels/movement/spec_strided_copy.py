@@ -20,10 +20,10 @@ ARGUMENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StridedCopy:
     """The spec of a strided copy."""
 
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_place"
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_strided_copy"
     lanes: int
 
     @property

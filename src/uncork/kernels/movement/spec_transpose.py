@@ -19,10 +19,10 @@ ARGUMENTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class TransposeBlocks:
     """The spec of a transpose of blocks: rows and columns of a block."""
 
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_blocks"
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_transpose_blocks"
     side: int
     #: There may be fewer rows or columns than a block has.
     open: bool = False

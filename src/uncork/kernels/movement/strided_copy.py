@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly
 from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.movement.spec_strided_copy import LOOPS, Place
+from uncork.kernels.movement.spec_strided_copy import LOOPS, StridedCopy
 from uncork.symbolic import SizeLike
 
 #: How many times, and bytes from one to the next in the source and in the target.
@@ -19,7 +19,7 @@ Loop = tuple[SizeLike, SizeLike, SizeLike]
 _MANY = 1 << 20
 
 
-def placing(
+def strided_copy_call(
     lanes: int,
     source: Operand,
     target: Operand,
@@ -42,13 +42,13 @@ def placing(
         return (neighbours and most > lanes // 4, most)  # as vectors
 
     ordered = [*loops[: LOOPS - 1], *sorted(loops[LOOPS - 1 :], key=cost)]
-    spec = Place(lanes)
+    spec = StridedCopy(lanes)
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         source,
         target,
         cleared,
         clear,
         *(word for loop in ordered for word in loop),
     ]
-    return spec, words
+    return spec, operands

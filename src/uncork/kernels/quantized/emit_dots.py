@@ -5,13 +5,13 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
 from uncork.kernels.gemm.dots import WAYS
 from uncork.kernels.gemm.microkernel_dots import added, factor, weights
-from uncork.kernels.quantized.emit_end import moved, stored
+from uncork.kernels.quantized.emit_epilogue import moved_operands, store_with_epilogue
 from uncork.kernels.quantized.emit_rounding import Guard
 from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.target import Target
 
 #: Sums wait for the ones before them: so many at least are on their way.
-_CHAINS = 8
+_ACCUMULATORS = 8
 #: Steps that are written out.
 _UNROLLED = 2
 _GIVEN = (
@@ -61,7 +61,7 @@ def emit_dots(spec: Dots, machine: Target) -> str:
                         "target": a["target"] + made * size,
                     }
                     own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
-                    own |= moved(spec.end, a, made, column)
+                    own |= moved_operands(spec.end, a, made, column)
                     status = k.call(
                         function, [own[name] for name in (*_GIVEN, *spec.end.arguments)]
                     )
@@ -90,14 +90,17 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_GIVEN, *spec.end.arguments], inside=outer)
     a = dict(zip([*_GIVEN, *spec.end.arguments], k.arguments))
     vectors = range(spec.blocks)
-    chains = max(1, min(4, _CHAINS // (width * spec.blocks)))
+    accumulators = max(1, min(4, _ACCUMULATORS // (width * spec.blocks)))
     begin = [k.load(a["start"] + v * spec.lanes * 4, I32, spec.lanes) for v in vectors]
     zero = k.number(0, I32, spec.lanes)
     sums = [
-        [[k.variable(zero if chain else begin[v]) for chain in range(chains)] for v in vectors]
+        [
+            [k.variable(zero if chain else begin[v]) for chain in range(accumulators)]
+            for v in vectors
+        ]
         for _ in range(width)
     ]
-    _sum(k, spec, a, sums, chains)
+    _sum(k, spec, a, sums, accumulators)
     guard = Guard(k) if spec.end.guarded else None
     for v in vectors:
         for first, lanes in pieces(min(spec.lanes, spec.columns - v * spec.lanes), spec.lanes):
@@ -108,7 +111,7 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
                 for chain in sums[p][v][1:]:
                     total = total + chain.get()
                 value = k.fma(total.part(first, lanes).to(F32), scale, shift)
-                stored(k, spec.end, a, value, p, column, guard)
+                store_with_epilogue(k, spec.end, a, value, p, column, guard)
     if guard is not None:
         guard.stop()
     k.finish()
@@ -116,11 +119,11 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
 
 
 def _sum(
-    k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], chains: int
+    k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], accumulators: int
 ) -> None:
     """All products of a tile; the chains take turns."""
     way = WAYS[spec.how]
-    unrolled = max(_UNROLLED, chains) * max(1, 2 // way.codes)
+    unrolled = max(_UNROLLED, accumulators) * max(1, 2 // way.codes)
     column = way.weights // way.codes * spec.width
 
     def step(source: Value, panel: Value, position: Value, chain: int) -> None:
@@ -142,6 +145,6 @@ def _sum(
         whole = a["run"] // at_once * at_once
         with k.loop(0, whole, at_once) as position:
             for u in range(unrolled):
-                step(source, panel, position + u * way.codes, u % chains)
+                step(source, panel, position + u * way.codes, u % accumulators)
         with k.loop(whole, a["run"], way.codes) as position:
             step(source, panel, position, 0)

@@ -11,7 +11,7 @@ from uncork.internal_ops.quantized import Grid, QuantizedWeights, in_words
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.extents import is_known, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
-from uncork.kernels.quantized.endings import End
+from uncork.kernels.quantized.epilogues import BoundEpilogue
 from uncork.kernels.quantized.spec import KINDS, Surround
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike
@@ -34,7 +34,7 @@ class Work:
     codes: Array
     weights: QuantizedWeights
     grid: Grid
-    end: End
+    end: BoundEpilogue
     #: The grids that inputs are on, where they are codes.
     held: Sequence[Grid | None]
     coded: bool
@@ -115,7 +115,7 @@ class Laid:
         g, channels = self.g, self.channels
         rows, columns = g.rows.cells(0, self.height), g.columns.cells(0, self.width)
         source_row = g.columns.size * channels
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             "source": In(
                 0,
                 images[0] * g.rows.size * source_row
@@ -135,7 +135,7 @@ class Laid:
             "code": self.work.grid.zero or 0,
         }
         spec = Surround(self.size > 1, self.lanes)
-        yield spec, [words[name] for name in spec.arguments]
+        yield spec, [operands[name] for name in spec.arguments]
 
     def channel_arrays(self, columns: int, flipped: bool = False) -> Array:
         """`[start, scale, shift]` of so many columns; codes are less 128 where `flipped`."""
@@ -158,7 +158,7 @@ class Laid:
         image = g.pixels * self.columns
         made = images[0] * image + rows[0] * g.columns.count * self.columns + column
         seen = rows[0] * g.rows.stride * self.row
-        own, kept = work.end.words(work.held, column, made)
+        own, kept = work.end.call_operands(work.held, column, made)
         self.keep += kept
         return {
             "source": Scratch(seen) if self.laid else In(0, images[0] * self.image + seen),
@@ -170,5 +170,5 @@ class Laid:
             "rows": rows[1],
             "source_row": g.rows.stride * self.row,
             "target_row": g.columns.count * self.columns,
-            **dict(zip(work.end.ending.arguments, own)),
+            **dict(zip(work.end.spec.arguments, own)),
         }

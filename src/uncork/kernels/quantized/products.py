@@ -1,4 +1,4 @@
-"""Quantised products as calls: which tiles, which weights, what threads share."""
+"""Quantized products as calls: which tiles, which weights, what threads share."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from uncork.kernels.convolution.geometry import known
 from uncork.kernels.extents import certainly, is_known, nanoseconds
+from uncork.kernels.gemm.address_table import placed
 from uncork.kernels.gemm.dots import FOUR_SIGNED, WAYS, way_of
-from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, shares
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import ENTRY, Dots
@@ -65,10 +65,10 @@ class _Maker(Laid):
         ]
         self.runs = [run for run in runs if run[2] and run[3]]
         self.merged = g.columns.dilation == 1
-        key = ("quantised", self.how, self.lanes, self.columns, self.tiles.blocks, work.codes.shape)
-        self.packing = packed([work.weights.codes], key, self._packed)
+        key = ("quantized", self.how, self.lanes, self.columns, self.tiles.blocks, work.codes.shape)
+        self.packed_weights = packed([work.weights.codes], key, self._packed)
         self.channel = self.channel_arrays(self._all_columns, self.how == FOUR_SIGNED)
-        self.keep += [self.packing, self.channel]
+        self.keep += [self.packed_weights, self.channel]
         self.table = self._table()
 
     def _packed(self) -> list[Array]:
@@ -145,7 +145,7 @@ class _Maker(Laid):
         """Some rows of the result, for some groups of a run."""
         g, work = self.g, self.work
         blocks, first_column, _, columns = self.runs[number]
-        weights = self.packing.arrays[number]
+        weights = self.packed_weights.arrays[number]
         spec = Dots(
             self.how,
             self.lanes,
@@ -154,11 +154,11 @@ class _Maker(Laid):
             self.tiles.widths,
             g.columns.stride * self.pixel,
             weights.nbytes <= _FEW_WEIGHTS,
-            work.end.ending,
+            work.end.spec,
         )
         column = first_column + groups[0] * spec.width
         channel, across = int(self.channel.ctypes.data) + column * 4, self.channel.shape[1] * 4
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             **self.places(images, rows, column),
             "weights": int(weights.ctypes.data) + groups[0] * weights[0].nbytes,
             "table": self.table,
@@ -172,7 +172,7 @@ class _Maker(Laid):
             "group": weights[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles.counts)},
         }
-        return spec, [words[name] for name in spec.arguments]
+        return spec, [operands[name] for name in spec.arguments]
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]
@@ -192,7 +192,7 @@ class _Maker(Laid):
 
 
 def sums_of_codes(work: Work, target: Target) -> KernelPlan:
-    """The calls of a quantised product."""
+    """The calls of a quantized product."""
     maker = _Maker(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]

@@ -23,8 +23,8 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.movement.select_blocks import channels_moved
-from uncork.kernels.quantized.apart import sums_apart
-from uncork.kernels.quantized.endings import end_of
+from uncork.kernels.quantized.depthwise import depthwise_sums
+from uncork.kernels.quantized.epilogues import epilogue_of
 from uncork.kernels.quantized.grids import numbers_of
 from uncork.kernels.quantized.layout import Work
 from uncork.kernels.quantized.pool import pooled_codes
@@ -44,7 +44,7 @@ _LARGEST_SUM, _LARGEST_IN_F32, _LARGEST_CODE = 2**31 - 1, 2**24, 255
 
 
 def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
-    """A quantised product as kernels know it. Raises KernelDeclined where they do not."""
+    """A quantized product as kernels know it. Raises KernelDeclined where they do not."""
     plain = operation.plain(inputs)
     data = plain[0]
     (result,) = operation.operation.describe(plain)
@@ -66,9 +66,9 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
     )
     if largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32):
         raise KernelDeclined("sums of 32 bits do not hold so many products")
-    end = end_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
+    end = epilogue_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
     coded = operation.result.grid is not None
-    if outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
+    if outputs % WORD and ((coded and end.operands) or CODES in end.spec.operands):
         raise KernelDeclined("no kernel ends codes that fill no words")
     if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
         raise KernelDeclined("no kernel for scales and biases that are not finite")
@@ -116,7 +116,9 @@ def select_product(
 ) -> Selection:
     assert isinstance(operation, QuantizedProduct)
     work = work_of(operation, inputs)
-    return sums_of_codes(work, target) if work.geometry.groups == 1 else sums_apart(work, target)
+    return (
+        sums_of_codes(work, target) if work.geometry.groups == 1 else depthwise_sums(work, target)
+    )
 
 
 @selects(QuantizedPool)
@@ -169,8 +171,8 @@ def select_reheld(
     spec = Codes(target.lanes, apart, back)
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
-        words: list[Operand] = [In(0), Out(0), int(numbers.ctypes.data), *sizes, first, count]
-        return spec, words
+        arguments: list[Operand] = [In(0), Out(0), int(numbers.ctypes.data), *sizes, first, count]
+        return spec, arguments
 
     cost = nanoseconds(product(plain), 1 / 8)
 

@@ -1,4 +1,4 @@
-"""What the kernels of quantised layers are specialised for, and their arguments."""
+"""What the kernels of quantized layers are specialised for, and their arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENTRY = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CodesEpilogue:
     """What comes after the sums have been scaled and shifted, as words.
 
     They are said of 0, then of the operands, then of words before them. With `codes` the last one
@@ -28,7 +28,7 @@ class Ending:
     """
 
     operands: tuple[str, ...] = ()
-    words: tuple[ScalarOp, ...] = ()
+    ops: tuple[ScalarOp, ...] = ()
     codes: bool = False
     rescaled: bool = False
     #: Values may be NaN, which has no code: the kernel gives up then.
@@ -37,8 +37,8 @@ class Ending:
     @property
     def name(self) -> str:
         """The part of a kernel's name that says it."""
-        told = "".join(f"_{word.op}" for word in self.words)[:40]
-        digest = f"_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}" if self.words else ""
+        told = "".join(f"_{op.op}" for op in self.ops)[:40]
+        digest = f"_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}" if self.ops else ""
         return told + digest + flags(self, "codes", "rescaled", "guarded")
 
     @property
@@ -72,7 +72,7 @@ class Dots(EpilogueSpec):
     step: int
     #: All outputs of a tile come before the next tile: the data are read once, else the weights.
     inside: bool
-    end: Ending
+    end: CodesEpilogue
 
     @property
     def width(self) -> int:
@@ -88,14 +88,14 @@ class Dots(EpilogueSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class Apart(EpilogueSpec):
+class Depthwise(EpilogueSpec):
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
     `pixel` bytes, and so many channels.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_apart:emit_apart"
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "weights", "start", "scale", "shift", "numbers", "images",
         "source_image", "target_image", "rows", "source_row", "tap_row", "target_row",
@@ -108,7 +108,7 @@ class Apart(EpilogueSpec):
     dilation: int
     pixel: int
     widths: tuple[int, ...]
-    end: Ending
+    end: CodesEpilogue
 
     @property
     def name(self) -> str:

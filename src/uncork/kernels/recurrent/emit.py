@@ -13,7 +13,7 @@ product.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable
-from uncork.kernels.codegen.thread_team import Team
+from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_input_projection import InputProjection
@@ -66,7 +66,7 @@ class _Driver:
             tiles.release(k)
         k.finish()
 
-    def _begin(self) -> Team | None:
+    def _begin(self) -> ThreadTeam | None:
         """What comes before all steps; member -1 of a team does it for the others."""
         k, a = self.k, self.f.a
         if not self.spec.team:
@@ -74,9 +74,9 @@ class _Driver:
             return None
         with k.if_(a["member"] < 0):
             self._prepare()
-            Team.clear(k, a["members"], a["lines"])
+            ThreadTeam.clear(k, a["members"], a["lines"])
             k.return_(k.integer(0))
-        return Team(k, a["member"], a["members"], a["lines"], a["let_run"])
+        return ThreadTeam(k, a["member"], a["members"], a["lines"], a["let_run"])
 
     def _prepare(self) -> None:
         self.rows.sort()
@@ -90,7 +90,7 @@ class _Driver:
             layout.write(k, self.f.tiles_ahead, k.integer(tiles.ROWS))
             layout.write(k, self.f.tiles_step, k.minimum(self.f.a["batch"], k.integer(tiles.ROWS)))
 
-    def _steps(self, first: Value, last: Value, running: Variable, team: Team | None) -> None:
+    def _steps(self, first: Value, last: Value, running: Variable, team: ThreadTeam | None) -> None:
         """The steps whose products with X are there."""
         base = self.k.variable(self.f.p["products"])
         with self.k.loop(first, last) as t:

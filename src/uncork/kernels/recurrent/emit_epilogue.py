@@ -18,7 +18,7 @@ def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> N
         k.store(k.to_bf16(value - (high.to(U32) << 16).bits_as(F32)), address + low)
 
 
-class Ends:
+class GateEpilogues:
     """The epilogues of the microkernels. `unit` is where the panel's units lie in a row of states,
     in bytes.
     """

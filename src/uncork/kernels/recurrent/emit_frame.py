@@ -7,7 +7,7 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.recurrent.emit_epilogue import store_parts
-from uncork.kernels.recurrent.spec import TILE_ROOM, Recurrent
+from uncork.kernels.recurrent.spec import TILE_SCRATCH, Recurrent
 
 
 class Frame:
@@ -66,8 +66,8 @@ class Frame:
         #: Two configurations of tiles, and the sums of a block of rows.
         self.tiles_ahead, self.tiles_step = at, at + tiles.CONFIGURATION_BYTES
         self.sums = at + 2 * tiles.CONFIGURATION_BYTES
-        assert TILE_ROOM == 2 * tiles.CONFIGURATION_BYTES + tiles.SUMS_BYTES
-        at = at + (TILE_ROOM if spec.tiles else 0)
+        assert TILE_SCRATCH == 2 * tiles.CONFIGURATION_BYTES + tiles.SUMS_BYTES
+        at = at + (TILE_SCRATCH if spec.tiles else 0)
         if spec.parts:
             for name in ("pairs_a", "pairs_b", "pairs_reset", "pairs_x"):
                 places[name] = at

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, INDEX_TYPES, Value, Variable
-from uncork.kernels.codegen.thread_team import Team
-from uncork.kernels.recurrent.emit_epilogue import Ends
+from uncork.kernels.codegen.thread_team import ThreadTeam
+from uncork.kernels.recurrent.emit_epilogue import GateEpilogues
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_microkernels import Microkernels, each
 from uncork.kernels.recurrent.emit_rows import Rows
@@ -20,7 +20,7 @@ class InputProjection:
         self.rows = rows
         extra = ("target", "target_row", "bias", *(("low",) if frame.spec.parts == 2 else ()))
         self.products = microkernels.make(
-            "products", frame.gate_vectors, extra, Ends(frame.spec, frame.vector).products
+            "products", frame.gate_vectors, extra, GateEpilogues(frame.spec, frame.vector).products
         )
 
     def check_ids(self) -> None:
@@ -29,7 +29,7 @@ class InputProjection:
         with k.loop(0, a["batch"]) as row, k.loop(0, a["steps"]) as step:
             k.stop_unless(self._id(row, step).below(a["inputs"]), k.integer(1))
 
-    def run(self, first: Value, last: Value, live: Variable, team: Team | None) -> None:
+    def run(self, first: Value, last: Value, live: Variable, team: ThreadTeam | None) -> None:
         """The products for all live rows of some steps: one row of gates after the other. `live`
         becomes the rows of the last step.
         """
@@ -84,7 +84,7 @@ class InputProjection:
                     k.store(k.load(source + offset, F32, spec.lanes), target.get() + offset)
                 target.set(target.get() + self.f.ahead_row)
 
-    def _multiply(self, rows: Variable, team: Team | None) -> None:
+    def _multiply(self, rows: Variable, team: ThreadTeam | None) -> None:
         """The rows that the table of sources names, times W, panel by panel."""
         k, a, p, f = self.k, self.a, self.p, self.f
         width = f.gate_vectors * f.vector

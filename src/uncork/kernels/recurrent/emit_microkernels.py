@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.codegen.thread_team import Team
+from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.gemm import microkernel_amx as tiles
-from uncork.kernels.gemm.microkernel import End, Microkernel
+from uncork.kernels.gemm.microkernel import EpilogueEmitter, Microkernel
 from uncork.kernels.recurrent.emit_frame import Frame
 
 
@@ -21,7 +21,7 @@ class Microkernels:
         self.layout = tiles.Layout(frame.gate_vectors, frame.spec.parts)
 
     def make(
-        self, name: str, vectors: int, extra: Sequence[str], end: End
+        self, name: str, vectors: int, extra: Sequence[str], end: EpilogueEmitter
     ) -> Microkernel | tiles.TileMicrokernel:
         if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
             return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
@@ -32,7 +32,7 @@ def each(
     k: Kernel,
     count: Value,
     run: Callable[[Value], None],
-    team: Team | None,
+    team: ThreadTeam | None,
     backwards: Value | None = None,
 ) -> None:
     """Items 0 to `count`, by this thread or by the team."""

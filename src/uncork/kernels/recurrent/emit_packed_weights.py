@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, Panels
+from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, PackWeights
 from uncork.kernels.runtime.target import Target
 
 
-def emit_panels(spec: Panels, machine: Target) -> str:
+def emit_packed_weights(spec: PackWeights, machine: Target) -> str:
     """The LLVM text."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     weights, inner, hidden, panels, target = k.arguments

@@ -5,8 +5,8 @@ the new states.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import Value
-from uncork.kernels.codegen.thread_team import Team
-from uncork.kernels.recurrent.emit_epilogue import Ends
+from uncork.kernels.codegen.thread_team import ThreadTeam
+from uncork.kernels.recurrent.emit_epilogue import GateEpilogues
 from uncork.kernels.recurrent.emit_frame import Frame
 from uncork.kernels.recurrent.emit_microkernels import Microkernels, each
 from uncork.kernels.recurrent.emit_output import Output
@@ -20,7 +20,7 @@ class Step:
     def __init__(self, frame: Frame, microkernels: Microkernels, output: Output) -> None:
         self.f, self.k, self.a, self.p, self.spec = frame, frame.k, frame.a, frame.p, frame.spec
         self.output = output
-        spec, ends = frame.spec, Ends(frame.spec, frame.vector)
+        spec, ends = frame.spec, GateEpilogues(frame.spec, frame.vector)
         common = (
             "ahead",
             "ahead_row",
@@ -42,7 +42,7 @@ class Step:
         else:
             self.first = microkernels.make("step", 2, common, ends.rnn)
 
-    def run(self, t: Value, rows: Value, products: Value, team: Team | None) -> None:
+    def run(self, t: Value, rows: Value, products: Value, team: ThreadTeam | None) -> None:
         """Step `t` of so many rows: from one of the two states to the other, then out to Y.
         `products` are those with X.
         """

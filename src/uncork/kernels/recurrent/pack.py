@@ -12,7 +12,7 @@ import numpy as np
 from uncork.blas import limited
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.recurrent.spec import Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import Panels
+from uncork.kernels.recurrent.spec_packed_weights import PackWeights
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType
 
@@ -51,7 +51,7 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
     return Packed(products[0], products[1], products[2], packed_bias, inner)
 
 
-def look_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
+def projected_table(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
     """The input projection of each row of `table [N, I]`, biases included, and after them of a row
     of zeros.
     """
@@ -100,8 +100,8 @@ def _panels(
     )
 
 
-def panels_call(
-    spec: Panels, weights: Operand, inner: int, hidden: int, panels: int, target: Operand
+def pack_weights_call(
+    spec: PackWeights, weights: Operand, inner: int, hidden: int, panels: int, target: Operand
 ) -> KernelCall:
     """The call that brings weights into panels."""
     return spec, [weights, inner, hidden, panels, target]

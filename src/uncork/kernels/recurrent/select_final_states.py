@@ -36,8 +36,8 @@ def select_lengths(
 
     (batch,) = extents(lengths)
     stride = operation.stride * indices.element_type.dtype.itemsize
-    words: list[Operand] = [In(0), stride, In(1), Out(0), batch, operation.steps]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(batch, 2.0))
+    operands: list[Operand] = [In(0), stride, In(1), Out(0), batch, operation.steps]
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(batch, 2.0))
 
 
 @selects_with_hints("LastStates")

@@ -18,9 +18,9 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.recurrent.pack import look_up, pack, panels_call
+from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import Panels
+from uncork.kernels.recurrent.spec_packed_weights import PackWeights
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike
@@ -146,11 +146,11 @@ class SequenceCalls:
                     places.append(0)
                     continue
                 panels, source = (
-                    Panels(count, width),
+                    PackWeights(count, width),
                     In(self._first_weights + number, (d * total + first) * hidden * inner * 4),
                 )
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
-                self.packing.append(panels_call(panels, source, inner, hidden, many, target))
+                self.packing.append(pack_weights_call(panels, source, inner, hidden, many, target))
                 places.append(target)
                 self.packed_bytes += -(-panels.bytes(many, inner) // _LINE) * _LINE
             self.weights.append(places)
@@ -183,7 +183,7 @@ class SequenceCalls:
             if self.lookup is None
             else ElementType.parse(self.spec.lookup).dtype.itemsize
         )
-        words: list[Operand] = [
+        operands: list[Operand] = [
             In(0, first * steps * step),
             steps * step,
             step,
@@ -192,7 +192,7 @@ class SequenceCalls:
             *results,
             *self.weights[d],
         ]
-        words += [
+        operands += [
             count,
             steps,
             self.inputs,
@@ -201,9 +201,9 @@ class SequenceCalls:
             int(self.walks[d]),
             self.clip,
         ]
-        words += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
-        assert len(words) == len(ARGUMENTS)
-        return self.spec, words
+        operands += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
+        assert len(operands) == len(ARGUMENTS)
+        return self.spec, operands
 
     def split(self, threads: int) -> Stages:
         """The work of so many threads."""
@@ -260,9 +260,9 @@ class SequenceCalls:
         scratch: SizeLike = self.packed_bytes
         for d in range(len(self.walks)):
             lines = scratch + self.workspace(self.batch)
-            words = self.rows(d, 0, self.batch, scratch)[1]
+            operands = self.rows(d, 0, self.batch, scratch)[1]
             first, *others = [
-                (spec, [*words, member, members, Scratch(lines), ReleaseGil()])
+                (spec, [*operands, member, members, Scratch(lines), ReleaseGil()])
                 for member in range(-1, members)
             ]
             stages.append([first])
@@ -284,7 +284,7 @@ def _packed_arrays(
     """
     made = pack(spec, w if table is None else w[:, :0], r, b)
     return [
-        made.w if table is None else look_up(spec, table, w, b),
+        made.w if table is None else projected_table(spec, table, w, b),
         made.r,
         made.r_new,
         made.bias,

@@ -33,7 +33,7 @@ class Recurrent:
     #: every step.
     team: bool = False
     #: X is looked up: the type of its ids, and the products with W of all rows of the table come in
-    #: place of W. See `look_up`.
+    #: place of W. See `projected_table`.
     lookup: str = ""
     wraps: bool = False  # negative ids count from the end
     strict: bool = False  # ids that are outside are refused; otherwise they stand for zeros
@@ -91,7 +91,7 @@ class Recurrent:
 
 
 #: Bytes of two configurations of tiles, and of the sums of a block.
-TILE_ROOM = 2 * 64 + 16 * 4 * 64
+TILE_SCRATCH = 2 * 64 + 16 * 4 * 64
 
 #: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1,
 #: `clip` the bits of an f32.

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
-class Panels:
+class PackWeights:
     """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
     each.
     """
 
-    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_panels"
+    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_packed_weights"
     gates: int
     units: int
 

@@ -5,7 +5,7 @@ Sizes may be open.
 from __future__ import annotations
 
 from uncork.kernels.extents import largest, smallest
-from uncork.kernels.recurrent.spec import TILE_ROOM, Recurrent
+from uncork.kernels.recurrent.spec import TILE_SCRATCH, Recurrent
 from uncork.symbolic import SizeLike
 
 #: The products with X that are made ahead take at most this many bytes.
@@ -27,7 +27,7 @@ def workspace(
     """
     row = spec.padded(hidden) * 4
     ahead = ahead_steps(spec, batch, steps, hidden)
-    tiles = TILE_ROOM if spec.tiles else 0
+    tiles = TILE_SCRATCH if spec.tiles else 0
     more = 16 if spec.tiles else 0  # a tile may reach past the last row
     factors = (
         3 * (batch + more) * row // 2

@@ -23,16 +23,16 @@ from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
 
 
-def _term(k: Kernel, word: str, x: Value) -> Value:
-    if word == "l1":
+def _term(k: Kernel, op: str, x: Value) -> Value:
+    if op == "l1":
         return absolute(k, x)
-    return x * x if word == "l2" else x
+    return x * x if op == "l2" else x
 
 
-def _ended(k: Kernel, word: str, total: Value, count: Value) -> Value:
-    if word == "mean":
+def _ended(k: Kernel, op: str, total: Value, count: Value) -> Value:
+    if op == "mean":
         return total / k.splat(count.to(total.type), total.lanes)
-    return k.intrinsic("sqrt", total) if word == "l2" else total
+    return k.intrinsic("sqrt", total) if op == "l2" else total
 
 
 def _from(k: Kernel, first: Value, lanes: int) -> Value:
@@ -71,19 +71,19 @@ def folded(
     identity: Value,
     combine: Combine,
     term: Term,
-    chains: int = 1,
+    accumulators: int = 1,
     open_row: bool = False,
 ) -> Value:
-    """`term(position)` joined over a row of `count` values, in so many `chains` in turn.
+    """`term(position)` joined over a row of `count` values, in so many `accumulators` in turn.
 
     There are at least as many values as lanes, unless it is an `open_row`.
     """
     if not open_row or lanes == 1:
-        return _folded_vectors(k, count, lanes, identity, combine, term, chains)
+        return _folded_vectors(k, count, lanes, identity, combine, term, accumulators)
     result = k.variable(identity.part(0, 1))
     with k.if_else(count >= lanes, likely=True) as (long, short):
         with long:
-            result.set(_folded_vectors(k, count, lanes, identity, combine, term, chains))
+            result.set(_folded_vectors(k, count, lanes, identity, combine, term, accumulators))
         with short:
             mask = k.lanes_below(count, lanes)
             result.set(joined(k, k.select(mask, term(k.integer(0), mask), identity), combine))
@@ -91,19 +91,25 @@ def folded(
 
 
 def _folded_vectors(
-    k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Term, chains: int
+    k: Kernel,
+    count: Value,
+    lanes: int,
+    identity: Value,
+    combine: Combine,
+    term: Term,
+    accumulators: int,
 ) -> Value:
     """The same of at least as many values as lanes."""
-    partial = [k.variable(identity) for _ in range(chains)]
+    partial = [k.variable(identity) for _ in range(accumulators)]
     whole = count // lanes * lanes
 
     def add(chain: Variable, value: Value) -> None:
         chain.set(combine(k, chain.get(), value))
 
     rest = k.integer(0)
-    if chains > 1:
-        rest = count // (lanes * chains) * (lanes * chains)
-        with k.loop(0, rest, lanes * chains) as i:
+    if accumulators > 1:
+        rest = count // (lanes * accumulators) * (lanes * accumulators)
+        with k.loop(0, rest, lanes * accumulators) as i:
             for number, chain in enumerate(partial):
                 add(chain, term(i + number * lanes, None))
     with k.loop(rest, whole, lanes) as i:
@@ -142,21 +148,21 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
     k = Kernel(spec.name, ["data", "output", "outer", "count", "inner"], machine)
     data, output, outer, count, inner = k.arguments
     stored, computed = STORED[spec.element_type], COMPUTED[spec.element_type]
-    combine = COMBINE.get(spec.word, plus)
+    combine = COMBINE.get(spec.op, plus)
     lanes, size = spec.lanes, stored.bytes
-    identity = k.number(identity_of(spec.word, computed), computed, lanes)
+    identity = k.number(identity_of(spec.op, computed), computed, lanes)
 
     def term(address: Value, mask: Value | None) -> Value:
         return _term(
-            k, spec.word, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask))
+            k, spec.op, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask))
         )
 
     def end(total: Value, address: Value, mask: Value | None = None) -> None:
-        if spec.word == "prod" and computed.kind == "float":
+        if spec.op == "prod" and computed.kind == "float":
             # Infinity times 0, which the reference may not meet: it multiplies in another order.
             k.stop_unless(k.all_of(total.equals(total)), k.integer(1))
         store_row(
-            k, narrowed(k, _ended(k, spec.word, total, count), spec.element_type), address, mask
+            k, narrowed(k, _ended(k, spec.op, total, count), spec.element_type), address, mask
         )
 
     with k.loop(0, outer) as block:
@@ -177,7 +183,9 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
 
         if spec.along_rows:
             end(
-                folded(k, count, lanes, identity, combine, of_row, spec.chains, spec.open_row),
+                folded(
+                    k, count, lanes, identity, combine, of_row, spec.accumulators, spec.open_row
+                ),
                 output + block * size,
             )
         else:
@@ -206,7 +214,9 @@ def _softmax(spec: Rows, machine: Target) -> str:
         def value_at(i: Value, mask: Value | None, source: Value = source) -> Value:
             return load_row(k, source + i * 4, F32, lanes, mask)
 
-        top = folded(k, count, lanes, lowest, Kernel.maximum, value_at, spec.chains, spec.open_row)
+        top = folded(
+            k, count, lanes, lowest, Kernel.maximum, value_at, spec.accumulators, spec.open_row
+        )
         tops = k.splat(top, lanes)
 
         def raised(
@@ -217,7 +227,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
                 store_row(k, value, target + i * 4, mask)
             return value
 
-        total = folded(k, count, lanes, zero, plus, raised, spec.chains, spec.open_row)
+        total = folded(k, count, lanes, zero, plus, raised, spec.accumulators, spec.open_row)
         if spec.kind == "softmax":
             scale = k.splat(k.number(1.0, F32) / total, lanes)
             _scaled(k, count, lanes, target, scale, spec.open_row)
@@ -276,7 +286,7 @@ def _standardising(spec: Rows, machine: Target) -> str:
         def value_at(i: Value, mask: Value | None) -> Value:
             return load_row(k, source + i * 4, F32, lanes, mask)
 
-        total = folded(k, count, lanes, zero, plus, value_at, spec.chains, spec.open_row)
+        total = folded(k, count, lanes, zero, plus, value_at, spec.accumulators, spec.open_row)
         mean = k.splat(total / size, lanes)
 
         def centred(i: Value, mask: Value | None) -> Value:
@@ -292,7 +302,9 @@ def _standardising(spec: Rows, machine: Target) -> str:
         if spec.kind == "centre":
             _along(k, count, lanes, store_centred, spec.open_row)
             return
-        variance = folded(k, count, lanes, zero, plus, squared, spec.chains, spec.open_row) / size
+        variance = (
+            folded(k, count, lanes, zero, plus, squared, spec.accumulators, spec.open_row) / size
+        )
         inside = spec.kind == "standardise"
         deviation = (
             k.intrinsic("sqrt", variance + spec.epsilon)

@@ -54,7 +54,7 @@ def _chains(count: SizeLike, width: int) -> int:
     return 4 if not isinstance(count, int) or count >= 8 * width else 1
 
 
-_WORDS = {
+_OPS = {
     "ReduceSum": "sum",
     "ReduceMean": "mean",
     "ReduceMax": "max",
@@ -67,7 +67,7 @@ _WORDS = {
 }
 
 
-@selects(*_WORDS)
+@selects(*_OPS)
 def select_reduction(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
@@ -79,20 +79,20 @@ def select_reduction(
     assert axes is not None
     if axes.value is None:
         return "axes are known at the call only"
-    word, name = _WORDS[operation.type_name], data.element_type.name
-    if word in ("all", "any"):
+    op, name = _OPS[operation.type_name], data.element_type.name
+    if op in ("all", "any"):
         name = "u8"  # by which booleans are stored
-    if name not in (_FLOATS if word in ("mean", "l2") else _FLOATS | _INTEGERS):
+    if name not in (_FLOATS if op in ("mean", "l2") else _FLOATS | _INTEGERS):
         return f"no kernel for {name}"
     if name == "f16" and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
     shape = extents(data)
     folds = _folds(shape, normalised_axes(operation, axes.value, len(shape)))
-    if not axes.value.size and word in ("l1", "l2"):
+    if not axes.value.size and op in ("l1", "l2"):
         return "no kernel for no axes"
     if folds is None:
         return nests.reduction(
-            word, shape, normalised_axes(operation, axes.value, len(shape)), name, target
+            op, shape, normalised_axes(operation, axes.value, len(shape)), name, target
         )
     outer, count, inner = folds
     if isinstance(count, int) and count > _LONGEST:
@@ -101,7 +101,7 @@ def select_reduction(
     element_bytes = 4 if name in ("f16", "bf16") else data.element_type.dtype.itemsize
     row = count if along_rows else inner
     spec = Reduction(
-        word,
+        op,
         name,
         along_rows,
         _fitting(row, element_bytes, target.lanes),

@@ -14,11 +14,11 @@ class Reduction:
     """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_reduction"
-    word: str
+    op: str
     element_type: str
     along_rows: bool
     lanes: int
-    chains: int = 1
+    accumulators: int = 1
     #: Rows may be shorter than a vector.
     open_row: bool = False
 
@@ -26,8 +26,8 @@ class Reduction:
     def name(self) -> str:
         axis = "rows" if self.along_rows else "columns"
         open_row = "_open" if self.open_row else ""
-        sizes = f"{self.lanes}x{self.chains}{open_row}"
-        return f"reduce_{self.word}_{self.element_type}_{axis}_{sizes}"
+        sizes = f"{self.lanes}x{self.accumulators}{open_row}"
+        return f"reduce_{self.op}_{self.element_type}_{axis}_{sizes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Rows:
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_rows"
     kind: str
     lanes: int
-    chains: int
+    accumulators: int
     epsilon: float = 0.0
     #: Rows may be shorter than a vector.
     open_row: bool = False
@@ -52,4 +52,4 @@ class Rows:
             if self.epsilon
             else ""
         )
-        return f"{self.kind}_{self.lanes}x{self.chains}{tail}"
+        return f"{self.kind}_{self.lanes}x{self.accumulators}{tail}"

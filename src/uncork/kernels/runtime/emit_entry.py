@@ -12,12 +12,12 @@ from uncork.kernels.runtime.cpython_entry import DATA, DTYPE, FLAGS, RANK, SHAPE
 from uncork.kernels.runtime.emit_resize import Tables
 from uncork.kernels.runtime.layout import (
     ADDRESS,
+    ARRAY_GUARD,
     BIND,
     BIND_I32,
     BIND_I64,
     BIND_SHAPE,
     BUSY,
-    LIKE,
     OK,
     OTHER_ARGUMENTS,
     RESULT,
@@ -84,11 +84,11 @@ def emit_entry() -> str:
 
 def _look_at_arguments(e: _Entry) -> None:
     k, tables = e.k, e.tables
-    likes = tables.head("likes")
-    e.need(likes.equals(0) | likes.equals(e.count))
-    with k.loop(0, likes) as i:
+    array_guards = tables.head("array_guards")
+    e.need(array_guards.equals(0) | array_guards.equals(e.count))
+    with k.loop(0, array_guards) as i:
         argument = e.argument(i)
-        kind, rank, flags, sizes = tables.entry("like_table", i, LIKE)
+        kind, rank, flags, sizes = tables.entry("array_guard_table", i, ARRAY_GUARD)
         with k.if_else(rank >= 0) as (array, object_):
             with object_:
                 e.need(argument.equals(kind))

@@ -23,7 +23,7 @@ from uncork.kernels.runtime.turns_layout import (
     SLICE,
     STOPPED,
     TURN_BIND,
-    TURN_ROOM,
+    TURN_BUFFER,
     TURNS_HEAD,
 )
 
@@ -119,7 +119,7 @@ def _look_at_room(loop: _Loop, new: Variable) -> None:
             differs = loop.word(place).equals(number).equals(0)
             with k.if_(differs, likely=False):
                 k.return_(k.integer(OTHER_SIZES))
-        with loop.rows("room", TURN_ROOM) as (_, other, scratch, width, rank, sizes, kept):
+        with loop.rows("buffer", TURN_BUFFER) as (_, other, scratch, width, rank, sizes, kept):
             needed, alike = k.variable(width), k.variable(k.integer(1))
             with k.loop(0, rank) as axis:
                 size = loop.word(loop.word(sizes + axis * 8))
@@ -139,7 +139,10 @@ def _look_at_room(loop: _Loop, new: Variable) -> None:
 def _carry(loop: _Loop) -> None:
     """What the turn gave goes to the next one, and says whether there is another one."""
     k = loop.k
-    with loop.rows("room", TURN_ROOM) as (_, _, _, _, rank, sizes, kept), k.loop(0, rank) as axis:
+    with (
+        loop.rows("buffer", TURN_BUFFER) as (_, _, _, _, rank, sizes, kept),
+        k.loop(0, rank) as axis,
+    ):
         k.store(loop.word(loop.word(sizes + axis * 8)), kept + axis * 8)
     with loop.rows("edge", EDGE) as (result, parameter, rank, kept, sizes):
         k.store(loop.word(result), parameter)
@@ -149,7 +152,7 @@ def _carry(loop: _Loop) -> None:
     decides = loop.head("decides")
     with k.if_(decides.equals(0).equals(0)):
         goes_on.set(k.load(loop.word(decides), U8).to(I64))
-    with loop.rows("room", TURN_ROOM) as (pointer, other, scratch, _, _, _, _):
+    with loop.rows("buffer", TURN_BUFFER) as (pointer, other, scratch, _, _, _, _):
         now = loop.word(pointer)
         with k.if_else(other.equals(0)) as (behind, instead):
             with behind:

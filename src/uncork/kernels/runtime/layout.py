@@ -25,12 +25,11 @@ OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = (
 
 #: The head of a segment's block.
 HEAD = (
-    "busy", "stamp", "release", "resize",
-    "context", "cost", "release_cost",
-    "likes", "like_table", "binds", "bind_table", "ops", "op_table", "checks", "check_table",
-    "buffers", "buffer_table", "live", "live_before", "patches", "patch_table",
-    "addresses", "address_table", "results", "result_table", "steps", "step_table",
-    "array_type", "long", "save", "restore", "list", "set_item", "take", "drop", "empty",
+    "busy", "stamp", "release", "resize", "context", "cost", "release_cost", "array_guards",
+    "array_guard_table", "binds", "bind_table", "ops", "op_table", "checks", "check_table",
+    "buffers", "buffer_table", "live", "live_before", "patches", "patch_table", "addresses",
+    "address_table", "results", "result_table", "steps", "step_table", "array_type", "long", "save",
+    "restore", "list", "set_item", "take", "drop", "empty",
 )  # fmt: skip
 
 #: The context that all segments of one running call share: working memory, its bytes, the bytes
@@ -39,7 +38,7 @@ HEAD = (
 CONTEXT = ("memory", "capacity", "needed", "version", "failed")
 
 #: (element type, rank or -1 for an object, flags, address of sizes)
-LIKE = ("kind", "rank", "flags", "sizes")
+ARRAY_GUARD = ("kind", "rank", "flags", "sizes")
 #: (kind, argument, axis or offset, slot): sizes of this call.
 BIND = ("kind", "argument", "detail", "slot")
 BIND_SHAPE, BIND_I64, BIND_I32 = range(3)

@@ -19,7 +19,7 @@ _LINE = 64
 _NEAR = 256
 
 
-class Packing:
+class PackedWeights:
     """Arrays made from constants. It lives as long as a plan that uses it, and keeps the constants,
     by which it is known.
     """
@@ -78,7 +78,9 @@ def begins_a_line(array: Array) -> bool:
     return bool(array.ctypes.data % _LINE == 0)
 
 
-_known: weakref.WeakValueDictionary[tuple[Hashable, ...], Packing] = weakref.WeakValueDictionary()
+_known: weakref.WeakValueDictionary[tuple[Hashable, ...], PackedWeights] = (
+    weakref.WeakValueDictionary()
+)
 _lock = threading.Lock()
 
 
@@ -90,13 +92,15 @@ def _renew_lock() -> None:
 in_child(_renew_lock)
 
 
-def packed(sources: Sequence[Array], how: Hashable, make: Callable[[], Sequence[Array]]) -> Packing:
+def packed(
+    sources: Sequence[Array], how: Hashable, make: Callable[[], Sequence[Array]]
+) -> PackedWeights:
     """What `make` gives, or gave before for the very same arrays and the same `how`."""
     key = (how, *map(id, sources))
     with _lock:
         found = _known.get(key)
     if found is None:
-        found = Packing(make(), sources)
+        found = PackedWeights(make(), sources)
         for source in sources:  # kernels read what was made of it
             let_go(source)
         with _lock:

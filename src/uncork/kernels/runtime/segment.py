@@ -24,13 +24,13 @@ from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
+    ArrayGuard,
     Bind,
     BodyAddress,
     BodyTable,
     BufferAddress,
     CallTable,
-    Is,
-    Like,
+    IdentityGuard,
     MadeResult,
     Number,
     SegmentPlan,
@@ -73,9 +73,9 @@ class Segment:
     """A segment that can run. `run(*arguments)` returns OK, a list of new results where it makes
     some, or why not: see `layout`.
 
-    With `likes`, one for each argument, `run` looks at the arguments first: it is then safe to call
-    with anything. Without, the caller knows them. One call at a time; another gets BUSY. `before`
-    is the segment that runs before it in the same context.
+    With `array_guards`, one for each argument, `run` looks at the arguments first: it is then safe
+    to call with anything. Without, the caller knows them. One call at a time; another gets BUSY.
+    `before` is the segment that runs before it in the same context.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Segment:
         context: Context,
         buffers: int,
         *,
-        likes: Sequence[Like | Is] = (),
+        array_guards: Sequence[ArrayGuard | IdentityGuard] = (),
         results: Sequence[MadeResult] = (),
         before: Segment | None = None,
         release_cost: float = float(1 << 62),
@@ -92,7 +92,7 @@ class Segment:
     ) -> None:
         self.live = 0
         self._likes, self._results, self._context, self._plan = (
-            tuple(likes),
+            tuple(array_guards),
             tuple(results),
             context,
             plan,
@@ -108,7 +108,7 @@ class Segment:
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
         order = (
-            "like_table",
+            "array_guard_table",
             "bind_table",
             "op_table",
             "check_table",
@@ -119,7 +119,7 @@ class Segment:
         )
         patches, addresses = self._collect(plan, placed, words)
         sizes = {
-            "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds),
+            "array_guard_table": len(tables["array_guards"]), "bind_table": 4 * len(plan.binds),
             "op_table": 4 * len(plan.ops), "check_table": 4 * len(plan.checks),
             "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
             "address_table": 4 * len(addresses), "result_table": 3 * len(results),
@@ -159,7 +159,9 @@ class Segment:
         ]
         slot = context.slot
         rows: dict[str, list[int]] = {
-            "like_table": [address(v) if n % 4 == 3 else v for n, v in enumerate(tables["likes"])],
+            "array_guard_table": [
+                address(v) if n % 4 == 3 else v for n, v in enumerate(tables["array_guards"])
+            ],
             "bind_table": [w for b in plan.binds for w in self._bind_row(b)],
             "op_table": [
                 w
@@ -200,9 +202,10 @@ class Segment:
             **functions(), "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(),
             "context": context.base,
             "cost": context.zero if plan.cost is None else slot(plan.cost.number),
-            "release_cost": int(release_cost), "likes": len(likes), "binds": len(plan.binds),
-            "ops": len(plan.ops), "checks": len(plan.checks), "buffers": len(plan.buffers),
-            "live": self.live, "live_before": before.live if before else 0, "patches": len(patches),
+            "release_cost": int(release_cost), "array_guards": len(array_guards),
+            "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
+            "buffers": len(plan.buffers), "live": self.live,
+            "live_before": before.live if before else 0, "patches": len(patches),
             "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
             "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
@@ -218,14 +221,14 @@ class Segment:
 
     def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
         rows: list[int] = []
-        for like in self._likes:
-            if isinstance(like, Is):
-                rows += [id(like.what), -1, 0, 0]
+        for array_guard in self._likes:
+            if isinstance(array_guard, IdentityGuard):
+                rows += [id(array_guard.what), -1, 0, 0]
             else:
-                flags = IN_ORDER | (WRITEABLE if like.written else 0)
-                rows += [id(like.dtype), len(like.shape), flags, len(words)]
-                words += [-1 if size is None else size for size in like.shape]
-        tables["likes"] = rows
+                flags = IN_ORDER | (WRITEABLE if array_guard.written else 0)
+                rows += [id(array_guard.dtype), len(array_guard.shape), flags, len(words)]
+                words += [-1 if size is None else size for size in array_guard.shape]
+        tables["array_guards"] = rows
 
     def _layout_results(
         self, tables: dict[str, list[int]], words: list[int]
@@ -359,7 +362,7 @@ class Segment:
         """`run` without the native entry, for interpreters whose objects it does not know."""
         if self._likes and (
             len(arguments) != len(self._likes)
-            or not all(like.fits(a) for like, a in zip(self._likes, arguments))
+            or not all(array_guard.fits(a) for array_guard, a in zip(self._likes, arguments))
         ):
             return OTHER_ARGUMENTS
         block = self._block

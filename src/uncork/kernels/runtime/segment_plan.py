@@ -64,7 +64,7 @@ class BodyTable(Protocol):
     def address(self) -> int: ...
 
     def place(self, kind: str, number: int, axis: int) -> int:
-        """The address of a word: of a "parameter", "size", "result", "room" or "kept" (see
+        """The address of a word: of a "parameter", "size", "result", "buffer" or "kept" (see
         `turns_layout`).
         """
         ...
@@ -133,7 +133,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class ArrayGuard:
     """A guard of an array of the call: exactly of this type, in C order, of these sizes. None is
     any size.
 
@@ -158,7 +158,7 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
-class Is:
+class IdentityGuard:
     """A guard of an argument that is no array: it must be this very object."""
 
     what: object

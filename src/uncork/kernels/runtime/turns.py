@@ -16,7 +16,7 @@ from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import Bind, Like, MadeResult, Number, SegmentPlan
+from uncork.kernels.runtime.segment_plan import ArrayGuard, Bind, MadeResult, Number, SegmentPlan
 from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 
 
@@ -30,7 +30,7 @@ class TurnPlan:
     of the `stacked` results lies one behind the other; of others there is the last one.
     """
 
-    parameters: tuple[Like, ...]
+    parameters: tuple[ArrayGuard, ...]
     results: tuple[MadeResult, ...]
     edges: tuple[tuple[int, int], ...] = ()
     counter: int | None = None
@@ -70,7 +70,7 @@ class TurnTable:
             return _Ref(place([size])) if isinstance(size, int) else context.slot(size.number)
 
         ranks = (
-            [len(like.shape) for like in turns.parameters],
+            [len(array_guard.shape) for array_guard in turns.parameters],
             [len(result.sizes) for result in turns.results],
         )
         self._pointers = place([0] * (self._inputs + len(turns.results)))
@@ -78,20 +78,20 @@ class TurnTable:
         self._sizes = [place([0] * rank) for rank in ranks[0]]
         self._kept = [place([0] * rank) for rank in ranks[1]]
         self._others = place([0] * len(turns.results))
-        self._rooms = place([0] * len(turns.results))
+        self._buffers = place([0] * len(turns.results))
         tables = {
             "bind": [self._bind_row(bind) for bind in body.binds],
             "fixed": [
                 [_Ref(self._sizes[n] + axis), size]
-                for n, like in enumerate(turns.parameters)
-                for axis, size in enumerate(like.shape)
+                for n, array_guard in enumerate(turns.parameters)
+                for axis, size in enumerate(array_guard.shape)
                 if size is not None
             ],
-            "room": [
+            "buffer": [
                 [
                     _Ref(self._pointers + self._inputs + n),
                     0 if n in turns.stacked else _Ref(self._others + n),
-                    _Ref(self._rooms + n),
+                    _Ref(self._buffers + n),
                     result.dtype.itemsize,
                     len(result.sizes),
                     _Ref(place([number(size) for size in result.sizes])),
@@ -155,13 +155,13 @@ class TurnTable:
     def place(self, kind: str, number: int, axis: int) -> int:
         """The address of a word that native code sets, where a step runs the body: see
         `set_parameter`
-        ("parameter", "size") and `set_room` ("result", "room", "kept").
+        ("parameter", "size") and `set_buffer` ("result", "buffer", "kept").
         """
         firsts = {
             "parameter": self._pointers + number,
             "size": self._sizes[number] + axis if kind == "size" else 0,
             "result": self._pointers + self._inputs + number,
-            "room": self._rooms + number,
+            "buffer": self._buffers + number,
             "kept": self._kept[number] + axis if kind == "kept" else 0,
         }
         return self._address + 8 * firsts[kind]
@@ -190,7 +190,7 @@ class TurnTable:
         for row, parameter in enumerate(self._sliced):
             self._words[self._slices + 2 * row + 1] = steps[parameter]
 
-    def set_room(
+    def set_buffer(
         self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()
     ) -> None:
         """Where a result of a turn goes, and how large it may be: `other` is where that of the turn
@@ -200,11 +200,11 @@ class TurnTable:
         self._write(self._kept[number], shape)
         self._words[self._pointers + self._inputs + number] = address
         self._words[self._others + number] = other
-        self._words[self._rooms + number] = size
+        self._words[self._buffers + number] = size
 
     def scratch(self, number: int) -> int:
         """The bytes that there are for a result of a turn."""
-        return self._words[self._rooms + number]
+        return self._words[self._buffers + number]
 
     def next_address(self, number: int) -> int:
         """Where a result of the next turn goes."""

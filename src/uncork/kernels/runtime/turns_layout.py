@@ -12,7 +12,7 @@ REACHED, STOPPED, ROOM, OTHER_SIZES = -1, -20, -21, -22
 #: turn; 0 where there is none. Then the addresses of all arguments, and tables.
 TURNS_HEAD = (
     "turn", "stop", "block", "counter", "counter_width", "decides", "pointers",
-    "bind_rows", "bind_table", "fixed_rows", "fixed_table", "room_rows", "room_table",
+    "bind_rows", "bind_table", "fixed_rows", "fixed_table", "buffer_rows", "buffer_table",
     "edge_rows", "edge_table", "slice_rows", "slice_table",
 )  # fmt: skip
 #: Sizes of this turn: (kind as of a segment, the word of the size or of an address, offset, slot)
@@ -22,7 +22,7 @@ FIXED = ("place", "number")
 #: A result: (the word of its address; that of the address which it has in the next turn, 0 where
 #: turns lie one behind the other; that of the bytes that there are; bytes of an element;
 #: dimensions; a table of where its sizes are; where those of the last turn are kept)
-TURN_ROOM = ("pointer", "other", "room", "width", "rank", "sizes", "kept")
+TURN_BUFFER = ("pointer", "other", "buffer", "width", "rank", "sizes", "kept")
 #: What is carried to the next turn: (the word of the result's address, that of the Parameter's,
 #: dimensions, sizes kept by the result, those of the Parameter)
 EDGE = ("result", "parameter", "rank", "kept", "sizes")

@@ -84,14 +84,14 @@ class Reduction:
     def after(self) -> list[KernelCall]:
         """The results as they are stored."""
         if self.is_mean:
-            words: list[Operand] = [
+            operands: list[Operand] = [
                 self.places,
                 self.counts,
                 Out(0),
                 self.cells,
                 int(self.uses_data),
             ]
-            return [(Mean(self.held, self.stored), words)]
+            return [(Mean(self.held, self.stored), operands)]
         if self.is_apart:
             return [(Recast(self.held, self.stored, self.lanes), [self.places, Out(0), self.cells])]
         return []

@@ -81,7 +81,7 @@ class _Walk:
         batches, batch_place, batch_index, batch_row = self.batches
         repeats, repeat_place, repeat_row = self.repeats
 
-        words: list[Operand] = [
+        operands: list[Operand] = [
             places,
             indices,
             rows,
@@ -90,10 +90,16 @@ class _Walk:
             batch_index * width,
             batch_row * row_item,
         ]
-        words += [count, self.run * row_item, repeats, repeat_place * item, repeat_row * row_item]
-        words.append(self.run if action.element else self.run * item)
-        words += [word for size, step in self.axes for word in (size, step * item)]
-        return spec, words
+        operands += [
+            count,
+            self.run * row_item,
+            repeats,
+            repeat_place * item,
+            repeat_row * row_item,
+        ]
+        operands.append(self.run if action.element else self.run * item)
+        operands += [word for size, step in self.axes for word in (size, step * item)]
+        return spec, operands
 
 
 def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
@@ -253,8 +259,8 @@ def select_elements(
             len(loops[0]),
             len(loops[1]),
         )
-        words: list[Operand] = [where, In(1), In(2), shape[along]]
-        return spec, [*words, *(word for count, step in axes for word in (count, step * item))]
+        operands: list[Operand] = [where, In(1), In(2), shape[along]]
+        return spec, [*operands, *(word for count, step in axes for word in (count, step * item))]
 
     total, item = product(extents(indices)), data.element_type.dtype.itemsize
     word = getattr(operation, "reduction", "none")

@@ -37,8 +37,8 @@ def select_buckets(
     types = (str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name)
     spec = Search(*types, right, numbers=True, unique=operation.strict, lanes=target.lanes)
     count = product(extents(data))
-    words: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(count, _SEARCH))
+    operands: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, _SEARCH))
 
 
 @selects(SearchSorted15)
@@ -69,8 +69,8 @@ def select_search(
         False,
         target.lanes,
     )
-    words: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(wanted), _SEARCH))
+    operands: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(wanted), _SEARCH))
 
 
 def _stored(element_type: ElementType, target: Target) -> str | None:

@@ -47,7 +47,7 @@ def select_elements(
     axis: int = getattr(operation, "axis", 0) % len(shape)
     spec = Elements(data.element_type.dtype.itemsize, indices.element_type.name)
 
-    words: list[Operand] = [
+    operands: list[Operand] = [
         In(0),
         In(1),
         Out(0),
@@ -56,7 +56,7 @@ def select_elements(
         picked[axis],
         product(shape[axis + 1 :]),
     ]
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(picked), 1.0))
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(picked), 1.0))
 
 
 @selects("TopK")

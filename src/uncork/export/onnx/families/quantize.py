@@ -21,7 +21,7 @@ T = ElementType
 
 @lowers("FakeQuantize")
 def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Tensor:
-    """By steps of a power of two through zero, ONNX's quantisation is the same; otherwise it rounds
+    """By steps of a power of two through zero, ONNX's quantization is the same; otherwise it rounds
     in other places.
     """
     linear = _linear(op, x, limits)
@@ -46,7 +46,7 @@ def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Ten
 def _linear(
     op: FakeQuantize, x: Tensor, limits: tuple[Tensor, ...]
 ) -> tuple[float, int, ElementType] | None:
-    """Scale, zero point and type of the quantisation that rounds nothing else than FakeQuantize
+    """Scale, zero point and type of the quantization that rounds nothing else than FakeQuantize
     does.
     """
     if (

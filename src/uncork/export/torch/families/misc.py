@@ -1,4 +1,4 @@
-"""Quantisation, Fourier transforms, CTC and random numbers."""
+"""Quantization, Fourier transforms, CTC and random numbers."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Stages, shares
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
-from uncork.kernels.quantized.spec import Apart
+from uncork.kernels.quantized.spec import Depthwise
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -33,11 +33,11 @@ class _Maker(Laid):
         g = self.g
         pixels = _MANY_PIXELS if has_many_registers(target) else _FEW_PIXELS
         self.widths, self.counts = tiles_of(g.columns.count, pixels[g.columns.stride > 1])
-        self.packing = packed(
+        self.packed_weights = packed(
             [work.weights.codes], ("apart", self.channels, g.weights), self._packed
         )
         self.channel = self.channel_arrays(self.channels)
-        self.keep += [self.packing, self.channel]
+        self.keep += [self.packed_weights, self.channel]
 
     def _packed(self) -> list[Array]:
         """`[tap, channel]` as numbers."""
@@ -50,22 +50,22 @@ class _Maker(Laid):
     ) -> KernelCall:
         """Some rows of the result."""
         g, work = self.g, self.work
-        end = work.end.ending
-        spec = Apart(
+        end = work.end.spec
+        spec = Depthwise(
             self.lanes, g.rows.taps, g.columns.taps, g.columns.stride, g.columns.dilation,
             self.channels, self.widths, end,
         )  # fmt: skip
         channel, across = int(self.channel.ctypes.data), self.channel.shape[1] * 4
-        words: dict[str, Operand] = {
+        operands: dict[str, Operand] = {
             **self.places(images, rows, 0),
-            "weights": int(self.packing.arrays[0].ctypes.data),
+            "weights": int(self.packed_weights.arrays[0].ctypes.data),
             "start": channel,
             "scale": channel + across,
             "shift": channel + 2 * across,
             "tap_row": g.rows.dilation * self.row,
             **{f"tiles_{kind}": count for kind, count in enumerate(self.counts)},
         }
-        return spec, [words[name] for name in spec.arguments]
+        return spec, [operands[name] for name in spec.arguments]
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = []
@@ -79,12 +79,12 @@ class _Maker(Laid):
             yield self.compute(images, rows)
 
 
-def sums_apart(work: Work, target: Target) -> KernelPlan:
+def depthwise_sums(work: Work, target: Target) -> KernelPlan:
     """The calls of a quantized depthwise convolution."""
     maker = _Maker(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]
     g = work.geometry
-    name = next(spec.name for spec, _ in calls if isinstance(spec, Apart))
+    name = next(spec.name for spec, _ in calls if isinstance(spec, Depthwise))
     cost = nanoseconds(g.images * g.pixels, work.outputs * g.inner / (_RATE * maker.lanes))
     return KernelPlan(name, calls, alone.scratch, maker.keep, cost, maker.stages)

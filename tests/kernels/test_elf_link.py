@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite")
 
 from llvmlite import binding
 
-from tests.kernels.test_store import answer
+from tests.kernels.test_kernel_cache import answer
 from uncork.kernels.codegen.activations import accurate_tanh
 from uncork.kernels.codegen.emit import F32, F64, I64, Kernel
 from uncork.kernels.runtime.elf_link import Unlinkable, link

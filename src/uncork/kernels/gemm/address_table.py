@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import product
-from uncork.kernels.gemm.spec_places import LOOPS, Places
+from uncork.kernels.gemm.spec_address_table import LOOPS, AddressTable
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.symbolic import SizeLike
 
@@ -21,8 +21,8 @@ def placed(table: Operand, first: SizeLike, loops: Sequence[Loop]) -> KernelCall
     """
     given: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(loops)), *loops]
     assert len(given) == LOOPS
-    words: list[Operand] = [table, first, *(word for loop in given for word in loop)]
-    return Places(), words
+    operands: list[Operand] = [table, first, *(word for loop in given for word in loop)]
+    return AddressTable(), operands
 
 
 def in_order(table: Operand, loops: Sequence[tuple[SizeLike, SizeLike]]) -> KernelCall:

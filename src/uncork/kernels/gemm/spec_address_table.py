@@ -13,10 +13,10 @@ ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("cou
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AddressTable:
     """The spec of the kernel that makes tables of addresses: there is only one."""
 
-    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_places:emit_places"
+    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_address_table:emit_address_table"
 
     @property
     def name(self) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.gemm.spec_places import ARGUMENTS, LOOPS, Places
+from uncork.kernels.gemm.spec_address_table import ARGUMENTS, LOOPS, AddressTable
 from uncork.kernels.runtime.target import Target
 
 
-def emit_places(spec: Places, machine: Target) -> str:
+def emit_address_table(spec: AddressTable, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))

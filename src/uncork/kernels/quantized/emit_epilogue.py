@@ -7,10 +7,12 @@ from uncork.kernels.codegen.epilogue import spread
 from uncork.kernels.codegen.scalar_ops import SCALAR_OPS
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, to_grid, to_word
-from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, Ending
+from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
 
 
-def moved(end: Ending, a: dict[str, Value], made: Value, column: Value) -> dict[str, Value]:
+def moved_operands(
+    end: CodesEpilogue, a: dict[str, Value], made: Value, column: Value
+) -> dict[str, Value]:
     """The operands' places for a tile that begins at a number of the result, and at a column."""
     found = {}
     for number, kind in enumerate(end.operands):
@@ -22,9 +24,9 @@ def moved(end: Ending, a: dict[str, Value], made: Value, column: Value) -> dict[
     return found
 
 
-def stored(
+def store_with_epilogue(
     k: Kernel,
-    end: Ending,
+    end: CodesEpilogue,
     a: dict[str, Value],
     value: Value,
     pixel: int,
@@ -40,15 +42,15 @@ def stored(
             for number, kind in enumerate(end.operands)
         ),
     ]
-    for word in end.words:
-        given = [values[number] for number in word.arguments]
-        if word.op == ROUNDED:
+    for op in end.ops:
+        given = [values[number] for number in op.arguments]
+        if op.op == ROUNDED:
             if guard is not None:
                 guard.look(given[0])
-            values.append(to_grid(k, given[0], a[f"end_{word.arguments[1] - 1}"]))
+            values.append(to_grid(k, given[0], a[f"end_{op.arguments[1] - 1}"]))
         else:
-            values.append(SCALAR_OPS[word.op](k, given, word.numbers))
-    result = values[-1] if end.words else value
+            values.append(SCALAR_OPS[op.op](k, given, op.numbers))
+    result = values[-1] if end.ops else value
     if not end.codes:
         k.store(result, a["target"] + place * 4)
         return

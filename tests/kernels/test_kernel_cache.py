@@ -255,7 +255,7 @@ def test_threads_that_ask_at_once_get_one_function(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from tests.kernels.test_store import answer, call
+from tests.kernels.test_kernel_cache import answer, call
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 store = ObjectStore(Path(sys.argv[1]))
 print(sum(call(store.function("answer", str(n), lambda n=n: answer(n))) for n in range(12)))
@@ -283,7 +283,7 @@ def test_a_child_forked_while_a_thread_compiles(tmp_path: Path) -> None:
     code = """
 import os, sys, threading
 from pathlib import Path
-from tests.kernels.test_store import answer, call
+from tests.kernels.test_kernel_cache import answer, call
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 store = ObjectStore(Path(sys.argv[1]))
 first = store.function("answer", "1", lambda: answer(1))

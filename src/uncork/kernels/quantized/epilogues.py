@@ -14,7 +14,7 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, ScalarOp
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.quantized.grids import grid_of, numbers_of
-from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, Ending
+from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
 from uncork.kernels.select_epilogue import ending, kind_of
 from uncork.ops.arithmetic import Add
 from uncork.symbolic import SizeLike
@@ -44,12 +44,12 @@ _TAME = frozenset(
 
 
 @dataclass(frozen=True)
-class End:
+class BoundEpilogue:
     """The epilogue as kernels know it, what its operands are, and what is added to each output
     before.
     """
 
-    ending: Ending
+    spec: CodesEpilogue
     #: Of each operand the input that it is, or the grid of a rounding between.
     operands: Sequence[tuple[str, int | Grid]]
     bias: Array
@@ -57,25 +57,25 @@ class End:
     scaling: tuple[float, float] = (1.0, 0.0)
     numbers: Array = field(default_factory=lambda: np.zeros(6, np.float32))
 
-    def words(
+    def call_operands(
         self, held: Sequence[Grid | None], channel: int, element: SizeLike
     ) -> tuple[list[Operand], list[object]]:
         """The operands of a call from a channel and an element on, and what they keep alive."""
-        words: list[Operand] = []
+        found: list[Operand] = []
         keep: list[object] = []
         for kind, source in self.operands:
             if isinstance(source, Grid):
                 keep.append(numbers_of(source))
-                words.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
+                found.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
                 continue
             size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
-            words.append(In(source, size))
+            found.append(In(source, size))
             if kind == CODES:
                 grid = held[source]
                 assert grid is not None
                 keep.append(numbers_of(grid))
-                words.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
-        return words, keep
+                found.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
+        return found, keep
 
 
 class _Builder:
@@ -99,28 +99,30 @@ class _Builder:
         #: the sums, else words counted from 1).
         self.stands: dict[int, tuple[bool, int]] = {0: (False, 0)}
         self.operands: list[tuple[str, int | Grid]] = []
-        self.words: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
+        self.ops: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
 
-    def end(self, last: Grid | None) -> End:
+    def end(self, last: Grid | None) -> BoundEpilogue:
         members = self.members
         if last is not None:
             if not members or grid_of(members[-1].operation, self._given(members[-1])[1:]) != last:
-                raise KernelDeclined("a product that is not quantised has no codes")
+                raise KernelDeclined("a product that is not quantized has no codes")
             source, members = members[-1].arguments[0], members[:-1]
         for place, member in enumerate(members):
             self._read(place, member)
         if last is None:
-            return End(self._ending(False, False), self.operands, self.bias)
-        if self.stands[source] != (False, len(self.words)):
+            return BoundEpilogue(self._spec(False, False), self.operands, self.bias)
+        if self.stands[source] != (False, len(self.ops)):
             raise KernelDeclined("codes of what is not the last value")
         limits = self._limits()
         if limits is None:
-            return End(self._ending(True, True), self.operands, self.bias, numbers=numbers_of(last))
-        self.words, self.operands = [], []
+            return BoundEpilogue(
+                self._spec(True, True), self.operands, self.bias, numbers=numbers_of(last)
+            )
+        self.ops, self.operands = [], []
         numbers = numbers_of(last)
         factor, addend = last.scaling
         numbers[2:4] = np.clip(np.rint(np.multiply(limits, factor) + addend), 0, last.levels - 1)
-        return End(Ending(codes=True), [], self.bias, (factor, addend), numbers)
+        return BoundEpilogue(CodesEpilogue(codes=True), [], self.bias, (factor, addend), numbers)
 
     def _given(self, member: FusedMember) -> list[TensorSpec]:
         return [
@@ -139,7 +141,7 @@ class _Builder:
         if grid is not None and own[0]:
             self.operands.append((GRID, grid))
             given = [self.stands[member.arguments[0]], (True, len(self.operands) - 1)]
-            self.words.append((ROUNDED, given, ()))
+            self.ops.append((ROUNDED, given, ()))
         else:
             found = ending(member.operation, specs, own, self.result, self.axis)
             if found is None:
@@ -152,8 +154,8 @@ class _Builder:
                     if own[position]
                     else self._operand(argument, kind_of(shape, self.result.shape, self.axis))
                 )
-            self.words.append((found.op, given, found.numbers))
-        self.stands[number] = (False, len(self.words))
+            self.ops.append((found.op, given, found.numbers))
+        self.stands[number] = (False, len(self.ops))
 
     def _operand(self, number: int, kind: str) -> tuple[bool, int]:
         if kind == ELEMENT and self.held[number] is not None:
@@ -169,7 +171,7 @@ class _Builder:
         """
         if (
             not isinstance(member.operation, Add)
-            or self.words
+            or self.ops
             or member.operation.auto_broadcast != "numpy"
         ):
             return False
@@ -193,32 +195,30 @@ class _Builder:
     def _limits(self) -> tuple[float, float] | None:
         """The limits that words say, each of the one before; None where they say more."""
         low, high = -math.inf, math.inf
-        for place, (word, given, numbers) in enumerate(self.words):
-            bounds = _RELU if word == "relu" else numbers if word == "clamp" else None
+        for place, (op, given, numbers) in enumerate(self.ops):
+            bounds = _RELU if op == "relu" else numbers if op == "clamp" else None
             if bounds is None or given != [(False, place)]:
                 return None
             low, high = (min(max(limit, bounds[0]), bounds[1]) for limit in (low, high))
         return low, high
 
-    def _ending(self, codes: bool, rescaled: bool) -> Ending:
+    def _spec(self, codes: bool, rescaled: bool) -> CodesEpilogue:
         count = len(self.operands)
-        words = []
-        for word, given, numbers in self.words:
+        ops = []
+        for op, given, numbers in self.ops:
             arguments = [1 + n if outside else 0 if n == 0 else n + count for outside, n in given]
-            words.append(ScalarOp(word, tuple(arguments), tuple(numbers)))
-        rounds = codes or any(word.op == ROUNDED for word in words)
+            ops.append(ScalarOp(op, tuple(arguments), tuple(numbers)))
+        rounds = codes or any(op.op == ROUNDED for op in ops)
         kinds = tuple(kind for kind, _ in self.operands)
-        tame = all(kind in (CODES, GRID) for kind in kinds) and all(
-            word.op in _TAME for word in words
-        )
+        tame = all(kind in (CODES, GRID) for kind in kinds) and all(op.op in _TAME for op in ops)
         # FakeQuantize with other limits than a grid's gives up by itself.
-        guarded = (rounds and not tame) or any(word.op == "fake_quantize" for word in words)
-        return Ending(kinds, tuple(words), codes, rescaled, guarded)
+        guarded = (rounds and not tame) or any(op.op == "fake_quantize" for op in ops)
+        return CodesEpilogue(kinds, tuple(ops), codes, rescaled, guarded)
 
 
-def end_of(
+def epilogue_of(
     operation: QuantizedProduct, plain: Sequence[TensorSpec | None], result: TensorSpec, axis: int
-) -> End:
+) -> BoundEpilogue:
     """The epilogue of an operation's product, whose channels are along an axis. Raises
     KernelDeclined.
     """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
-from uncork.kernels.quantized.emit_end import moved, stored
+from uncork.kernels.quantized.emit_epilogue import moved_operands, store_with_epilogue
 from uncork.kernels.quantized.emit_rounding import Guard
-from uncork.kernels.quantized.spec import Apart
+from uncork.kernels.quantized.spec import Depthwise
 from uncork.kernels.runtime.target import Target
 
 _GIVEN = (
@@ -21,7 +21,7 @@ _GIVEN = (
 )
 
 
-def emit_apart(spec: Apart, machine: Target) -> str:
+def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
@@ -40,7 +40,7 @@ def emit_apart(spec: Apart, machine: Target) -> str:
                     "source": source + x.get() * (spec.stride * spec.pixel),
                     "target": a["target"] + made * size,
                 }
-                own |= {"target_pixel": pixel, **moved(spec.end, a, made, k.integer(0))}
+                own |= {"target_pixel": pixel, **moved_operands(spec.end, a, made, k.integer(0))}
                 status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])
                 if spec.end.guarded:
                     k.stop_unless(status.equals(0), k.integer(1))
@@ -49,7 +49,7 @@ def emit_apart(spec: Apart, machine: Target) -> str:
     return k.text()
 
 
-def _tile(outer: Kernel, spec: Apart, width: int) -> Kernel:
+def _tile(outer: Kernel, spec: Depthwise, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_GIVEN, *spec.end.arguments], inside=outer)
     a = dict(zip([*_GIVEN, *spec.end.arguments], k.arguments))
     guard = Guard(k) if spec.end.guarded else None
@@ -76,9 +76,13 @@ def _tile(outer: Kernel, spec: Apart, width: int) -> Kernel:
                         )
                     sums[p] = k.fma(cells[place], weight, sums[p])
         scale, shift = (k.load(a[name] + channel * 4, F32, lanes) for name in ("scale", "shift"))
-        own = {**a, "target": a["target"] + channel * size, **moved(spec.end, a, channel, channel)}
+        own = {
+            **a,
+            "target": a["target"] + channel * size,
+            **moved_operands(spec.end, a, channel, channel),
+        }
         for p in range(width):
-            stored(k, spec.end, own, k.fma(sums[p], scale, shift), p, 0, guard)
+            store_with_epilogue(k, spec.end, own, k.fma(sums[p], scale, shift), p, 0, guard)
     if guard is not None:
         guard.stop()
     k.finish()
