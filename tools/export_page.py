@@ -57,7 +57,7 @@ stale.
 
 ## Operations
 
-"CallDeclined" are the cases that a lowering cannot export; "near" those that need `--approximate`.
+"Refused" are the cases that a lowering cannot export; "near" those that need `--approximate`.
 
 | operation | how | refused | near |
 |---|---|---|---|
