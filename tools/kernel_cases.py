@@ -86,7 +86,7 @@ def edges(recorder: Recorder) -> Iterator[Line]:
                 with pytest.MonkeyPatch.context() as patch:
                     if variant == "team":
                         patch.setattr(
-                            "uncork.kernels.recurrent.select._suits_team", lambda *_: True
+                            "uncork.kernels.recurrent.sequence_calls._suits_team", lambda *_: True
                         )
                     patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
                     found = selected(recorder, operation, specs, known, hints)

@@ -222,7 +222,7 @@ def test_units_of_a_sequence_are_shared(
     threads than processors.
     """
     monkeypatch.setattr("uncork.compiler.shared_work.SPLIT_COST", 0)
-    monkeypatch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
+    monkeypatch.setattr("uncork.kernels.recurrent.sequence_calls._suits_team", lambda *_: True)
     for batch, steps, inputs, hidden in [(1, 30, 5, 17), (9, 12, 33, 70), (2, 1, 3, 100)]:
         add, inputs_of_call = layer(
             type_name, batch, steps, inputs, hidden, direction, **attributes

@@ -622,6 +622,19 @@ def recurrent(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{name} {attributes} {hidden} {batch}", operation, specs
 
 
+def cell(generator: np.random.Generator) -> Iterator[Case]:
+    """The steps of the sequences of one direction, each a cell."""
+    for name, operation, specs in recurrent(generator):
+        x, *states, _, w, r, b = (s.value for s in specs)
+        attributes = {"hidden_size": r.shape[-1]}
+        if name.startswith("GRU"):
+            attributes["linear_before_reset"] = operation.linear_before_reset
+        kind = name.split("Sequence")[0]
+        of_cell = find(f"{kind}Cell", {"GRU": 3, "LSTM": 4, "RNN": 1}[kind])(**attributes)
+        arrays = [x[:, 0], *(state[:, 0] for state in states), w[0], r[0], b[0]]
+        yield f"cell of {name}", of_cell, [spec(np.ascontiguousarray(array)) for array in arrays]
+
+
 def last_step(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.internal_ops.final_states import LastStates, StepLengths
     from uncork.internal_ops.looked_up_sequence import LookedUp
@@ -1115,6 +1128,7 @@ _DRAWN = {
     "loops.resize": 5,
     "movement.copy_table": 8,
     "recurrent": 3,
+    "recurrent.cell": 3,
 }
 EDGES = {
     "attention": attention,
@@ -1138,6 +1152,7 @@ EDGES = {
     "embedding.quantized": quantized_table,
     "quantized": quantized,
     "recurrent": recurrent,
+    "recurrent.cell": cell,
     "reduction": reduce,
     "detection": detection,
     "finding": finding,
@@ -1210,7 +1225,9 @@ def main(family: str) -> None:
             taken += found
             if family == "recurrent":  # and by threads that share every step
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
+                    patch.setattr(
+                        "uncork.kernels.recurrent.sequence_calls._suits_team", lambda *_: True
+                    )
                     taken += check(operation, specs)
                 # and with weights that only the call knows
                 taken += check(

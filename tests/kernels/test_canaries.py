@@ -42,6 +42,7 @@ LEAST = {
     "embedding.quantized": 150,
     "quantized": 120,
     "recurrent": 70,
+    "recurrent.cell": 70,
     "reduction": 80,
     "detection": 50,
     "finding": 200,

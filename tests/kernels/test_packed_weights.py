@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from uncork.kernels.gemm.indirect import panels
-from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.runtime.packed_weights import PackedWeights, begins_a_line, packed, panels_of
 
 
@@ -40,7 +40,7 @@ def test_packing_keeps_an_array_that_lies_well() -> None:
 
 def test_several_matrices() -> None:
     matrices = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    spec = products(3, 4, neighbours=True)
+    spec = indirect_gemm(3, 4, neighbours=True)
     found = panels(spec, matrices)
     assert found.shape == (2, 1, 2, 4)
     np.testing.assert_array_equal(found[1, 0], [[6, 8, 10, 0], [7, 9, 11, 0]])
@@ -48,7 +48,7 @@ def test_several_matrices() -> None:
 
 def test_one_kernel_for_all_tails_where_masks_cost_nothing() -> None:
     """With vectors of 16 a kernel is for tails of as many vectors; else for one tail."""
-    of_16 = {columns: products(columns, 16, neighbours=True) for columns in range(1, 200)}
+    of_16 = {columns: indirect_gemm(columns, 16, neighbours=True) for columns in range(1, 200)}
     assert len(set(of_16.values())) == 5
     assert of_16[33] == of_16[48] == of_16[96] and of_16[49] == of_16[64] != of_16[65]
-    assert products(33, 8, neighbours=True) != products(34, 8, neighbours=True)
+    assert indirect_gemm(33, 8, neighbours=True) != indirect_gemm(34, 8, neighbours=True)

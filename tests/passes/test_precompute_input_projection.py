@@ -110,7 +110,7 @@ def test_the_same_as_two_layers(
         monkeypatch.setattr("uncork.compiler.shared_work.SPLIT_COST", 0)
         for team in (False, True):
             monkeypatch.setattr(
-                "uncork.kernels.recurrent.select._suits_team", lambda *_, team=team: team
+                "uncork.kernels.recurrent.sequence_calls._suits_team", lambda *_, team=team: team
             )
             check(made, items, d, hidden, states, threads=4)
 
