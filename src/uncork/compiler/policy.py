@@ -17,9 +17,10 @@ MOST_TRIES = 8
 MOST_FAILURES = 4
 #: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by
 #: threads. One that looks for work takes it at once, and threads do so for a while after each step
-#: of a network; to wake one takes up to 40 microseconds, in which whoever waits does the work
-#: himself, call by call.
-SPLIT_COST = 100_000
+#: of a network; to wake one takes up to 100 microseconds, in which whoever waits does the work
+#: himself, call by call. Measured by `python -m benchmarks gain`; a lone small step that finds the
+#: other thread asleep loses 2 to 3 microseconds.
+SPLIT_COST = 30_000
 #: Calls that take longer than this many nanoseconds let other Python threads run meanwhile; for
 #: shorter ones handing over costs more.
 RELEASE_COST = 50_000.0

@@ -32,7 +32,8 @@ from uncork.types import Array
 #: started, and addresses of functions of the system. They change under the pool's lock only.
 POOL = (
     "table", "calls", "next", "running", "status", "threads",
-    "lock", "unlock", "wait", "wake_one", "wake_all", "start", "mask", "set_mask", "serve",
+    "lock", "unlock", "wait", "wake_one", "wake_all", "give_way",
+    "start", "mask", "set_mask", "serve",
 )  # fmt: skip
 #: Where the pool's lock begins, in bytes, its conditions (there is a job; all calls of it are
 #: done), a set of all signals, another one, and the id of a thread. Structures of every system
@@ -45,6 +46,7 @@ _FUNCTIONS = {
     "wait": "pthread_cond_wait",
     "wake_one": "pthread_cond_signal",
     "wake_all": "pthread_cond_broadcast",
+    "give_way": "sched_yield",
     "start": "pthread_create",
     "mask": "pthread_sigmask",
 }
