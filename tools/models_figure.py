@@ -16,7 +16,7 @@ README = ROOT / "README.md"
 #: Of the README: what stands between these words is written here.
 SENTENCE = re.compile(r"(?s)(?<=<!-- from docs/models.md -->\n\n).*?(?=\n\n<!-- end -->)")
 _ROW = re.compile(r"^\| (\S.*?) \| .* \| ([\d.]+) \|$", re.MULTILINE)
-_SAID = re.compile(r"Of these (\d+) calls (\d+) are; the geometric mean is \*\*([\d.]+)\*\*")
+_SAID = re.compile(r"Of these (\d+) calls (\d+) are; the geometric mean is\s+\*\*([\d.]+)\*\*")
 #: Pixels: a bar, the plot's height, what is left for names below and numbers at the side.
 _BAR, _HEIGHT, _BELOW, _SIDE = 14, 200, 112, 40
 #: Ratios that have a line.

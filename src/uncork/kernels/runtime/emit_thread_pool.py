@@ -20,10 +20,10 @@ from uncork.kernels.runtime.thread_pool import (
     Serve,
 )
 
-#: Looks at what others do before a thread sleeps: some 600 us, which is longer than most steps that
+#: Looks at what others do before a thread sleeps: some 300 us, which is longer than most steps that
 #: are not shared, as it takes up to 100 us to wake a thread. After so many the thread gives way, for
 #: whoever it waits for may want the very processor.
-_SPINS, _LOOKS = 60_000, 64
+_SPINS, _LOOKS = 20_000, 64
 
 
 class _Pool:
