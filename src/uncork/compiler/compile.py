@@ -87,7 +87,7 @@ def compile_model(
     f32.
 
     `threads` is the most threads a call may use (None: the processors that this process may run
-    on), which only steps of more than about 0.01 to 0.03 ms do; `loop_limit` the most iterations any
+    on), which only steps of more than some 0.01 to 0.03 ms do; `loop_limit` the most iterations any
     Loop may make. `tables` takes the values of constants from files, which are mapped: `{"users":
     "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
     .safetensors file (`x.safetensors:key`) with its very element type and shape. `mmap=False`

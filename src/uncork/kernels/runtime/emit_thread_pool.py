@@ -20,9 +20,9 @@ from uncork.kernels.runtime.thread_pool import (
     Serve,
 )
 
-#: Looks at what others do before a thread sleeps: some 300 us, which is longer than most steps that
-#: are not shared, as it takes up to 100 us to wake a thread. After so many the thread gives way, for
-#: whoever it waits for may want the very processor.
+#: Looks at what others do before a thread sleeps: some 300 us, longer than most steps that are not
+#: shared, as it takes up to 100 us to wake a thread. After every so many the thread gives way: whom
+#: it waits for may want the very processor.
 _SPINS, _LOOKS = 20_000, 64
 
 
