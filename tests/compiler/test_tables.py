@@ -18,7 +18,7 @@ import pytest
 import uncork
 from uncork import Builder, InputError
 from uncork.cli import main
-from uncork.compiler.external_tables import read_table
+from uncork.compiler.tables import read_table
 
 SHAPE = (5000, 8)
 

@@ -26,7 +26,7 @@ from uncork.cli._summary import Summary, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import compile_model, read_model
-from uncork.compiler.external_tables import with_tables
+from uncork.compiler.tables import with_tables
 from uncork.destination import check_destination
 from uncork.errors import UncorkError
 from uncork.ir.model import Model

@@ -24,7 +24,7 @@ from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
 
 if TYPE_CHECKING:
-    from uncork.compiler.external_tables import Table
+    from uncork.compiler.tables import Table
 
 __all__ = [
     "Backend",
@@ -136,7 +136,7 @@ def compile_model(
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
     if tables:
-        from uncork.compiler.external_tables import (
+        from uncork.compiler.tables import (
             with_tables,  # few models need it: the others do not pay for it
         )
 
