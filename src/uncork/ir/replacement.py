@@ -67,13 +67,15 @@ class Replacement:
             new = self._scratch(final, "new")
             if final in self._nameless:
                 _name(self._nameless[final], new)
-            if final.exists():
+            with contextlib.suppress(FileNotFoundError):
                 shutil.copymode(final, new)
         *others, head = self._finals
-        if others and head.exists():
-            os.replace(head, self._scratch(head, "old"))
+        if others:
+            # There may be none, and another writer may put it aside at any moment.
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(head, self._scratch(head, "old"))
         for final in others:
-            if final.exists():
+            with contextlib.suppress(FileNotFoundError):
                 _keep(final, self._scratch(final, "old"))
             os.replace(self._scratch(final, "new"), final)
         os.replace(self._scratch(head, "new"), head)
