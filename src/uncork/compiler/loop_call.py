@@ -18,7 +18,7 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable
-from uncork.kernels.runtime.turns_layout import REACHED, ROOM, STOPPED
+from uncork.kernels.runtime.turns_layout import NO_BUFFER, REACHED, STOPPED
 from uncork.ops._body import BodyMap, Slicing
 from uncork.ops._turns import Turns
 from uncork.types import Array
@@ -203,8 +203,8 @@ class _Run:
                 if self.turn == full < self.end:
                     self._collect()
                     self._open()
-            elif status == ROOM:
-                if not self._make_room():
+            elif status == NO_BUFFER:
+                if not self._allocate_results():
                     break
                 cost = self.call.cost()
                 most = min(_FIRST, _PAUSE / cost)
@@ -227,7 +227,7 @@ class _Run:
 
     # ---- room
 
-    def _make_room(self) -> bool:
+    def _allocate_results(self) -> bool:
         """Arrays for what a turn of these sizes gives. False where native code cannot look at
         it.
         """

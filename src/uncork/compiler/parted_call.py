@@ -11,10 +11,10 @@ from uncork.compiler.arguments import owned
 from uncork.compiler.call_plan import (
     BodyRun,
     CallPlan,
-    ConstantPlace,
+    ConstantLocation,
     FoundSymbol,
+    LocatedTensor,
     NativeStep,
-    PlacedTensor,
     ReadStep,
     ReferenceStep,
     ResultSpec,
@@ -224,18 +224,22 @@ class _Instance:
             )
             self.context.set_symbol(symbol.slot, int(size))
 
-    def _value(self, tensor: PlacedTensor, arrays: Sequence[Any]) -> Array:
+    def _value(self, tensor: LocatedTensor, arrays: Sequence[Any]) -> Array:
         """A tensor as it is now."""
-        place, dtype = tensor.place, tensor.element_type.dtype
+        location, dtype = tensor.location, tensor.element_type.dtype
         sizes = None if tensor.sizes is None else tuple(map(self.context.value, tensor.sizes))
         found: Array
-        if isinstance(place, (ArgumentAddress, ConstantPlace)):
-            found = arrays[place.argument] if isinstance(place, ArgumentAddress) else place.array
+        if isinstance(location, (ArgumentAddress, ConstantLocation)):
+            found = (
+                arrays[location.argument]
+                if isinstance(location, ArgumentAddress)
+                else location.array
+            )
             return found if sizes is None else found.reshape(sizes)
         assert sizes is not None
-        if isinstance(place, TensorAddress):
-            return self.context.tensor_array(place.first, dtype, sizes)
-        start = self.context.place(place.buffer)
+        if isinstance(location, TensorAddress):
+            return self.context.tensor_array(location.first, dtype, sizes)
+        start = self.context.location(location.buffer)
         count = int(np.prod(sizes, dtype=np.int64))
         found = (
             self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)

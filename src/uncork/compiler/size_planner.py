@@ -52,7 +52,7 @@ class SizePlanner(BodyPlanner):
         segment = self._segment()
         numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
         for parameter, number in numbers.items():
-            self._places[Source(parameter, 0)] = ArgumentAddress(number)
+            self._locations[Source(parameter, 0)] = ArgumentAddress(number)
         self._waiting = [*self.facts.guards, *self.facts.checks]
         for symbol in self.facts.symbols:
             origin = symbol.origin

@@ -19,7 +19,7 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 #: Of results of three spatial axes kernels lay planes apart: no other tensor ends them.
 _VOLUMES = 5
 #: Words that say the same of two numbers in either order: one kernel serves both.
-_EITHER_WAY = ("add", "multiply")
+_COMMUTATIVE = ("add", "multiply")
 #: Stands for a size that is not known yet: no scalar operation depends on it.
 _SOME = 2
 
@@ -125,7 +125,7 @@ def epilogue_of(
         numbers = [
             1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments
         ]
-        if found.op in _EITHER_WAY:
+        if found.op in _COMMUTATIVE:
             numbers.sort()
         ops.append(ScalarOp(found.op, tuple(numbers), found.numbers))
     kinds = tuple(kind for _, kind in operands)

@@ -149,7 +149,7 @@ class IRBuilder:
         self.function.variables.append(f"  {name} = alloca {type_}")
         return Ref(type_, name)
 
-    def room(self, size: int) -> Ref:
+    def stack_bytes(self, size: int) -> Ref:
         """The address of bytes that live as long as the call, at the beginning of a cache line."""
         function = self.function
         function.names += 2

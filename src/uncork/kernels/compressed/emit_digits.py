@@ -66,17 +66,17 @@ def _run(
     record: Value,
 ) -> Value:
     """The digits of a run and its record; whether its numbers have digits: if not, all are 0."""
-    largest = k.variable(k.number(0, I32, _LANES))
+    largest = k.variable(k.constant(0, I32, _LANES))
     with k.loop(0, count, _LANES) as at:
         # Compared as whole numbers: NaN is above infinity then.
         largest.set(k.maximum(largest.get(), load(at).bits_as(I32) & 0x7FFFFFFF))
     top = _across(largest.get(), k.maximum)
     nothing = top.equals(0)
     usual = nothing | ((top >= _LEAST_BITS) & (top <= _MOST_BITS))
-    kept = k.splat(k.select(usual, k.number(-1, I32), k.number(0, I32)), _LANES)
-    limit = k.select(nothing | usual.equals(0), k.number(_MOST, F32), top.bits_as(F32))
-    times = k.splat(k.number(_MOST, F32) / limit, _LANES)
-    sums = [k.variable(k.number(0, I32, _LANES)) for _ in range(DIGITS)]
+    kept = k.splat(k.select(usual, k.constant(-1, I32), k.constant(0, I32)), _LANES)
+    limit = k.select(nothing | usual.equals(0), k.constant(_MOST, F32), top.bits_as(F32))
+    times = k.splat(k.constant(_MOST, F32) / limit, _LANES)
+    sums = [k.variable(k.constant(0, I32, _LANES)) for _ in range(DIGITS)]
     with k.loop(0, count, _LANES) as at:
         number = (load(at).bits_as(I32) & kept).bits_as(F32)
         if spec.split:

@@ -137,4 +137,7 @@ def select_blocked(
 
 def _seen(g: Geometry) -> int:
     """Cells of an image that is known, with what is around it."""
-    return max(known(g.cells), known(g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count)))
+    return max(
+        known(g.data_size),
+        known(g.rows.windows_extent(g.rows.count) * g.columns.windows_extent(g.columns.count)),
+    )

@@ -228,7 +228,7 @@ class _Reader:
         with k.loop(0, words) as i:
             k.store(k.integer(0), target + i * 8)
         if self.rows.columns % 2:
-            k.store(k.number(0, I32), target + words * 8)
+            k.store(k.constant(0, I32), target + words * 8)
 
 
 def _permuted(values: Value, places: Value) -> Value:
@@ -315,7 +315,7 @@ class _BagKernel:
         """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
-        sums = [k.variable(k.number(-0.0, F32, lanes)) for _, lanes in parts]
+        sums = [k.variable(k.constant(-0.0, F32, lanes)) for _, lanes in parts]
 
         def add(position: Value, prefetch: bool) -> None:
             index = self.ids.checked(position)

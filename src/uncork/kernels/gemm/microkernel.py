@@ -106,7 +106,7 @@ class Microkernel:
         used = self.used
         accumulators = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
         sums = [
-            [[k.variable(k.number(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
+            [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
             for _ in range(accumulators)
         ]
 
@@ -152,7 +152,7 @@ class Microkernel:
         """`end` for every row, written once."""
         vector = totals[0][0].lanes * 4
         line = vector * len(totals[0])
-        room = k.room(line * len(totals))
+        room = k.stack_bytes(line * len(totals))
         for place, row in enumerate(totals):
             for v, total in enumerate(row):
                 k.store(total, room + (place * line + v * vector))

@@ -82,9 +82,9 @@ class Dots(EpilogueSpec):
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        way = "_inside" if self.inside else ""
+        kind = "_inside" if self.inside else ""
         sizes = f"{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}"
-        return f"dots_{self.how}_{sizes}{way}{self.end.name}"
+        return f"dots_{self.how}_{sizes}{kind}{self.end.name}"
 
 
 @dataclass(frozen=True, slots=True)
