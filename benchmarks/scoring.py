@@ -43,7 +43,7 @@ _TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class DotMethod:
+class Way:
     """A contender: the words of its command but for the table and the output."""
 
     name: str
@@ -106,7 +106,7 @@ def main(options: Options) -> int:
     return 1 if any(", uncork" in note for note in notes) else 0
 
 
-def ways_of(work: Work, options: Options, folder: Path) -> list[DotMethod]:
+def ways_of(work: Work, options: Options, folder: Path) -> list[Way]:
     """Who scores this table here. OpenVINO's job is settled by uncork, and so are its rows and
     columns.
     """
@@ -144,12 +144,12 @@ def ways_of(work: Work, options: Options, folder: Path) -> list[DotMethod]:
 
         return command
 
-    ways = [DotMethod(f"uncork, {n} worker{'s' * (n > 1)}", "uncork", n, ours(n)) for n in (1, 2)]
+    ways = [Way(f"uncork, {n} worker{'s' * (n > 1)}", "uncork", n, ours(n)) for n in (1, 2)]
     if _ray() and work.name in _BY_RAY:
-        ways.append(DotMethod("uncork, Ray, 2 workers", "ray", 2, ours(2, "--engine=ray")))
+        ways.append(Way("uncork, Ray, 2 workers", "ray", 2, ours(2, "--engine=ray")))
     if options.peers.get("openvino"):
         ways += [
-            DotMethod(f"openvino, {shapes} shapes", "openvino", 1, loop(shapes))
+            Way(f"openvino, {shapes} shapes", "openvino", 1, loop(shapes))
             for shapes in ("dynamic", "fixed")
         ]
     return ways
@@ -169,7 +169,7 @@ def measure(work: Work, options: Options, folder: Path, notes: list[str]) -> lis
         work.write(folder / "all.parquet", work.batches),
     )
     expected = _expected(work, all_rows, folder)
-    seconds: dict[DotMethod, list[tuple[float, float]]] = {}
+    seconds: dict[Way, list[tuple[float, float]]] = {}
     for way in ways_of(work, options, folder):
         try:  # the first run fills the caches, and tells whether the results are right
             _timed(way, one, folder, env)
@@ -207,7 +207,7 @@ def measure(work: Work, options: Options, folder: Path, notes: list[str]) -> lis
 
 
 def _timed(
-    way: DotMethod, table: Path, folder: Path, env: dict[str, str], expected: pa.Table | None = None
+    way: Way, table: Path, folder: Path, env: dict[str, str], expected: pa.Table | None = None
 ) -> float:
     """Seconds of a whole command. Raises RuntimeError when it fails, or when its output is not the
     expected one.

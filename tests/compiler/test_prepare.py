@@ -126,7 +126,7 @@ def several_parts() -> uncork.Model:
 
 
 #: Models of every way to run, with inputs.
-DOT_METHODS = {
+WAYS = {
     "one segment": (model, arrays(50)),
     "several parts": (several_parts, (np.ones(9, np.float32),)),
     "bodies": (iterator, (np.ones((3, 24), np.float32), np.zeros((1, 24), np.float32))),
@@ -134,10 +134,10 @@ DOT_METHODS = {
 }
 
 
-@pytest.mark.parametrize("way", DOT_METHODS)
+@pytest.mark.parametrize("way", WAYS)
 def test_a_model_goes_without_the_collector(way: str) -> None:
     """Its working memory too, whatever was done with it: no circle keeps it."""
-    make, inputs = DOT_METHODS[way]
+    make, inputs = WAYS[way]
     gc.collect()
     gc.disable()
     try:

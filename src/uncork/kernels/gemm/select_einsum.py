@@ -236,7 +236,7 @@ def _native(
     )
     count = _count(parts.rows, sizes)
     outer, last = parts.batch[:-1], parts.batch[-1:]
-    batches = _known_count(last, sizes)
+    matrices = _known_count(last, sizes)
     column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
     spec = indirect_gemm(width, lanes, certainly(column, 4))
     packed_weights = packed(
@@ -256,14 +256,14 @@ def _native(
         operands: dict[str, Operand] = {
             "source": In(data, source),
             "target": Out(0, target),
-            "matrix": packed_weights.arrays[0].ctypes.data + number * batches * matrix_bytes,
+            "matrix": packed_weights.arrays[0].ctypes.data + number * matrices * matrix_bytes,
             "sources": tables.source(first),
             "targets": tables.target(first),
             "rows": some,
             "inner": inner,
             "columns": width,
             "column": column,
-            "batches": batches,
+            "batches": matrices,
             "source_batch": data_steps[last[0]] if last else 0,
             "target_batch": output_steps[last[0]] if last else 0,
             "row_addresses": Scratch(tables.scratch + first * 8),

@@ -123,10 +123,10 @@ class Step:
             else:
                 yield argument
 
-    def with_arguments(self, change: Callable[[KernelArgument], KernelArgument]) -> Step:
+    def map_arguments(self, change: Callable[[KernelArgument], KernelArgument]) -> Step:
         """The step with every argument changed so."""
         arguments = (
-            CallTable(tuple(call.with_arguments(change) for call in argument.calls))
+            CallTable(tuple(call.map_arguments(change) for call in argument.calls))
             if isinstance(argument, CallTable)
             else change(argument)
             for argument in self.arguments
@@ -269,7 +269,7 @@ class SegmentPlan:
                 else argument
             )
 
-        steps = tuple(step.with_arguments(change) for step in self.steps)
+        steps = tuple(step.map_arguments(change) for step in self.steps)
         binds = tuple(
             replace(bind, argument=positions.get(bind.argument, bind.argument))
             for bind in self.binds
