@@ -228,9 +228,9 @@ class Executor:
         return {
             parameter: TensorSpec(
                 self.model.by_id[parameter].outputs[0].spec.element_type,
-                PartialShape(inputs[number].shape),
+                PartialShape(inputs[index].shape),
             )
-            for number, parameter in enumerate(self.model.parameters)
+            for index, parameter in enumerate(self.model.parameters)
         }
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
@@ -318,7 +318,7 @@ class Executor:
         hints = self._hints(shapes)
         try:
             scope, plan = self.plans.inspect(
-                [shapes.get(number) for number in range(len(self.model.parameters))], hints
+                [shapes.get(index) for index in range(len(self.model.parameters))], hints
             )
         except NotPlanned as error:
             return listed(self._prepared, "reference" if self.plans.reason else "any", str(error))

@@ -181,13 +181,13 @@ class GrowingStateExecutor(OfVariables):
 
         False where only the interpreter knows what comes of the picks.
         """
-        for place, append in enumerate(self.lifted.appended):
-            pick, old = append.selection, given.kept[place]
+        for index, append in enumerate(self.lifted.appended):
+            pick, old = append.selection, given.kept[index]
             if pick is not None and wanted(pick, old[0]):
                 new = selected_rows(append, pick, old, inputs[pick.input], given.held)
                 if new is None:
                     return False
-                given.kept[place] = new
+                given.kept[index] = new
         return True
 
     def _reserve(self, inputs: Sequence[Array], given: _CallInputs) -> bool:
@@ -200,16 +200,16 @@ class GrowingStateExecutor(OfVariables):
         if needed is None:
             self._appends = False
             return False
-        for place, append in enumerate(self.lifted.appended):
-            shape, axis = given.kept[place][0].shape, append.axis
-            least = needed.get(len(inputs) + len(given.values) + place)
+        for index, append in enumerate(self.lifted.appended):
+            shape, axis = given.kept[index][0].shape, append.axis
+            least = needed.get(len(inputs) + len(given.values) + index)
             if least is None or (*shape[:axis], *shape[axis + 1 :]) != (
                 *least[:axis],
                 *least[axis + 1 :],
             ):
                 return False
             if least[axis] > shape[axis]:
-                given.kept[place] = grown(append, given.kept[place], least[axis], given.held)
+                given.kept[index] = grown(append, given.kept[index], least[axis], given.held)
         return True
 
     # ---- values of variables

@@ -142,15 +142,15 @@ class _Instance:
     def run(self, inputs: Sequence[Any]) -> list[Array] | Stop:
         """The results, in carrier types, or why there are none."""
         while True:
-            found = self._run(inputs)
-            if isinstance(found, list):
-                return found
-            if found >= 0 and self._lacks_memory():
+            result = self._run(inputs)
+            if isinstance(result, list):
+                return result
+            if result >= 0 and self._lacks_memory():
                 self._make()
                 continue
-            if found != NO_MEMORY:
+            if result != NO_MEMORY:
                 return Stop(
-                    found,
+                    result,
                     {
                         origin: self.context.value(slot)
                         for origin, slot in self.plan.symbols.items()
@@ -228,23 +228,23 @@ class _Instance:
         """A tensor as it is now."""
         location, dtype = tensor.location, tensor.element_type.dtype
         sizes = None if tensor.sizes is None else tuple(map(self.context.value, tensor.sizes))
-        found: Array
+        result: Array
         if isinstance(location, (ArgumentAddress, ConstantLocation)):
-            found = (
+            result = (
                 arrays[location.argument]
                 if isinstance(location, ArgumentAddress)
                 else location.array
             )
-            return found if sizes is None else found.reshape(sizes)
+            return result if sizes is None else result.reshape(sizes)
         assert sizes is not None
         if isinstance(location, TensorAddress):
             return self.context.tensor_array(location.first, dtype, sizes)
         start = self.context.location(location.buffer)
         count = int(np.prod(sizes, dtype=np.int64))
-        found = (
+        result = (
             self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)
         )
-        return found
+        return result
 
 
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:

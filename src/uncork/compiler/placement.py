@@ -183,10 +183,10 @@ class Placement:
         """The results that a kernel writes where the caller gets them: by the tensor, the number of
         the first result that is it.
         """
-        found: dict[Source, int] = {}
-        for number, result in enumerate(self.model.results):
-            found.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
-        return found
+        results: dict[Source, int] = {}
+        for index, result in enumerate(self.model.results):
+            results.setdefault(self._root(self.model.by_id[result].inputs[0]), index)
+        return results
 
     def _root(self, source: Source) -> Source:
         """The tensor that this one is a view of. One that is made of sizes is none."""

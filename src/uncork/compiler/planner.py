@@ -130,17 +130,17 @@ class Planner(SizePlanner):
         makes them.
         """
         read: set[int] = set()
-        found: set[int] = set()
+        result: set[int] = set()
         for node in reversed(self.model.nodes):
             if isinstance(node.operation, StateValue) and node.id not in read:
-                found.add(node.id)
+                result.add(node.id)
             elif (
                 node.id not in self.choices
                 or self._finds(node)
                 or not all(self._is_known(port.spec) for port in node.outputs)
             ):
                 read.update(source.node for source in node.inputs)
-        return found
+        return result
 
     def _compile(self) -> None:
         """Have the kernels of all steps ready, now that all are known: several threads compile
@@ -390,10 +390,10 @@ class Planner(SizePlanner):
 
     def _finish_results(self) -> tuple[ResultSpec, ...]:
         results: list[ResultSpec] = []
-        for number, result in enumerate(self.model.results):
+        for index, result in enumerate(self.model.results):
             source = self.model.by_id[result].inputs[0]
             spec, dtype = self._spec(source), own_dtype(self._spec(source))
-            argument = self._inputs + number
+            argument = self._inputs + index
             location = self._location(source)
             if (
                 isinstance(location, ArgumentAddress)
@@ -407,7 +407,7 @@ class Planner(SizePlanner):
                 bytes_of(spec)
             )  # an array that is too large to have a size is one too large to be made
             if location != ArgumentAddress(argument):
-                self._copy(source, location, number)
+                self._copy(source, location, index)
             results.append(ResultSpec(dtype, sizes, argument))
         return tuple(results)
 

@@ -120,14 +120,14 @@ class SizePlanner(BodyPlanner):
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
         """Slots for symbols that the last part finds: the next segment looks at them."""
-        found = tuple(
+        result = tuple(
             FoundSymbol(
                 self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
             )
             for s in symbols
         )
-        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
-        return found
+        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result)]
+        return result
 
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]

@@ -74,8 +74,8 @@ def selected_rows(
     to, of = (
         first_of(array, append.axis, count).swapaxes(0, selection.axis) for array in (new, storage)
     )
-    for place, row in enumerate(numbers if count else ()):
-        to[place] = of[row]
+    for index, row in enumerate(numbers if count else ()):
+        to[index] = of[row]
     return new, length, storage
 
 

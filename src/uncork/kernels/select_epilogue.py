@@ -74,7 +74,7 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
     if result.rank is None or len(shape) > result.rank:
         return ""
     aligned = [1] * (result.rank - len(shape)) + list(shape)
-    others = [size for place, size in enumerate(aligned) if place != axis % result.rank]
+    others = [size for index, size in enumerate(aligned) if index != axis % result.rank]
     own, channels = aligned[axis], result[axis].static_size
     if all(isinstance(size, int) and size == 1 for size in others):
         if isinstance(own, int) and own == 1:

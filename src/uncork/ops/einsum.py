@@ -196,7 +196,7 @@ def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
     all others.
     """
     array, labels = operand
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    numbers = {label: index for index, label in enumerate(dict.fromkeys(labels))}
     return np.asarray(
         np.einsum(array, [numbers[label] for label in labels], [numbers[label] for label in kept])
     )

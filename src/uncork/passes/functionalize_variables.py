@@ -63,8 +63,8 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     first = max(node.id for node in model.nodes) + 1
     results = [
         Node(
-            number,
-            f"initial value {number}",
+            index,
+            f"initial value {index}",
             "Result",
             "opset1",
             {},
@@ -72,7 +72,7 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
             (Port(model.spec(node.inputs[0])),),
             Result(),
         )
-        for number, node in enumerate(reads, first)
+        for index, node in enumerate(reads, first)
     ]
     ids = tuple(result.id for result in results)
     part = replaced(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()), {})

@@ -52,15 +52,15 @@ def appends(model: Model, assigned: Mapping[str, Source]) -> list[Append]:
     for node in model.nodes:
         if isinstance(node.operation, ReadValue3):
             reads.setdefault(node.operation.variable_id, []).append(node)
-    found = []
+    result = []
     for variable, source in assigned.items():
         nodes = reads.get(variable, [])
         if (
             len(nodes) == 1
             and (append := _append(model, read_by, nodes[0], model.by_id[source.node])) is not None
         ):
-            found.append(append)
-    return found
+            result.append(append)
+    return result
 
 
 def _append(

@@ -107,7 +107,7 @@ def _found(
         return None
     if shared:
         return f"every step runs: what '{found[0].node.name}' takes one of has {shared} readers"
-    if any(read_by.get(Source(sequence.id, number)) for number in range(1, len(sequence.outputs))):
+    if any(read_by.get(Source(sequence.id, index)) for index in range(1, len(sequence.outputs))):
         return "every step runs: the last states are read, too"
     (only,) = found
     if all(_moves(node) for node, _ in only.between):

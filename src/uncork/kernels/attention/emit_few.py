@@ -70,10 +70,10 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
 
 def _picked(k: Kernel, addresses: Sequence[Value], number: Value) -> Value:
     """One of a few addresses."""
-    found = addresses[0]
+    result = addresses[0]
     for i, address in enumerate(addresses[1:], 1):
-        found = k.select(number.equals(i), address, found)
-    return found
+        result = k.select(number.equals(i), address, result)
+    return result
 
 
 def _attend(

@@ -135,8 +135,8 @@ class _Work:
     def shared(self, threads: int, scratch: SizeLike) -> list[KernelCall]:
         """The calls of several threads, each with room of its own."""
         return [
-            self.call(first, count, scratch * number)
-            for number, (first, count) in enumerate(shares(self.items, threads))
+            self.call(first, count, scratch * index)
+            for index, (first, count) in enumerate(shares(self.items, threads))
         ]
 
 

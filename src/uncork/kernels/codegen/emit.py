@@ -96,9 +96,9 @@ class Kernel:
         self.builder.branch(body)
         self.builder.position_at_end(body)
         self.arguments: list[Value] = []
-        for number in range(len(arguments)):
-            given = self.function.args[number if direct else 0]
-            value = given if direct else self.builder.load(self.builder.element_at(given, number))
+        for index in range(len(arguments)):
+            given = self.function.args[index if direct else 0]
+            value = given if direct else self.builder.load(self.builder.element_at(given, index))
             self.arguments.append(Value(self, value, I64))
 
     def call_address(self, address: Value, arguments: Sequence[Value]) -> Value:

@@ -82,14 +82,14 @@ def _run(
         if spec.split:
             number = _split(k, number)
         whole = k.intrinsic("rint", number * times).to(I32) + _HALVES
-        for place, total in enumerate(sums):
-            byte = whole >> (8 * (DIGITS - 1 - place)) if place < DIGITS - 1 else whole
+        for index, total in enumerate(sums):
+            byte = whole >> (8 * (DIGITS - 1 - index)) if index < DIGITS - 1 else whole
             digit = (byte & 255) - 128
             total.set(total.get() + digit)
-            k.store(digit.to(I8), digits + (at + place * spec.unit))
+            k.store(digit.to(I8), digits + (at + index * spec.unit))
     k.store(limit * (1 / _MOST), record)
-    for place, total in enumerate(sums):
-        k.store(_across(total.get(), lambda x, y: x + y), record + 4 * (1 + place))
+    for index, total in enumerate(sums):
+        k.store(_across(total.get(), lambda x, y: x + y), record + 4 * (1 + index))
     return usual
 
 

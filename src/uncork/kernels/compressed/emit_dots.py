@@ -154,9 +154,9 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
             for v in vectors:
                 value = sums[r][0][v].get().to(F32)
-                for place in range(1, DIGITS):
+                for index in range(1, DIGITS):
                     value = k.fma(
-                        value, k.constant(256.0, F32, spec.lanes), sums[r][place][v].get().to(F32)
+                        value, k.constant(256.0, F32, spec.lanes), sums[r][index][v].get().to(F32)
                     )
                 times = unit
                 if spec.stored.group and spec.stored.scales:
@@ -187,8 +187,8 @@ def _begin(
     numbers: nothing cancels later.
     """
     _, more = _flipped(spec)
-    for place, line in enumerate(sums):
-        digits = k.load(record + 4 * (1 + place), I32)
+    for index, line in enumerate(sums):
+        digits = k.load(record + 4 * (1 + index), I32)
         for v, total in enumerate(line):
             if spec.stored.zeros:
                 zero = k.load(zeros + v * spec.lanes * 4, I32, spec.lanes)

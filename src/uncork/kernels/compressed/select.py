@@ -212,7 +212,7 @@ class _Product:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, block)
             return [
-                [call(first, count, scratch * number) for number, (first, count) in enumerate(runs)]
+                [call(first, count, scratch * index) for index, (first, count) in enumerate(runs)]
             ]
 
         return _Part(spec.name, lambda threads: scratch * threads, stages)
@@ -224,8 +224,8 @@ class _Product:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, spec.width)
             products = [
-                calls.product(self.operands, first, count, number, self.others)
-                for number, (first, count) in enumerate(runs)
+                calls.product(self.operands, first, count, index, self.others)
+                for index, (first, count) in enumerate(runs)
             ]
             return [calls.digits(threads), products]
 

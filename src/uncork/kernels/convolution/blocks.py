@@ -144,15 +144,15 @@ class _Maker:
         """`[group, set of outputs, rows, block of channels, columns, inner, outputs of the set]`
         for each run of sets.
         """
-        work, found = self.work, []
+        work, result = self.work, []
         groups, _, channels, *taps = work.filters.shape
         for blocks, first, sets in self.runs:
             some = work.filters[:, first * work.lanes : (first + blocks * sets) * work.lanes]
             apart = some.reshape(
                 groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps
             )
-            found.append(np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32))
-        return found
+            result.append(np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32))
+        return result
 
     @property
     def laid_out(self) -> SizeLike:
@@ -208,8 +208,8 @@ class _Maker:
         if is_known(self.block):
             return
         counts = self.g.rows.taps, self.work.group_channels, self.g.columns.taps
-        for number, (blocks, _, _) in enumerate(self.runs):
-            table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
+        for index, (blocks, _, _) in enumerate(self.runs):
+            table = self.laid_out + index * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
             for word, steps in enumerate(self._steps(blocks)):
                 yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))

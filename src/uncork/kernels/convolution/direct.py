@@ -252,11 +252,11 @@ class _Maker:
         height = g.rows.windows_extent(part.rows[1])
         rows = g.rows.data_range(part.rows[0] * g.rows.stride, height)
         calls: list[KernelCall] = []
-        for number, remainder in enumerate(layout.remainders):
+        for index, remainder in enumerate(layout.remainders):
             columns = g.columns.data_range(remainder, layout.width, g.columns.stride)
             start = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
             source = (start * g.data_size + rows.first * g.columns.size + columns.first) * 4
-            base = scratch + number * layout.remainder
+            base = scratch + index * layout.remainder
             target = base + rows.position * layout.row + columns.position * 4
             covered = same(rows.length, height) and same(columns.length, layout.width)
             loops: list[Loop] = [

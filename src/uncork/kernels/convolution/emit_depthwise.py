@@ -103,8 +103,8 @@ def _inside(
         for member in range(spec.members):
             first, step = row * spec.columns * spec.members + member, spec.members
             weights = [
-                held[number] if held else k.load(filters + number * wide * 4, F32, wide)
-                for number in range(first, first + spec.columns * step, step)
+                held[index] if held else k.load(filters + index * wide * 4, F32, wide)
+                for index in range(first, first + spec.columns * step, step)
             ]
             for place, windows in sees.items():
                 cell = _member(k, here + place * pixel, wide, member, spec.members)

@@ -90,10 +90,10 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
 def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
     """A column of cells that the rows of taps see, as one."""
     cells = [k.load(line + place, F32, spec.lanes) for line in row.lines]
-    found = cells[0]
+    result = cells[0]
     for cell in cells[1:]:
-        found = COMBINE[spec.op](k, cell, found)
-    return found
+        result = COMBINE[spec.op](k, cell, result)
+    return result
 
 
 def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:

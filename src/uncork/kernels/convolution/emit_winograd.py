@@ -241,8 +241,8 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
     # An infinity or NaN of the data would spread over the pixels of its tile: the call is the
     # reference's then.
     rest = k.constant(0.0, F32, lanes)
-    for number, value in enumerate(_flat(_both_sides(k, transforms(m)[0], cells))):
-        k.store(value, patch + number * lanes * 4)
+    for index, value in enumerate(_flat(_both_sides(k, transforms(m)[0], cells))):
+        k.store(value, patch + index * lanes * 4)
         rest = k.fma(value, k.constant(0.0, F32, lanes), rest)
     k.stop_unless(k.all_of(rest.equals(0.0)), k.integer(1))
     held = {

@@ -203,12 +203,12 @@ def geometry(
 
     `sized`: the sizes of the output were an input of the operation.
     """
-    found = windows(operation, data, filters, output, sized)
-    if isinstance(found, str):
-        return found
-    if len(found.axes) > 2:
+    result = windows(operation, data, filters, output, sized)
+    if isinstance(result, str):
+        return result
+    if len(result.axes) > 2:
         return "no kernel for three spatial axes"
-    return found.planar, found.ordered(found.planar)
+    return result.planar, result.ordered(result.planar)
 
 
 def windows(

@@ -150,13 +150,13 @@ class _Maker:
             yield strided_copy_call(
                 self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image
             )
-        for number in range(images):
+        for index in range(images):
             for tap, seen_range in enumerate(seen):
                 if not known(seen_range.length):
                     continue
-                source = In(0, (number * self.channels * size + seen_range.first) * plane)
+                source = In(0, (index * self.channels * size + seen_range.first) * plane)
                 target = Scratch(
-                    (number * slices + seen_range.position) * image + tap * blocks * block
+                    (index * slices + seen_range.position) * image + tap * blocks * block
                 )
                 loops = [
                     (seen_range.length, seen_range.step * plane, seen_range.position_step * image),
@@ -176,9 +176,9 @@ class _Maker:
         plane, block = self.pixels * 4, self.pixels * self.lanes * 4
         slices, count, blocks = run.slices[1], known(self.depth.count), self.outputs // self.lanes
         calls: list[KernelCall] = []
-        for number in range(known(self.found.images)):
-            source = Scratch(made + number * slices * self.outputs * plane)
-            target = Out(0, (number * self.outputs * count + run.slices[0]) * plane)
+        for index in range(known(self.found.images)):
+            source = Scratch(made + index * slices * self.outputs * plane)
+            target = Out(0, (index * self.outputs * count + run.slices[0]) * plane)
             loops = [
                 (slices, self.outputs * plane, plane),
                 (blocks, block, self.lanes * count * plane),

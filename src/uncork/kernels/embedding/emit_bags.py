@@ -169,10 +169,10 @@ class _BagKernel:
             done.set(position + 1)
         with k.loop(done.get(), end) as position:
             add(position, 0, False)
-        for number, (first, _) in enumerate(parts):
-            total = sums[0][number].get()
+        for i, (first, _) in enumerate(parts):
+            total = sums[0][i].get()
             for further in sums[1:]:
-                total = total + further[number].get()
+                total = total + further[i].get()
             if spec.mean:
                 total = self._mean(total, end - start)
             self._store(total, target + offset + first * self.type.bytes)

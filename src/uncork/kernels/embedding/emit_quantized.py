@@ -246,8 +246,8 @@ def _interleaved(low: Value, high: Value) -> Value:
     if lanes == 1:
         vector = ir.VectorType(low.type.llvm, 2)
         both = ir.Constant(vector, ir.Undefined)
-        for number, value in enumerate((low, high)):
-            both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), number))
+        for index, value in enumerate((low, high)):
+            both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), index))
         return Value(k, both, low.type, 2)
     picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
     return Value(

@@ -135,8 +135,8 @@ class Microkernel:
         if self.long and rows > 1:
             self._end_by_a_loop(k, table, totals, end, extra, masks)
         else:
-            for number, source in enumerate(sources):
-                end(k, Row(number, source, totals[number], extra, masks))
+            for index, source in enumerate(sources):
+                end(k, Row(index, source, totals[index], extra, masks))
         k.finish()
         return k
 
@@ -153,9 +153,9 @@ class Microkernel:
         vector = totals[0][0].lanes * 4
         line = vector * len(totals[0])
         room = k.stack_bytes(line * len(totals))
-        for place, row in enumerate(totals):
+        for index, row in enumerate(totals):
             for v, total in enumerate(row):
-                k.store(total, room + (place * line + v * vector))
+                k.store(total, room + (index * line + v * vector))
         with k.loop(0, len(totals)) as number:
             sums = [
                 k.load(room + number * line + v * vector, F32, total.lanes)

@@ -109,7 +109,7 @@ def _chosen(
     ):
         return "no kernel for sums over other than the last dimensions of the data"
     places = [made.index(label) for label in parts.columns]
-    if places != [place + places[0] for place in range(len(places))]:
+    if places != [index + places[0] for index in range(len(places))]:
         return "no kernel for columns that are not neighbours"
     if not is_known(_count(parts.rows, sizes)) and len(parts.rows) > LOOPS:
         return "no kernel for rows of that many open dimensions"

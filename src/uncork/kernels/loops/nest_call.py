@@ -164,9 +164,9 @@ class Call:
         )
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
-        for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
+        for index, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
             views = {
-                name: _moved(view, positions_of(self.text, name, axis), begin, scratch * number)
+                name: _moved(view, positions_of(self.text, name, axis), begin, scratch * index)
                 for name, view in self.views.items()
             }
             sizes = {**self.sizes, axis: count, f"first_{axis}": begin}

@@ -74,7 +74,7 @@ def windows_of(
     operation: Sliding, sizes: Sequence[SizeLike], counts: Sequence[SizeLike], kernel: Sequence[int]
 ) -> list[Window]:
     """The windows along each spatial axis."""
-    found: list[Window] = []
+    result: list[Window] = []
     for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         begin: SizeLike
@@ -85,8 +85,8 @@ def windows_of(
             less, more = total // 2, total - total // 2
             begin, end = (less, more) if operation.auto_pad == "same_upper" else (more, less)
         spatial_axis = axis + len(AXES) - len(kernel)
-        found.append(Window(spatial_axis, size, count, taps, stride, dilation, begin, end))
-    return found
+        result.append(Window(spatial_axis, size, count, taps, stride, dilation, begin, end))
+    return result
 
 
 def covers_all(windows: Sequence[Window]) -> bool:

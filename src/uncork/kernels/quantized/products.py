@@ -75,7 +75,7 @@ class _Maker(Laid):
         """`[group, run, codes of a run by steps, column, codes of a step]` for each run of
         groups.
         """
-        found = []
+        result = []
         outputs, channels, *taps = self.work.codes.shape
         whole = np.zeros((self._all_columns, *taps, self.channels), np.int8)
         whole[:outputs, ..., :channels] = np.moveaxis(self.work.codes, 1, -1)
@@ -85,12 +85,12 @@ class _Maker(Laid):
             some = whole[first : first + groups * width].reshape(
                 groups, width, self.number_of_runs, of_run // step, step
             )
-            found.append(
+            result.append(
                 np.ascontiguousarray(
                     some.transpose(0, 2, 3, 1, 4), np.int8 if self.method.size == 1 else np.int16
                 )
             )
-        return found
+        return result
 
     @property
     def _all_columns(self) -> int:
@@ -185,10 +185,10 @@ class _Maker(Laid):
         """By rows, or by groups of outputs where there is one row."""
         count = self.g.rows.count
         by_rows = threads > 1 and not certainly(count, 1)
-        for number, (_, _, groups, _) in enumerate(self.runs):
+        for index, (_, _, groups, _) in enumerate(self.runs):
             for rows in shares(count, threads) if by_rows else [(0, count)]:
                 for some in [(0, groups)] if by_rows else shares(groups, threads):
-                    yield self.compute(images, number, rows, some)
+                    yield self.compute(images, index, rows, some)
 
 
 def sums_of_codes(work: Work, target: Target) -> KernelPlan:

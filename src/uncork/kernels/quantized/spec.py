@@ -45,8 +45,8 @@ class CodesEpilogue:
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments for it: addresses of operands, and of the numbers of codes."""
         found: list[str] = []
-        for number, kind in enumerate(self.operands):
-            found += [f"end_{number}", f"grid_{number}"] if kind == CODES else [f"end_{number}"]
+        for index, kind in enumerate(self.operands):
+            found += [f"end_{index}", f"grid_{index}"] if kind == CODES else [f"end_{index}"]
         return tuple(found)
 
 

@@ -110,8 +110,8 @@ def _folded_vectors(
     if accumulators > 1:
         rest = count // (lanes * accumulators) * (lanes * accumulators)
         with k.loop(0, rest, lanes * accumulators) as i:
-            for number, chain in enumerate(partial):
-                add(chain, term(i + number * lanes, None))
+            for index, chain in enumerate(partial):
+                add(chain, term(i + index * lanes, None))
     with k.loop(rest, whole, lanes) as i:
         add(partial[0], term(i, None))
     if lanes > 1:

@@ -47,13 +47,13 @@ class Context:
     def tensor_array(self, first: int, dtype: np.dtype[Any], sizes: Sequence[int]) -> Array:
         """A tensor of sizes as it is for this call."""
         count = math.prod(sizes)
-        found: Array = (
+        result: Array = (
             self.words[self._tensors_at :]
             .view(np.uint8)[first : first + count * dtype.itemsize]
             .view(dtype)
             .reshape(sizes)
         )
-        return found
+        return result
 
     def word(self, name: str) -> int:
         """The address of a word of the context."""

@@ -50,7 +50,7 @@ class _Loop:
         """A loop over the rows of a table."""
         with self.k.loop(0, self.head(f"{name}_rows")) as i:
             first = self.head(f"{name}_table") + i * (8 * len(names))
-            yield [self.word(first + 8 * number) for number in range(len(names))]
+            yield [self.word(first + 8 * index) for index in range(len(names))]
 
 
 def emit_turns() -> str:

@@ -262,7 +262,7 @@ class Segment:
                     inner, firsts = self._lay_out(word.calls, words)
                     targets += inner
                     self._inner += [
-                        (table + 2 * number + 1, first) for number, first in enumerate(firsts)
+                        (table + 2 * index + 1, first) for index, first in enumerate(firsts)
                     ]
                 else:
                     targets.append((target, word))
@@ -388,12 +388,12 @@ class Segment:
         for argument, offset, more, target in self._addresses:
             word(target).value = arrays[argument].ctypes.data + offset + word(more).value
         steps_at = (int(block[HEAD.index("step_table")]) - int(block.ctypes.data)) // 8
-        for number in range(len(self._plan.steps)):
+        for index in range(len(self._plan.steps)):
             function, words, condition = (
-                int(w) for w in block[steps_at + 3 * number : steps_at + 3 * number + 3]
+                int(w) for w in block[steps_at + 3 * index : steps_at + 3 * index + 3]
             )
             if word(condition).value and _prototype()(function)(words):
-                return number
+                return index
         return results or OK
 
 

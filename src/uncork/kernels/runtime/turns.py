@@ -223,8 +223,8 @@ class TurnTable:
         return tuple(self._words[first:following])
 
     def _write(self, first: int, sizes: Sequence[int]) -> None:
-        for place, size in enumerate(sizes, first):
-            self._words[place] = size
+        for index, size in enumerate(sizes, first):
+            self._words[index] = size
 
     @property
     def turn(self) -> int:

@@ -60,13 +60,13 @@ class Reduction:
     def actions(self) -> list[tuple[Action, Operand]]:
         """What is done at the places, one after the other, and where these are."""
         op = "sum" if self.is_mean else self.op
-        found: list[tuple[Action, Operand]] = []
+        result: list[tuple[Action, Operand]] = []
         if not self.uses_data:
-            found.append((Action("neutral", 0, self.held, self.stored, op), self.destination))
-        found.append((Action(op, 0, self.held, self.stored), self.destination))
+            result.append((Action("neutral", 0, self.held, self.stored, op), self.destination))
+        result.append((Action(op, 0, self.held, self.stored), self.destination))
         if self.is_mean:
-            found.append((Action("count", 0, "i64", self.stored), self.counts))
-        return found
+            result.append((Action("count", 0, "i64", self.stored), self.counts))
+        return result
 
     def before(self) -> list[KernelCall]:
         """The data as they are held, and counts of 0."""

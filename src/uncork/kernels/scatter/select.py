@@ -293,8 +293,8 @@ def _loops(
     place to the next.
     """
     places, rows = strides(shape, 1), strides(sides, 1)
-    found = []
+    result = []
     for axes in (range(along), range(along + 1, len(shape))):
         loops, _ = merged([Loop(sides[axis], rows[axis], places[axis]) for axis in axes], -1)
-        found.append([(loop.count, loop.target) for loop in loops])
-    return found
+        result.append([(loop.count, loop.target) for loop in loops])
+    return result
