@@ -153,8 +153,8 @@ class Executor:
     def run_with_state_as_before(
         self, inputs: Sequence[Array], state: Values
     ) -> list[Array] | None:
-        """The same, when these arrays are like those of the last call, and a plan made that; else
-        None.
+        """The results of a model with variables when the arrays are like those of the last call and
+        a plan made that; else None.
         """
         stateful = self.stateful
         return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))

@@ -45,15 +45,15 @@ class NativeCall:
     def embedded(
         self, arguments: Sequence[ArrayGuard | IdentityGuard], positions: Sequence[int]
     ) -> NativeCall:
-        """The same call in memory of its own, of inputs at these positions among other
+        """This call in memory of its own, whose inputs are at these positions among other
         arguments.
         """
         return NativeCall(self.plan, arguments, positions)
 
     def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The same call of arrays of just these shapes and of results that are given; None where
-        their
-        sizes are values, or bodies run, which ask for memory as they do."""
+        """This call for arrays of just these shapes and results that are given; None where their
+        sizes are values, or bodies run, which ask for memory as they do.
+        """
         (part,) = self.plan.parts
         assert isinstance(part, NativeStep)
         if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):

@@ -80,7 +80,7 @@ def selected_rows(
 
 
 def grown(append: Append, old: Kept, needed: int, held: int) -> Kept:
-    """The same value in a storage of so many elements along the axis, or more."""
+    """The value of a variable, moved to a storage of at least so many elements along the axis."""
     (storage, length, _), axis = old, append.axis
     before, after = storage.shape[:axis], storage.shape[axis + 1 :]
     each = math.prod((*before, *after)) * storage.itemsize

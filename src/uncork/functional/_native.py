@@ -54,7 +54,7 @@ def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
 
 
 def several(describe: Callable[Parameters, Call]) -> Callable[Parameters, tuple[Array, ...]]:
-    """The same with all its results."""
+    """The call of an operation that has several results: all of them."""
     calls = _Calls(describe)
 
     @functools.wraps(describe)

@@ -40,7 +40,9 @@ def _letters(subscript: str) -> list[str] | None:
 
 @register("Einsum", 7)
 class Einsum(Operation):
-    """As many operands as the equation has subscripts, of any shapes that fit it."""
+    """Sums of products over labelled dimensions, by an equation: as many operands as it has
+    subscripts, of any shapes that fit it.
+    """
 
     multiplies = True
     operands = Input(ARITHMETIC, "T", variadic=True)

@@ -259,7 +259,9 @@ class Loop5(Iteration):
 
 @register("TensorIterator", 1)
 class TensorIterator1(Iteration):
-    """As many iterations as the sliced inputs have parts; at least one input must be sliced."""
+    """A loop with as many iterations as the sliced inputs have parts; at least one input must be
+    sliced.
+    """
 
     values = Input(ANY, variadic=True, moved=True)
     results = Output()

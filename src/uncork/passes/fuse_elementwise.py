@@ -109,7 +109,7 @@ def _grown(
 def _fits(
     model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]], target: Target
 ) -> bool:
-    """There is a kernel for these operations as one expression."""
+    """Whether there is a kernel for these operations as one expression."""
     try:
         return not isinstance(
             expression([_part(model, node, places) for node in nodes], target), str

@@ -49,8 +49,8 @@ def fuse_epilogue(model: Model) -> Model:
 def ended(
     model: Model, products: Sequence[Node], counts: Callable[[Source], bool]
 ) -> list[tuple[Node, Node]]:
-    """Those of these products, which are in order, that something follows, each with the node of
-    both, under the last one's id.
+    """Of these products, in order, those that something follows, each with the node of both, under
+    the last one's id.
 
     `counts` says which other tensors a kernel would hold in registers.
     """
@@ -126,7 +126,7 @@ def _following(
 def _closed(
     product: Node, following: list[Node], read_by: Mapping[Source, list[Node]]
 ) -> list[Node]:
-    """As many of these operations as can be without a result between that anything else reads."""
+    """The most of these operations with no result in between that anything else reads."""
     for count in range(len(following), 0, -1):
         members = following[:count]
         ids = {member.id for member in members}

@@ -292,7 +292,7 @@ class _Rewrite:
     def _viewed(
         self, name: str, source: Source, element_type: ElementType, shape: tuple[SizeLike, ...]
     ) -> Node:
-        """The same elements in another shape."""
+        """A tensor's elements in another shape."""
         spec = TensorSpec(element_type, PartialShape(shape))
         return self._node(name, View(spec.shape), (source,), spec)
 

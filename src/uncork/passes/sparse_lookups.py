@@ -134,7 +134,7 @@ class _Lookup:
         return (table, values, indices, dense_shape), operation
 
     def _plain(self, gather: Node) -> bool:
-        """Its indices are the same for all batches."""
+        """Whether the indices are the same for all batches."""
         return getattr(gather.operation, "batch_dims", 0) == 0
 
     def _widened(self, source: Source) -> Source:

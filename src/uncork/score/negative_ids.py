@@ -57,7 +57,9 @@ class FromEnd:
 
 
 def counting_from_end(compiled: CompiledModel) -> dict[int, FromEnd]:
-    """Such inputs of a model, by number; of several tables that one reads, the largest."""
+    """The inputs of a model whose negative ids count from the end, by number; of several tables
+    that one reads, the largest.
+    """
     result: dict[int, FromEnd] = {}
     for lookup in lookups(compiled.model):
         operation = lookup.node.operation

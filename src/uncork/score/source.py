@@ -232,7 +232,7 @@ def _differences(expected: pa.Schema, got: pa.Schema, first: str) -> Iterable[st
 
 
 def _types(schema: pa.Schema, name: str) -> list[pa.DataType]:
-    """Those of all columns of a name: a file may have several."""
+    """The types of all columns of a name: a file may have several."""
     return [schema.field(place).type for place in schema.get_all_field_indices(name)]
 
 

@@ -49,7 +49,9 @@ def _ports(before: Model, after: Model) -> Iterator[str]:
 
 
 def _constants(before: Model, after: Model) -> Iterator[str]:
-    """Those of bodies too. Layers keep their places when constants are replaced."""
+    """The constants of a model, those of bodies too. Layers keep their places when constants are
+    replaced.
+    """
     old, new = list(all_nodes(before)), list(all_nodes(after))
     for node, was in zip(new, old) if len(new) == len(old) else ():
         constant = node.operation

@@ -287,7 +287,7 @@ class Facts:
         return left - shared, kind, right - shared
 
     def _hinted(self, size: Size) -> int | Fraction | None:
-        """Its value by the hints; None when they do not tell it."""
+        """The value of a size by the hints; None when they do not tell it."""
         values = {s: self._hints[s.origin] for s in size.symbols if s.origin in self._hints}
         return size.exact_value(values) if len(values) == len(size.symbols) else None
 

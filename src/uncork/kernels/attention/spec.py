@@ -136,8 +136,8 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class FewQueries(Attention):
-    """The same for few queries: keys and values are read as they lie, once for `query_rows` queries
-    of a group.
+    """Attention for few queries: keys and values are read as they lie, once for `query_rows`
+    queries of a group.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit_few:emit_few_queries"

@@ -67,7 +67,9 @@ _SHORT = frozenset(
 
 
 def is_long(epilogue: Epilogue) -> bool:
-    """It has so many instructions that they are worth writing once for several vectors of sums."""
+    """Whether the epilogue has so many instructions that they are worth writing once for several
+    vectors of sums.
+    """
     return any(op.op not in _SHORT for op in epilogue.ops)
 
 

@@ -275,7 +275,8 @@ def converted(k: Kernel, a: Value, target: str) -> Value:
 
 
 def converted_exactly(k: Kernel, a: Value, target: str) -> Value:
-    """The same for integers; the kernel stops at one that the target does not have.
+    """An integer converted to another type; the kernel stops at one that the target type does not
+    have.
 
     The reference then says which.
     """

@@ -280,7 +280,7 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
 
 
 def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
-    """As f32 of this shape, one after the other."""
+    """The values of a constant as f32 of this shape, one after the other."""
     return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
 
 

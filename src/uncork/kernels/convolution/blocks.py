@@ -51,8 +51,8 @@ _RUNS = 16
 
 
 def _meets(work: BlockedWork) -> bool:
-    """The same pixel of all blocks would have the same few places of the second-level cache, and
-    there are more blocks than that.
+    """Whether one pixel of all blocks would fall into the same few places of the second-level
+    cache, and there are more blocks than that.
     """
     cells = work.geometry.data_size
     return (
@@ -63,7 +63,7 @@ def _meets(work: BlockedWork) -> bool:
 
 
 def _by_rows(g: Geometry) -> Geometry:
-    """The same pixels, which lie in one row, as rows of some."""
+    """The geometry with pixels that lie in one row as several rows."""
     cells = known(g.columns.size)
     some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
     return (
@@ -118,8 +118,8 @@ class _Maker:
         )
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
-        """So many rows of the result that their data stay in the second-level cache; all of them
-        where only the call knows sizes.
+        """The rows of the result in strips whose data stay in the second-level cache; one strip of
+        all rows where only the call knows sizes.
         """
         g = self.g
         if g.is_open:
@@ -204,7 +204,7 @@ class _Maker:
         return int(self._tables[key].ctypes.data)
 
     def fill_address_table(self) -> Iterator[KernelCall]:
-        """The same tables, made in the call."""
+        """The calls that fill the tables of addresses where only the call knows sizes."""
         if is_known(self.block):
             return
         counts = self.g.rows.taps, self.work.group_channels, self.g.columns.taps

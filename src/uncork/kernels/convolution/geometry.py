@@ -179,7 +179,7 @@ class Windows:
 
     @property
     def planar(self) -> Geometry:
-        """The same along rows and columns, where there are no more axes."""
+        """The geometry along rows and columns only; None where there are more axes."""
         rows, columns = [Axis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
         groups, outputs, channels = self.filters.shape[:3]
         return Geometry(self.images, groups, channels, outputs, rows, columns)

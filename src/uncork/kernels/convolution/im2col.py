@@ -206,7 +206,7 @@ class _Maker:
         return images * self.g.pixels * 8 if self.g.is_open else 0
 
     def fill_address_table(self, images: SizeLike) -> Iterator[KernelCall]:
-        """The same tables as `tables` has, in the step's memory."""
+        """The calls that fill the tables of `tables` in the step's memory."""
         g, lay = self.g, self.layout
         first, table = self.laid_out(images), self.table(images)
         counts = images, g.rows.count, g.columns.count

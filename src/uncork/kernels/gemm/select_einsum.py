@@ -151,7 +151,7 @@ def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike
 
 
 def _known_count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> int:
-    """The same of labels of a constant."""
+    """The number of elements that some labels of a constant span."""
     count = _count(labels, sizes)
     assert isinstance(count, int)
     return count

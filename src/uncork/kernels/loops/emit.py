@@ -68,7 +68,7 @@ class _Emitter:
     # ---- blocks
 
     def block(self, block: Block) -> None:
-        """Its loops, with the reductions over them begun before and ended after."""
+        """Emit the loops of a block, with the reductions over them begun before and ended after."""
         s, k = self.state, self.k
         own = [item for item in block.body if isinstance(item, Assign) and item.reduction]
         across = next((axis.name for axis in block.axes if axis.vector), "")

@@ -83,7 +83,7 @@ class Block:
 
     @property
     def all_axes(self) -> Iterator[Axis]:
-        """Its axes and those of inner blocks."""
+        """The axes of the block and those of inner blocks."""
         yield from self.axes
         for item in self.body:
             if isinstance(item, Block):

@@ -67,7 +67,7 @@ class View:
         return tuple(product(self.sizes[d + 1 :]) * size for d in range(len(self.sizes)))
 
     def along(self, dimensions: Sequence[int], begin: SizeLike) -> View:
-        """The same view from a position on along some dimensions."""
+        """The part of the view from a position on along some dimensions."""
         if isinstance(self.base, int):
             assert not dimensions, "a table is not shared by parts"
             return self

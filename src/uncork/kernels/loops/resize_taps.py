@@ -97,7 +97,9 @@ class OpenAxis:
 
 
 class OpenTaps:
-    """The same by a kernel that fills tables, by the formulas of `interpolate.py`."""
+    """The cells and weights of an axis in tables that a kernel fills, by the formulas of
+    `interpolate.py`.
+    """
 
     keep: Sequence[Array] = ()
 
@@ -146,7 +148,9 @@ class OpenTaps:
 
     @property
     def repeats(self) -> int:
-        """As `KnownTaps.repeats`: a scale that is a power of 2 does the same at every size."""
+        """How often each cell comes, as `KnownTaps.repeats` says: a scale that is a power of 2 does
+        the same at every size.
+        """
         scale = self._given.scale
         if self.weighted or scale is None or float(scale) not in (2.0, 4.0, 8.0):
             return 0
@@ -154,7 +158,9 @@ class OpenTaps:
 
     @property
     def is_near(self) -> bool:
-        """As `KnownTaps.is_near`: places that are no further from each other than cells."""
+        """Whether a vector of places reads cells that are near, as `KnownTaps.is_near` says: places
+        are no further from each other than cells.
+        """
         return self._grows
 
 

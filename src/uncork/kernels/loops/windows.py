@@ -90,7 +90,7 @@ def windows_of(
 
 
 def covers_all(windows: Sequence[Window]) -> bool:
-    """There is one window, of all the data."""
+    """Whether there is one window, of all the data."""
     return all(
         certainly(w.count, 1)
         and w.dilation == 1
@@ -102,7 +102,7 @@ def covers_all(windows: Sequence[Window]) -> bool:
 
 
 def taps_written_out(windows: Sequence[Window]) -> bool:
-    """So few taps that a loop over them is not worth its steps."""
+    """Whether the taps are so few that a loop over them is not worth its steps."""
     total = 1
     for window in windows:
         total *= window.kernel

@@ -129,7 +129,7 @@ class _Maker(Laid):
         return self.kept(np.ascontiguousarray(places.reshape(-1), np.int64))
 
     def fill_address_table(self) -> Iterator[KernelCall]:
-        """The same table, made in the call."""
+        """The calls that fill the table of addresses where only the call knows sizes."""
         if not is_known(self.row):
             yield address_table_call(Scratch(self.laid_out), 0, self._loops())
 

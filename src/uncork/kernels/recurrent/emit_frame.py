@@ -36,7 +36,7 @@ class Frame:
         self.p = self._places()
 
     def _blocks(self, count: Value) -> Value:
-        """So many factors, in whole blocks."""
+        """A number of factors rounded up to whole blocks."""
         return (count + (self.spec.block - 1)) & -self.spec.block
 
     def _places(self) -> dict[str, Value]:

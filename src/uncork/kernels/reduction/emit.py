@@ -99,7 +99,7 @@ def _folded_vectors(
     term: Term,
     accumulators: int,
 ) -> Value:
-    """The same of at least as many values as lanes."""
+    """The fold of at least as many values as a vector has lanes."""
     partial = [k.variable(identity) for _ in range(accumulators)]
     whole = count // lanes * lanes
 

@@ -89,7 +89,7 @@ def _count(loop: _Loop) -> None:
 
 
 def _bind(loop: _Loop, new: Variable) -> None:
-    """As the entry of a segment does, from sizes and addresses in place of arrays."""
+    """Bind sizes and addresses of a turn, as the entry of a segment does for arrays."""
     k, segment = loop.k, loop.segment
     changed = k.variable(k.integer(0))
     with loop.rows("bind", TURN_BIND) as (kind, place, offset, slot):
