@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.compiler.call_plan import BodyRun, BranchTensor, Place
+from uncork.compiler.call_plan import BodyRun, BranchTensor, Location
 from uncork.compiler.placement import Placement
 from uncork.compiler.planned_parts import bytes_of, dimensions
 from uncork.ir.model import Node
 from uncork.kernels import kernel_plan
-from uncork.kernels.runtime.segment_plan import Step, Word
+from uncork.kernels.runtime.segment_plan import KernelArgument, Step
 from uncork.ops._body import SubGraphOperation
 from uncork.types import TensorSpec
 
@@ -22,13 +22,13 @@ class BodyPlanner(Placement):
     #: Kernels are made; a plan without them is only looked at, and its branches are not planned.
     _compiles = True
 
-    def _word(
+    def _kernel_argument(
         self,
         node: Node,
         operand: kernel_plan.Operand,
-        places: dict[int, Place],
+        locations: dict[int, Location],
         scratch: int | None,
-    ) -> Word:
+    ) -> KernelArgument:
         """An argument of a step."""
         raise NotImplementedError
 
@@ -59,20 +59,20 @@ class BodyPlanner(Placement):
         if branches is None:
             return False
         segment = self._segment()
-        places = {i: self._place(source) for i, source in enumerate(node.inputs)}
+        locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):
-            self._place_output(node, position, spec, None)
+            self._locate_output(node, position, spec, None)
         inputs = {
-            i: self._tensor_of(node, kernel_plan.In(i), spec, places)
+            i: self._tensor_of(node, kernel_plan.In(i), spec, locations)
             for i, spec in enumerate(given)
         }
         outputs = {
-            i: self._tensor_of(node, kernel_plan.Out(i), spec, places)
+            i: self._tensor_of(node, kernel_plan.Out(i), spec, locations)
             for i, spec in enumerate(specs)
         }
-        step = branch_steps.branch_step(branches, inputs[0].word, inputs, outputs)
+        step = branch_steps.branch_step(branches, inputs[0].address, inputs, outputs)
         segment.steps.append(Step(*step))
         segment.cost = segment.cost + branch_steps.cost(branches)
         self._note(node, "bodies")
@@ -80,9 +80,15 @@ class BodyPlanner(Placement):
         return True
 
     def _tensor_of(
-        self, node: Node, operand: kernel_plan.Operand, spec: TensorSpec, places: dict[int, Place]
+        self,
+        node: Node,
+        operand: kernel_plan.Operand,
+        spec: TensorSpec,
+        locations: dict[int, Location],
     ) -> BranchTensor:
-        sizes = tuple(map(self.program.number, dimensions(spec)))
+        sizes = tuple(map(self.program.operand, dimensions(spec)))
         return BranchTensor(
-            self._word(node, operand, places, None), sizes, self.program.number(bytes_of(spec))
+            self._kernel_argument(node, operand, locations, None),
+            sizes,
+            self.program.operand(bytes_of(spec)),
         )

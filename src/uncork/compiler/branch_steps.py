@@ -11,7 +11,7 @@ from uncork.compiler.call_plan import BranchTensor, CallPlan, NativeStep
 from uncork.compiler.working_memory import take
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.segment_plan import BodyAddress, MadeResult, StepBody, Word
+from uncork.kernels.runtime.segment_plan import BodyAddress, KernelArgument, MadeResult, StepBody
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable, turns_function
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import TensorSpec
@@ -27,21 +27,21 @@ class Branch:
 
     def pairs(
         self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
-    ) -> list[Word]:
+    ) -> list[KernelArgument]:
         """Words of its table with what is written there, one behind the other: see
         `branch_layout`.
         """
-        words: list[Word] = []
+        words: list[KernelArgument] = []
         for entry in self.map.inputs:
             assert entry.port is not None
             given, number = inputs[entry.port], entry.parameter
-            words += BodyAddress(self.body, "parameter", number), given.word
+            words += BodyAddress(self.body, "parameter", number), given.address
             for axis, size in enumerate(given.sizes):
                 words += BodyAddress(self.body, "size", number, axis), size
         for output in self.map.outputs:
             assert output.port is not None
             made, number = outputs[output.port], output.result
-            words += BodyAddress(self.body, "result", number), made.word
+            words += BodyAddress(self.body, "result", number), made.address
             words += BodyAddress(self.body, "buffer", number), made.bytes
             for axis, size in enumerate(made.sizes):
                 words += BodyAddress(self.body, "kept", number, axis), size
@@ -106,13 +106,13 @@ def _table(plan: CallPlan, working_bytes: int) -> TurnTable:
 
 def branch_step(
     branches: Sequence[Branch],
-    condition: Word,
+    condition: KernelArgument,
     inputs: Mapping[int, BranchTensor],
     outputs: Mapping[int, BranchTensor],
-) -> tuple[int, tuple[Word, ...]]:
+) -> tuple[int, tuple[KernelArgument, ...]]:
     """The function and the arguments of the step that runs one of two branches."""
     pairs = [branch.pairs(inputs, outputs) for branch in branches]
-    head: list[Word] = [turns_function(), condition]
+    head: list[KernelArgument] = [turns_function(), condition]
     for branch, words in zip(branches, pairs):
         head += BodyAddress(branch.body), len(words) // 2
     return branch_function(), (*head, *pairs[0], *pairs[1])
@@ -141,4 +141,4 @@ def cost(branches: Sequence[Branch]) -> int:
 def _known_cost(plan: CallPlan) -> int:
     (part,) = plan.parts
     assert isinstance(part, NativeStep)
-    return 0 if part.segment.cost is None else plan.slots[part.segment.cost.number]
+    return 0 if part.segment.cost is None else plan.slots[part.segment.cost.index]

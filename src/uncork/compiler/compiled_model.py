@@ -62,6 +62,11 @@ class CompiledModel:
         self._all_native = self._native_outputs and None not in self._dtypes
         self._repeated = RepeatedCall(executor, self.inputs, self.outputs, self._all_native)
 
+    @property
+    def executor(self) -> Executor:
+        """What runs the calls, for whoever looks into it; what it has may change with any version."""
+        return self._executor
+
     def renew_locks(self) -> None:
         """Make the lock of the variables: at the start, and in a child process."""
         self._turn = threading.Lock()

@@ -52,7 +52,7 @@ class SizePlanner(BodyPlanner):
         segment = self._segment()
         numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
         for parameter, number in numbers.items():
-            self._places[Source(parameter, 0)] = ArgumentAddress(number)
+            self._locations[Source(parameter, 0)] = ArgumentAddress(number)
         self._waiting = [*self.facts.guards, *self.facts.checks]
         for symbol in self.facts.symbols:
             origin = symbol.origin
@@ -120,14 +120,14 @@ class SizePlanner(BodyPlanner):
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
         """Slots for symbols that the last part finds: the next segment looks at them."""
-        found = tuple(
+        result = tuple(
             FoundSymbol(
                 self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
             )
             for s in symbols
         )
-        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
-        return found
+        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result)]
+        return result
 
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]

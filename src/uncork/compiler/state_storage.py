@@ -11,7 +11,7 @@ import numpy as np
 
 from uncork.errors import InputError
 from uncork.memory import available
-from uncork.passes.match_appends import Append, Pick
+from uncork.passes.match_appends import Append, RowSelection
 from uncork.types import Array, ElementType, PartialShape
 
 #: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another
@@ -43,22 +43,24 @@ def first_of(array: Array, axis: int, count: int) -> Array:
 
 def in_order(picks: Array) -> bool:
     """Whether the picks are 0, 1, 2, ..: every row stays where it is, if there are as many."""
-    return picks.tobytes() == _numbers(picks.size, picks.dtype)
+    return picks.tobytes() == _index_buffer(picks.size, picks.dtype)
 
 
 @functools.lru_cache(maxsize=64)
-def _numbers(count: int, dtype: np.dtype[Any]) -> bytes:
+def _index_buffer(count: int, dtype: np.dtype[Any]) -> bytes:
     return np.arange(count, dtype=dtype).tobytes()
 
 
-def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Kept | None:
+def selected_rows(
+    append: Append, selection: RowSelection, old: Kept, picks: Array, held: int
+) -> Kept | None:
     """The rows that are picked, with the old storage for the next time.
 
     None where only the interpreter knows what comes of the picks. So many bytes are `held` by all
     variables.
     """
     storage, length, spare = old
-    count, rows, operation = int(length[0]), storage.shape[pick.axis], pick.node.operation
+    count, rows, operation = int(length[0]), storage.shape[selection.axis], selection.node.operation
     if append.shape_is_read and len(picks) != rows:
         return None
     low = -rows if getattr(operation, "counts_from_end", False) else 0
@@ -66,14 +68,14 @@ def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Ke
     outside = any(not low <= row < rows for row in numbers)
     if outside and (count or operation is None or operation.strict):
         return None
-    shape = (*storage.shape[: pick.axis], len(numbers), *storage.shape[pick.axis + 1 :])
+    shape = (*storage.shape[: selection.axis], len(numbers), *storage.shape[selection.axis + 1 :])
     fits = spare is not None and spare.shape == shape
     new = spare if fits and spare is not None else _made(append, shape, storage.dtype, held)
     to, of = (
-        first_of(array, append.axis, count).swapaxes(0, pick.axis) for array in (new, storage)
+        first_of(array, append.axis, count).swapaxes(0, selection.axis) for array in (new, storage)
     )
-    for place, row in enumerate(numbers if count else ()):
-        to[place] = of[row]
+    for index, row in enumerate(numbers if count else ()):
+        to[index] = of[row]
     return new, length, storage
 
 

@@ -150,9 +150,9 @@ class _Calls:
         )
         if options:
             named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
-            found = named(*given.all)
-            if type(found) is list:
-                return found
+            result = named(*given.all)
+            if type(result) is list:
+                return result
         if not all(type(value) is np.ndarray or _stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
             return self._describe(*given.args, **given.options).run()
@@ -371,10 +371,10 @@ def _as_taken(builder: Builder, source: Source, given: ElementType, taken: Eleme
 
 def _native(array: Array) -> ElementType:
     """The element type that the kernels read in the array as it is."""
-    found = ElementType.of_dtype(array.dtype)
-    if found is None or not found.is_native or array.dtype != found.dtype:
+    result = ElementType.of_dtype(array.dtype)
+    if result is None or not result.is_native or array.dtype != result.dtype:
         raise UncorkError(f"no kernel reads arrays of {array.dtype}")
-    return found
+    return result
 
 
 def _value(spec: TensorSpec) -> Array:

@@ -19,15 +19,15 @@ def changes(before: Model, after: Model) -> list[str]:
 
 def _listed(model: Model, kind: str) -> dict[str, str]:
     names = input_names(model) if kind == "input" else output_names(model)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for position, own in enumerate(names):
         if kind == "input":
             spec = model.by_id[model.parameters[position]].outputs[0].spec
         else:
             spec = model.spec(model.by_id[model.results[position]].inputs[0])
         shape = "[..]" if spec.rank is None else str(spec.shape)
-        found[own[0] if own else str(position)] = f"{spec.element_type}{shape}"
-    return found
+        result[own[0] if own else str(position)] = f"{spec.element_type}{shape}"
+    return result
 
 
 def _ports(before: Model, after: Model) -> Iterator[str]:

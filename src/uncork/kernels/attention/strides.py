@@ -84,10 +84,10 @@ def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]
     aligned at the right.
     """
     loops: list[Loop] = []
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         found: dict[str, Axis | None] = {}
         for name, axes in batches.items():
-            number = place - (len(sizes) - len(axes))
+            number = index - (len(sizes) - len(axes))
             axis = axes[number] if number >= 0 and not axes[number].is_one else None
             if axis is not None and not same(axis.size * axis.repeats, size):
                 raise KernelDeclined("whether a tensor stretches is known at the call only")

@@ -120,7 +120,7 @@ def select_compressed(
     operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     operands += [0 if array is None else array.ctypes.data for array in parameters]
     operands += [4 * groups, Out(0), rows, weights.inner, weights.columns]
-    given = _Given(rows, weights, stored, operands, operands_for(end, others, 0, 0))
+    given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     dots = dot_rows(weights, stored, target, end)
     limit = _FEW if dots is None else LEAST_ROWS - 1
     parts: list[tuple[_Part, AtLeast | None]] = []
@@ -167,7 +167,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Product:
     """A product; `operands` are the arguments that all its kernels have, `others` those of its
     end.
     """
@@ -212,7 +212,7 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, block)
             return [
-                [call(first, count, scratch * number) for number, (first, count) in enumerate(runs)]
+                [call(first, count, scratch * index) for index, (first, count) in enumerate(runs)]
             ]
 
         return _Part(spec.name, lambda threads: scratch * threads, stages)
@@ -224,8 +224,8 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, spec.width)
             products = [
-                calls.product(self.operands, first, count, number, self.others)
-                for number, (first, count) in enumerate(runs)
+                calls.product(self.operands, first, count, index, self.others)
+                for index, (first, count) in enumerate(runs)
             ]
             return [calls.digits(threads), products]
 

@@ -54,7 +54,7 @@ def _meets(work: BlockedWork) -> bool:
     """The same pixel of all blocks would have the same few places of the second-level cache, and
     there are more blocks than that.
     """
-    cells = work.geometry.cells
+    cells = work.geometry.data_size
     return (
         isinstance(cells, int)
         and cells * work.inner * 4 % _SETS == 0
@@ -89,18 +89,18 @@ class _Maker:
         self.padded = regions is None and (not g.inside or _meets(work))
         #: Rows of taps that lie outside of the data are left out.
         self.skips = self.padded and not g.rows.inside and g.rows.lhs_dilation == 1
-        self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
+        self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
         #: Rows of the result whose data are laid out together.
         self.strips = self._strips() if self.padded else [(0, g.rows.count)]
-        self.height = g.rows.reach(self.strips[0][1]) if self.padded else g.rows.size
+        self.height = g.rows.windows_extent(self.strips[0][1]) if self.padded else g.rows.size
         self.block = self.height * self.row
         if self.padded and isinstance(self.block, int) and self.block % _PAGE == 0:
             self.block += _LINE
         #: Blocks that a vector holds: short ones stand side by side.
-        self.together = max(1, target.lanes // work.lanes)
+        self.vector_members = max(1, target.lanes // work.lanes)
         #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
-        self.runs = list(runs_of_sets(work.group_outputs, 2 * self.together))
+        self.runs = list(runs_of_sets(work.group_outputs, 2 * self.vector_members))
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packed_weights = packed([work.source], how, self._packed)
         self.keep: list[object] = [self.packed_weights]
@@ -125,13 +125,15 @@ class _Maker:
         if g.is_open:
             return [(0, g.rows.count)]
         count = known(g.rows.count)
-        whole = known(g.rows.reach(count)) * known(self.row) * self.work.channels
+        whole = known(g.rows.windows_extent(count)) * known(self.row) * self.work.channels
         step = known(self.row) * self.work.channels * g.rows.stride
         rows = max(
             1,
             (
                 _SCRATCH_BYTES
-                - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels
+                - (known(g.rows.windows_extent(1)) - g.rows.stride)
+                * known(self.row)
+                * self.work.channels
             )
             // step,
         )
@@ -142,15 +144,15 @@ class _Maker:
         """`[group, set of outputs, rows, block of channels, columns, inner, outputs of the set]`
         for each run of sets.
         """
-        work, found = self.work, []
+        work, result = self.work, []
         groups, _, channels, *taps = work.filters.shape
         for blocks, first, sets in self.runs:
             some = work.filters[:, first * work.lanes : (first + blocks * sets) * work.lanes]
             apart = some.reshape(
                 groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps
             )
-            found.append(np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32))
-        return found
+            result.append(np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32))
+        return result
 
     @property
     def laid_out(self) -> SizeLike:
@@ -201,13 +203,13 @@ class _Maker:
             self.keep.append(self._tables[key])
         return int(self._tables[key].ctypes.data)
 
-    def find_places(self) -> Iterator[KernelCall]:
+    def fill_address_table(self) -> Iterator[KernelCall]:
         """The same tables, made in the call."""
         if is_known(self.block):
             return
         counts = self.g.rows.taps, self.work.group_channels, self.g.columns.taps
-        for number, (blocks, _, _) in enumerate(self.runs):
-            table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
+        for index, (blocks, _, _) in enumerate(self.runs):
+            table = self.laid_out + index * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
             for word, steps in enumerate(self._steps(blocks)):
                 yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))
@@ -220,23 +222,23 @@ class _Maker:
             return
         g, work = self.g, self.work
         pixel = work.inner * 4
-        height = g.rows.reach(strip[1])
+        height = g.rows.windows_extent(strip[1])
         rows, columns = (
-            g.rows.cells(strip[0] * g.rows.stride, height),
-            g.columns.cells(0, self.width),
+            g.rows.data_range(strip[0] * g.rows.stride, height),
+            g.columns.data_range(0, self.width),
         )
         planes = images[1] * work.channels
         source = (
-            images[0] * work.channels * g.cells * pixel
+            images[0] * work.channels * g.data_size * pixel
             + (rows.first * g.columns.size + columns.first) * pixel
         )
-        target = rows.place * self.row + columns.place * pixel
-        covered = same(rows.number, height) and same(columns.number, self.width)
+        target = rows.position * self.row + columns.position * pixel
+        covered = same(rows.length, height) and same(columns.length, self.width)
         loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
             (1, 0, 0),
-            (planes, g.cells * pixel, self.block),
-            (rows.number, g.columns.size * pixel, self.row),
-            (columns.number * work.inner, 4, 4),
+            (planes, g.data_size * pixel, self.block),
+            (rows.length, g.columns.size * pixel, self.row),
+            (columns.length * work.inner, 4, 4),
         ]
         yield strided_copy_call(
             self.target.lanes,
@@ -270,7 +272,7 @@ class _Maker:
         )
         filters = self.packed_weights.arrays[number][group]
         step = g.columns.stride * work.inner * 4
-        together = min(self.together, blocks)
+        vector_members = min(self.vector_members, blocks)
         every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
         inside = filters.nbytes <= _FEW_FILTERS  # all outputs of a tile before the next tile
         spec = Dense(
@@ -280,7 +282,7 @@ class _Maker:
             widths,
             step,
             work.end,
-            together,
+            vector_members,
             self._asks_ahead(region, filters),
             every,
             not isinstance(columns, int),
@@ -345,7 +347,7 @@ class _Maker:
         return rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
 
     def stages(self, threads: int) -> Stages:
-        found: list[list[KernelCall]] = [[call] for call in self.find_places()]
+        found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
         for images, strip in product(self.images, self.strips):
             found += [[call] for call in self.lay_out(images, strip)]
             regions = (

@@ -31,7 +31,7 @@ class _Boxes:
     base: Value
     count: Value
 
-    def number(self, row: int, place: Value, lanes: int = 1) -> Value:
+    def value_at(self, row: int, place: Value, lanes: int = 1) -> Value:
         return self.k.load(self.base + (self.count * row + place) * F32.bytes, F32, lanes)
 
     def put(self, numbers: Sequence[Value], place: Value) -> None:
@@ -44,9 +44,9 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     sort = radix_sort(k, U32)
-    zero = k.number(0.0, F32)
+    zero = k.constant(0.0, F32)
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
-    overlap = k.select(overlap > 0.0, overlap, k.number(-math.inf, F32))
+    overlap = k.select(overlap > 0.0, overlap, k.constant(-math.inf, F32))
     least = k.load(a["least"], F32) if spec.least else zero
     if spec.sigma:
         k.stop_unless(k.load(a["sigma"], F32).equals(0.0), k.integer(1))
@@ -75,7 +75,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
 
             with k.while_(goes_on):
                 box = k.load(a["places"] + place.get() * I32.bytes, I32)
-                own = [corners.number(row, box.to(I64)) for row in range(_NUMBERS)]
+                own = [corners.value_at(row, box.to(I64)) for row in range(_NUMBERS)]
                 with k.if_(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
                     chosen.put(own, taken.get())
                     at = found.get() * I32.bytes
@@ -136,9 +136,9 @@ def _overlaps_none(
     lanes = spec.lanes
     first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
     wide = [k.splat(number, lanes) for number in own]
-    zero, one = k.number(0.0, F32, lanes), k.number(1.0, F32, lanes)
+    zero, one = k.constant(0.0, F32, lanes), k.constant(1.0, F32, lanes)
     with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
-        other = [chosen.number(row, first.get(), lanes) for row in range(_NUMBERS)]
+        other = [chosen.value_at(row, first.get(), lanes) for row in range(_NUMBERS)]
         sides = [
             smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])
             for axis in (0, 1)

@@ -235,13 +235,13 @@ def _is_infinite(
 
 
 def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    found = _all(operation, inputs, "prelu", _NUMBERS)
-    if isinstance(found, str) or not cast("PReLU", operation).by_channel(
+    result = _all(operation, inputs, "prelu", _NUMBERS)
+    if isinstance(result, str) or not cast("PReLU", operation).by_channel(
         inputs[0].shape, inputs[1].shape
     ):
-        return found
+        return result
     return Lowered(
-        "prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0]))
+        "prelu", result.inputs, (result.shapes[0], _by_channel(result.shapes[1], result.shapes[0]))
     )
 
 

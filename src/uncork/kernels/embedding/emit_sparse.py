@@ -11,7 +11,7 @@ from uncork.kernels.embedding.spec_sparse import ARGUMENTS, Lookup
 from uncork.kernels.runtime.target import Target
 
 #: Vectors that are summed at a time.
-_TOGETHER = 8
+_UNROLL = 8
 
 
 def emit_lookup(spec: Lookup, machine: Target) -> str:
@@ -22,8 +22,8 @@ def emit_lookup(spec: Lookup, machine: Target) -> str:
     given_rows = k.load(a["dense_shape"], index).to(I64)
     k.stop_unless(given_rows.equals(a["rows"]), k.integer(1))
     parts = pieces(spec.columns, spec.lanes)
-    for first in range(0, len(parts), _TOGETHER):
-        _some_columns(k, spec, a, parts[first : first + _TOGETHER])
+    for first in range(0, len(parts), _UNROLL):
+        _some_columns(k, spec, a, parts[first : first + _UNROLL])
     k.finish()
     return k.text()
 
@@ -44,11 +44,11 @@ def _some_columns(
             row_of.set(k.load(a["indices"] + place.get() * (2 * index.bytes), index).to(I64))
 
     look()
-    sums = [k.variable(k.number(0.0, F32, lanes)) for _, lanes in parts]
+    sums = [k.variable(k.constant(0.0, F32, lanes)) for _, lanes in parts]
     number = k.variable(k.integer(0))
     with k.loop(0, a["rows"]) as row:
         for total, (_, lanes) in zip(sums, parts):
-            total.set(k.number(0.0, F32, lanes))
+            total.set(k.constant(0.0, F32, lanes))
         number.set(k.integer(0))
         with k.while_(lambda: row_of.get().equals(row)):
             id_ = k.load(a["values"] + place.get() * value.bytes, value).to(I64)
@@ -70,7 +70,7 @@ def _some_columns(
                     )
             with none:
                 for first, lanes in parts:
-                    k.store(k.number(0.0, F32, lanes), target + first * 4)
+                    k.store(k.constant(0.0, F32, lanes), target + first * 4)
     k.stop_unless(place.get().equals(a["count"]), k.integer(1))
 
 

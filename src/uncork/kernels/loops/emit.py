@@ -32,7 +32,7 @@ def emit_nest(spec: Nest, machine: Target) -> str:
     program = parse(spec.text)
     k = Kernel(spec.name, program.arguments, machine)
     arguments = dict(zip(program.arguments, k.arguments))
-    fits = k.number(1, BOOL)
+    fits = k.constant(1, BOOL)
     for name, value in arguments.items():  # positions are computed in 32 bits lane by lane
         if name in program.sizes or "_size_" in name:
             fits = fits & (value < _MOST)
@@ -92,7 +92,7 @@ class _Emitter:
             kind = self.values.kind(item.value) or s.default
             s.kinds[name] = kind
             lanes = 1 if name in s.scanned else s.spec.lanes if across else s.lanes
-            first = k.number(identity(item.reduction, kind), kind, lanes)
+            first = k.constant(identity(item.reduction, kind), kind, lanes)
             s.running[name] = [k.variable(first) for _ in range(chains)]
         self.loops(block.axes, block, 1 if scans else s.spec.unroll)
         for item, name in zip(own, names):
@@ -253,7 +253,7 @@ class _Emitter:
         terms = [k.splat(term, lanes) if term.lanes < lanes else term for term in terms]
         if len(terms) < s.vectors and s.mode == "full":
             terms = terms * s.vectors
-        neutral = k.number(identity(word, terms[0].type), terms[0].type, lanes)
+        neutral = k.constant(identity(word, terms[0].type), terms[0].type, lanes)
         if name in s.scanned:
             self._scan(
                 name, word, terms[0] if s.active is None else k.select(s.active, terms[0], neutral)
@@ -263,7 +263,7 @@ class _Emitter:
             terms = [k.select(s.active, term, neutral) for term in terms]
         if name in s.across and s.spec.lanes > lanes:  # one element at a time
             across = s.spec.lanes
-            whole = k.number(identity(word, terms[0].type), terms[0].type, across)
+            whole = k.constant(identity(word, terms[0].type), terms[0].type, across)
             first = ir.Constant(ir.IntType(32), 0)
             terms = [
                 Value(
@@ -282,7 +282,7 @@ class _Emitter:
         """
         s, k, combine = self.state, self.k, COMBINE[word]
         (carry,) = s.running[name]
-        neutral = k.number(identity(word, term.type), term.type, term.lanes)
+        neutral = k.constant(identity(word, term.type), term.type, term.lanes)
         distance = 1
         while distance < term.lanes:
             picks = [term.lanes] * distance + list(range(term.lanes - distance))

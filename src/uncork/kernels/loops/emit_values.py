@@ -38,7 +38,7 @@ def _remainder(k: Kernel, a: Value, b: Value) -> Value:
     f64 holds all products; the quotient may be one off.
     """
     whole, divisor = a.to(F64), b.to(F64)
-    share = k.number(1.0, F64, a.lanes) / divisor
+    share = k.constant(1.0, F64, a.lanes) / divisor
     rest = k.fma(-k.intrinsic("floor", whole * share), divisor, whole)
     rest = k.select(rest < 0.0, rest + divisor, rest)
     return k.select(rest >= divisor, rest - divisor, rest).to(a.type)
@@ -97,7 +97,7 @@ class Values:
     def typed(self, node: ast.expr) -> list[Value]:
         """The values of an expression; numbers get the type of the computation."""
         value = self.value(node)
-        return value if isinstance(value, list) else [self.k.number(value, self.state.default)]
+        return value if isinstance(value, list) else [self.k.constant(value, self.state.default)]
 
     def value(self, node: ast.expr) -> Operand:
         """The values of an expression."""

@@ -68,7 +68,7 @@ class Views:
     def _valid(self, view: str, places: list[ast.expr], skip: set[int]) -> Value:
         """All indices but some are inside."""
         s = self.state
-        valid = self.k.number(1, BOOL)
+        valid = self.k.constant(1, BOOL)
         for d, node in enumerate(places):
             if d not in skip:
                 valid = valid & s.position(node).below(s.arguments[f"{view}_size_{d}"])
@@ -119,7 +119,7 @@ class Views:
             first = number.part(0, 1)
             there = base + first.to(I64) * 4
             near, far = (k.load(there + n * s.lanes * 4, F32, s.lanes) for n in range(2))
-            picked = k.picked_of_two(near, far, number - k.splat(first, s.lanes))
+            picked = k.permute_two(near, far, number - k.splat(first, s.lanes))
             results.append(picked.bits_as(STORED[s.types[view]]))
         return results
 
@@ -261,8 +261,8 @@ class Views:
         results: list[Value] = []
         for u in range(s.vectors):
             offset, mask = (
-                k.number(0, I64, lanes),
-                k.number(1, BOOL, lanes) if s.active is None else s.active,
+                k.constant(0, I64, lanes),
+                k.constant(1, BOOL, lanes) if s.active is None else s.active,
             )
             if valid is not None:
                 mask = mask & k.splat(valid, lanes)
@@ -316,7 +316,7 @@ class Views:
         kind = "f" if type_.kind == "float" else "i"
         name = f"llvm.masked.gather.v{lanes}{kind}{type_.bits}.v{lanes}p0"
         function = k.declared(name, vector, [pointers.type, ir.IntType(32), mask.llvm.type, vector])
-        other = k.number(0, type_, lanes).llvm
+        other = k.constant(0, type_, lanes).llvm
         return Value(
             k,
             k.builder.call(
@@ -331,7 +331,7 @@ class Views:
         step by step.
         """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
-        one, zero = k.number(1, s.default, s.lanes), k.number(0, s.default, s.lanes)
+        one, zero = k.constant(1, s.default, s.lanes), k.constant(0, s.default, s.lanes)
         along = {d for d, place in enumerate(places) if s.varies(place)}
         if s.mode == "full" and all(s.factor(places[d]) for d in along):
             return [one] * s.vectors

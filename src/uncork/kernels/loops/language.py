@@ -168,7 +168,7 @@ def _axis(word: str) -> Axis:
 
 
 def _statements(line: str) -> list[Assign]:
-    found: list[Assign] = []
+    result: list[Assign] = []
     for statement in ast.parse(line.strip()).body:
         assert isinstance(statement, ast.Assign), f"no statement: {line}"
         (target,), value = statement.targets, statement.value
@@ -180,10 +180,10 @@ def _statements(line: str) -> list[Assign]:
         )
         if word in REDUCTIONS and isinstance(target, ast.Name):
             assert isinstance(value, ast.Call)
-            found.append(Assign(target, word, value.args[0]))
+            result.append(Assign(target, word, value.args[0]))
         else:
-            found.append(Assign(target, "", value))
-    return found
+            result.append(Assign(target, "", value))
+    return result
 
 
 def _nodes(block: Block) -> Iterator[ast.AST]:

@@ -164,9 +164,9 @@ class Call:
         )
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
-        for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
+        for index, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
             views = {
-                name: _moved(view, places_of(self.text, name, axis), begin, scratch * number)
+                name: _moved(view, positions_of(self.text, name, axis), begin, scratch * index)
                 for name, view in self.views.items()
             }
             sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
@@ -183,7 +183,7 @@ def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, scratch: Size
     return view.along(dimensions, begin)
 
 
-def places_of(text: str, view: str, axis: str) -> list[int]:
+def positions_of(text: str, view: str, axis: str) -> list[int]:
     """The dimensions of a view that an axis stands for, alone."""
     found: set[int] = set()
     for statement in parse(text).body.statements:

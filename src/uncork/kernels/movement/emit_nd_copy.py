@@ -65,7 +65,7 @@ def emit_fill_bytes(spec: FillBytes, machine: Target) -> str:
     k = Kernel(spec.name, ["value", "target", "bytes"], machine)
     value, target, count = k.arguments
     type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]
-    number = k.load(value, type_) if spec.element else k.number(0, type_)
+    number = k.load(value, type_) if spec.element else k.constant(0, type_)
     lanes = 64 // type_.bytes
     vector = k.splat(number, lanes)
     whole = count & -64

@@ -32,7 +32,7 @@ def functions() -> dict[str, int]:
         "take": "Py_IncRef",
         "drop": "Py_DecRef",
     }
-    found = {
+    result = {
         key: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
         for key, name in names.items()
     }
@@ -41,5 +41,5 @@ def functions() -> dict[str, int]:
     table.argtypes = [ctypes.py_object, ctypes.c_char_p]
     core = np._core if hasattr(np, "_core") else np.core
     address = table(core.multiarray._ARRAY_API, None)
-    found["empty"] = ctypes.c_void_p.from_address(address + 8 * _EMPTY).value or 0
-    return found
+    result["empty"] = ctypes.c_void_p.from_address(address + 8 * _EMPTY).value or 0
+    return result

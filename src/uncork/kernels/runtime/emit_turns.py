@@ -17,9 +17,9 @@ from uncork.kernels.runtime.layout import ADDRESS, BIND_I32, BIND_I64, OK
 from uncork.kernels.runtime.turns_layout import (
     EDGE,
     FIXED,
+    NO_BUFFER,
     OTHER_SIZES,
     REACHED,
-    ROOM,
     SLICE,
     STOPPED,
     TURN_BIND,
@@ -50,7 +50,7 @@ class _Loop:
         """A loop over the rows of a table."""
         with self.k.loop(0, self.head(f"{name}_rows")) as i:
             first = self.head(f"{name}_table") + i * (8 * len(names))
-            yield [self.word(first + 8 * number) for number in range(len(names))]
+            yield [self.word(first + 8 * index) for index in range(len(names))]
 
 
 def emit_turns() -> str:
@@ -64,7 +64,7 @@ def emit_turns() -> str:
     with k.while_(lambda: loop.head("turn") < loop.head("stop")):
         _count(loop)
         _bind(loop, new)
-        _look_at_room(loop, new)
+        _check_buffers(loop, new)
         new.set(k.integer(0))
         with k.loop(0, loop.segment.head("addresses")) as i:
             argument, offset, more, target = loop.segment.entry("address_table", i, ADDRESS)
@@ -111,7 +111,7 @@ def _bind(loop: _Loop, new: Variable) -> None:
         new.set(k.integer(1))
 
 
-def _look_at_room(loop: _Loop, new: Variable) -> None:
+def _check_buffers(loop: _Loop, new: Variable) -> None:
     """Parameters have the sizes that are numbers, and there is room for what the turn gives."""
     k = loop.k
     with k.if_(new.get().equals(1)):
@@ -131,9 +131,9 @@ def _look_at_room(loop: _Loop, new: Variable) -> None:
                 with behind:
                     unlike = alike.get().equals(0) | needed.get().equals(there).equals(0)
                     with k.if_(unlike, likely=False):
-                        k.return_(k.integer(ROOM))
+                        k.return_(k.integer(NO_BUFFER))
                 with instead, k.if_(needed.get() > there, likely=False):
-                    k.return_(k.integer(ROOM))
+                    k.return_(k.integer(NO_BUFFER))
 
 
 def _carry(loop: _Loop) -> None:

@@ -16,7 +16,13 @@ from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import ArrayGuard, Bind, MadeResult, Number, SegmentPlan
+from uncork.kernels.runtime.segment_plan import (
+    ArrayGuard,
+    Bind,
+    MadeResult,
+    SegmentPlan,
+    SizeOperand,
+)
 from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 
 
@@ -66,8 +72,8 @@ class TurnTable:
             words.extend(values)
             return len(words) - len(values)
 
-        def number(size: Number) -> int:
-            return _Ref(place([size])) if isinstance(size, int) else context.slot(size.number)
+        def number(size: SizeOperand) -> int:
+            return _Ref(place([size])) if isinstance(size, int) else context.slot(size.index)
 
         ranks = (
             [len(array_guard.shape) for array_guard in turns.parameters],
@@ -136,7 +142,7 @@ class TurnTable:
             self.set_parameter(turns.counter, base + 8 * self._number, ones)
 
     def _bind_row(self, bind: Bind) -> list[int]:
-        slot = self.context.slot(bind.slot.number)
+        slot = self.context.slot(bind.slot.index)
         if not bind.element:
             return [layout.BIND_SHAPE, _Ref(self._sizes[bind.argument] + bind.axis), 0, slot]
         kind = {"i64": layout.BIND_I64, "i32": layout.BIND_I32}[bind.element]
@@ -152,17 +158,17 @@ class TurnTable:
         """The address of the tables, for native code."""
         return self._address
 
-    def place(self, kind: str, number: int, axis: int) -> int:
+    def word_address(self, kind: str, index: int, axis: int) -> int:
         """The address of a word that native code sets, where a step runs the body: see
         `set_parameter`
         ("parameter", "size") and `set_buffer` ("result", "buffer", "kept").
         """
         firsts = {
-            "parameter": self._pointers + number,
-            "size": self._sizes[number] + axis if kind == "size" else 0,
-            "result": self._pointers + self._inputs + number,
-            "buffer": self._buffers + number,
-            "kept": self._kept[number] + axis if kind == "kept" else 0,
+            "parameter": self._pointers + index,
+            "size": self._sizes[index] + axis if kind == "size" else 0,
+            "result": self._pointers + self._inputs + index,
+            "buffer": self._buffers + index,
+            "kept": self._kept[index] + axis if kind == "kept" else 0,
         }
         return self._address + 8 * firsts[kind]
 
@@ -217,8 +223,8 @@ class TurnTable:
         return tuple(self._words[first:following])
 
     def _write(self, first: int, sizes: Sequence[int]) -> None:
-        for place, size in enumerate(sizes, first):
-            self._words[place] = size
+        for index, size in enumerate(sizes, first):
+            self._words[index] = size
 
     @property
     def turn(self) -> int:

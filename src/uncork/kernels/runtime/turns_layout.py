@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 #: Why turns end, beyond what a segment says (see `layout`; a step that declines is told by its
-#: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, no `ROOM` for what a
+#: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, `NO_BUFFER` for what a
 #: turn gives, `OTHER_SIZES` than the body's Parameters take.
-REACHED, STOPPED, ROOM, OTHER_SIZES = -1, -20, -21, -22
+REACHED, STOPPED, NO_BUFFER, OTHER_SIZES = -1, -20, -21, -22
 
 #: The head: the next turn, the turn at which to stop, the segment's block; where the number of the
 #: turn is written and in how many bytes; the word that holds the address of what decides on another

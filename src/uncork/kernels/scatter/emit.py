@@ -61,7 +61,7 @@ def emit_elements(spec: Elements, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     index, last = INDEX_TYPES[spec.index], spec.before + spec.after
-    bytes_of = spec.action.run if spec.action.word in MOVES else STORED[spec.action.stored].bytes
+    bytes_of = spec.action.run if spec.action.op in MOVES else STORED[spec.action.stored].bytes
 
     def loops(depth: int, place: Value, number: Value) -> None:
         """`number` is how many elements of the loops so far lie before this one."""
@@ -138,8 +138,8 @@ def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
 
 def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, lanes: int) -> None:
     """The action on one run."""
-    if action.word in MOVES:
-        source, target = (place, row) if action.word == "gather" else (row, place)
+    if action.op in MOVES:
+        source, target = (place, row) if action.op == "gather" else (row, place)
         if action.run == OPEN:
             assert isinstance(run, Value)
             copy_open(k, source, target, run)
@@ -150,11 +150,11 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
 
     def some(first: Value, width: int) -> None:
         target = place + first * held.bytes
-        if action.word == "neutral":
-            k.store(k.number(neutral(action.reduction, action.element), held, width), target)
+        if action.op == "neutral":
+            k.store(k.constant(neutral(action.reduction, action.element), held, width), target)
             return
         before = k.load(target, held, width)
-        if action.word == "count":
+        if action.op == "count":
             k.store(before + 1, target)
             return
         update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(
@@ -167,13 +167,13 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
 
 def _joined(k: Kernel, action: Action, a: Value, b: Value) -> Value:
     if action.element == "boolean":
-        word = _OF_BOOLEANS[action.word]
-        if word == "xor":
+        op = _OF_BOOLEANS[action.op]
+        if op == "xor":
             return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
-        return a & b if word == "and" else a | b
-    if action.word in ("min", "max"):
-        return (functions.smaller if action.word == "min" else functions.larger)(k, a, b)
-    return a + b if action.word == "sum" else a - b if action.word == "sub" else a * b
+        return a & b if op == "and" else a | b
+    if action.op in ("min", "max"):
+        return (functions.smaller if action.op == "min" else functions.larger)(k, a, b)
+    return a + b if action.op == "sum" else a - b if action.op == "sub" else a * b
 
 
 def neutral(reduction: str, element: str) -> int | float:

@@ -25,7 +25,7 @@ class Action:
     of `reduction`.
     """
 
-    word: str
+    op: str
     run: int = 0
     element: str = ""
     stored: str = ""
@@ -33,10 +33,10 @@ class Action:
 
     @property
     def name(self) -> str:
-        if self.word in MOVES:
-            return f"{self.word}_{'open' if self.run == OPEN else self.run}"
+        if self.op in MOVES:
+            return f"{self.op}_{'open' if self.run == OPEN else self.run}"
         return "_".join(
-            part for part in (self.word, self.reduction, self.element, self.stored) if part
+            part for part in (self.op, self.reduction, self.element, self.stored) if part
         )
 
 

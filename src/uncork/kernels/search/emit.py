@@ -33,8 +33,8 @@ def emit_search(spec: Search, machine: Target) -> str:
         some = widened(
             k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)
         ).to(COMPUTED[spec.compared])
-        total = k.variable(k.number(0, I32, spec.lanes))
-        one, zero = k.number(1, I32, spec.lanes), k.number(0, I32, spec.lanes)
+        total = k.variable(k.constant(0, I32, spec.lanes))
+        one, zero = k.constant(1, I32, spec.lanes), k.constant(0, I32, spec.lanes)
         with k.loop(0, length) as i:
             border = k.splat(number(own, i, spec.sequence), spec.lanes)
             total.set(total.get() + k.select(_is_before(k, spec, border, some), one, zero))

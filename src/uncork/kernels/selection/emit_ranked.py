@@ -38,7 +38,7 @@ class _Heap:
             self.k.load(self.values + place * self.step * stored.bytes, stored),
         )
 
-    def number(self, place: Value) -> Value:
+    def value_at(self, place: Value) -> Value:
         index = INDEX_TYPES[self.spec.index]
         return self.k.load(self.numbers + place * self.step * index.bytes, index)
 
@@ -47,7 +47,7 @@ class _Heap:
         stored = STORED[self.spec.element]
         self.put(
             self.k.load(self.values + source * self.step * stored.bytes, stored),
-            self.number(source),
+            self.value_at(source),
             target,
         )
 
@@ -60,7 +60,7 @@ class _Heap:
         """The element at one place of the heap comes later in the result than the one at
         another.
         """
-        in_row = self.number(a) > self.number(b)
+        in_row = self.value_at(a) > self.value_at(b)
         if by_index:
             return in_row
         first, second = self.key(a), self.key(b)
@@ -95,7 +95,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
             end = best - done
             last, number = (
                 k.load(heap.values + end * inner * stored.bytes, stored),
-                heap.number(end),
+                heap.value_at(end),
             )
             heap.copy(k.integer(0), end)
             heap.put(last, number, k.integer(0))
@@ -159,7 +159,7 @@ def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
                 stored = STORED[spec.element]
                 value, number = (
                     k.load(heap.values + child * step * stored.bytes, stored),
-                    heap.number(child),
+                    heap.value_at(child),
                 )
                 heap.copy(here.get(), child)
                 heap.put(value, number, here.get())
