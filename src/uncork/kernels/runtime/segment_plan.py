@@ -57,6 +57,18 @@ class CallTable:
     calls: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SlotAddress:
+    """The address of a slot, for a kernel that writes a size to it."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class VersionAddress:
+    """The address of the number that grows whenever a size changes."""
+
+
 class BodyTable(Protocol):
     """What native code reads of a body that a step runs, with memory of its own."""
 
@@ -100,7 +112,17 @@ class BodyAddress:
     axis: int = 0
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, TensorAddress, CallTable, BodyAddress]
+Word = Union[
+    int,
+    Slot,
+    SlotAddress,
+    VersionAddress,
+    ArgumentAddress,
+    BufferAddress,
+    TensorAddress,
+    CallTable,
+    BodyAddress,
+]
 
 
 @dataclass(frozen=True, slots=True)
