@@ -36,10 +36,8 @@ class ScatteredCounts(Operation):
 
     def reference(self, data: Array, keys: Array) -> Array:
         values, _, _, counts = self.unique.reference(keys, None)
-        result: Array = self.scatter.reference(
-            data, values, counts.astype(data.dtype), np.zeros((), np.int64)
-        )
-        return result
+        axis = np.zeros((), np.int64)
+        return np.asarray(self.scatter.reference(data, values, counts.astype(data.dtype), axis))
 
 
 #: Types of data whose counts a conversion from i32 or i64 gives as they are, or rounds to nearest.

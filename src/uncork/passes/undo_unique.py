@@ -66,14 +66,12 @@ def _ids(model: Model, node: Node) -> Source | None:
 
 def _behind_converts(model: Model, source: Source) -> Source:
     """The tensor that conversions between i32 and i64 were made of: places fit both."""
-    node = model.by_id[source.node]
-    while node.type_name in ("Convert", "ConvertLike") and all(
-        model.spec(tensor).element_type.name in ("i32", "i64")
-        for tensor in (source, node.inputs[0])
-    ):
-        source = node.inputs[0]
+    while True:
         node = model.by_id[source.node]
-    return source
+        types = [model.spec(tensor).element_type.name for tensor in (source, *node.inputs[:1])]
+        if node.type_name not in ("Convert", "ConvertLike") or not {*types} <= {"i32", "i64"}:
+            return source
+        source = node.inputs[0]
 
 
 def _takes_rows(model: Model, gather: Node) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.internal_ops.scattered_counts import COUNTED, ScatteredCounts
-from uncork.kernels.codegen.emit import INDEX_TYPES
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.runtime.target import Target
@@ -26,7 +25,7 @@ def select_counts(
     assert data is not None and keys is not None
     if data.element_type not in COUNTED:
         return f"no kernel for {data.element_type}"
-    if keys.element_type.name not in INDEX_TYPES:
+    if keys.element_type.bits < 8:
         return f"no kernel for {keys.element_type}"
     places, count = extents(data)[0], product(extents(keys))
     spec = CountKeys(data.element_type.name, keys.element_type.name)
