@@ -105,6 +105,23 @@ class _Instance:
                 self._parts.append(self._native_call(cast("Iterator[NativeStep]", parts)))
             else:
                 self._parts += cast("Iterator[ReferenceStep]", parts)
+        only = self._parts[0]
+        #: What gives the results of the model as they are, where one native call does all of it.
+        self._whole = (
+            only[0].run
+            if len(self._parts) == 1 and isinstance(only, tuple) and self._makes_results()
+            else None
+        )
+        self._nothing = (None,) * (plan.arguments - len(plan.array_guards))
+
+    def _makes_results(self) -> bool:
+        """Whether segments make results of the model, all and in order, with just their sizes."""
+        made = [
+            made for part in self.plan.parts if isinstance(part, NativeStep) for made in part.makes
+        ]
+        inputs = len(self.plan.array_guards)
+        results = [(result.argument, result.sizes) for result in self.plan.results]
+        return bool(made) and [(inputs + n, result.sizes) for n, result in made] == results
 
     def _native_call(self, parts: Iterator[NativeStep]) -> tuple[Segment, tuple[int, ...]]:
         """The first of the segments that one native call runs, and the arrays that it makes."""
@@ -168,7 +185,9 @@ class _Instance:
             grow(self.plan, self.context)
 
     def _run(self, inputs: Sequence[Any]) -> list[Array] | int:
-        arrays: list[Any] = [*inputs, *[None] * (self.plan.arguments - len(self.plan.array_guards))]
+        if self._whole is not None:
+            return cast("list[Array] | int", self._whole(*inputs, *self._nothing))
+        arrays: list[Any] = [*inputs, *self._nothing]
         for part in self._parts:
             if isinstance(part, tuple):
                 segment, made = part
