@@ -21,7 +21,7 @@ class ScalarOp:
 
     op: str
     arguments: tuple[int, ...]
-    numbers: tuple[float, ...] = ()
+    constants: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,12 +122,12 @@ def epilogue_of(
         specs.append(result)
     ops: list[ScalarOp] = []
     for found, arguments in lowerings:
-        numbers = [
+        operand_numbers = [
             1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments
         ]
         if found.op in _COMMUTATIVE:
-            numbers.sort()
-        ops.append(ScalarOp(found.op, tuple(numbers), found.numbers))
+            operand_numbers.sort()
+        ops.append(ScalarOp(found.op, tuple(operand_numbers), found.constants))
     kinds = tuple(kind for _, kind in operands)
     return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 

@@ -43,7 +43,9 @@ def apply_epilogue(
         for name, kind in zip(epilogue.arguments, epilogue.operands)
     ]
     for op in epilogue.ops:
-        values.append(SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.numbers))
+        values.append(
+            SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.constants)
+        )
     return values[-1]
 
 

@@ -17,7 +17,7 @@ from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import most_pixels, open_widths, runs_of_sets, widths_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
-from uncork.kernels.gemm.address_table import placed
+from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -212,7 +212,9 @@ class _Maker:
             table = self.laid_out + index * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
             for word, steps in enumerate(self._steps(blocks)):
-                yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))
+                yield address_table_call(
+                    Scratch(table + word * 8), 0, list(zip(counts, in_table, steps))
+                )
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]

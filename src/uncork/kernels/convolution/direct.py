@@ -26,7 +26,7 @@ from uncork.kernels.convolution.geometry import (
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import DirectConvolution
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
-from uncork.kernels.gemm.address_table import placed
+from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -242,7 +242,9 @@ class _Maker:
                     runs * across.dilation // stride * 4,
                 ),
             ]
-            calls.append(placed(Scratch(table + first * 8), place + cell // stride * 4, loops))
+            calls.append(
+                address_table_call(Scratch(table + first * 8), place + cell // stride * 4, loops)
+            )
         return calls
 
     def _cells(self, part: Part, layout: Layout, scratch: SizeLike) -> list[KernelCall]:

@@ -153,7 +153,7 @@ def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]
     if member.op in _CONVERTING:
         result = _CONVERTING[member.op](k, wide[0], member.result)
     else:
-        result = SCALAR_OPS[member.op](k, wide, member.numbers)
+        result = SCALAR_OPS[member.op](k, wide, member.constants)
     return _Held(member.result, narrowed(k, result, member.result))
 
 

@@ -168,7 +168,7 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
             f.op,
             tuple(n if outside else len(operands) + n for outside, n in arguments),
             _stored(part.output.element_type),
-            f.numbers,
+            f.constants,
         )
         for part, (f, arguments) in zip(parts, lowerings)
     )

@@ -113,7 +113,7 @@ class Call:
     before: Sequence[KernelCall] = field(default=())
     tables: SizeLike = 0
     #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
-    numbers: str = ""
+    scalar_type: str = ""
 
     def native(self) -> KernelPlan:
         """The plan."""
@@ -136,9 +136,11 @@ class Call:
             self.label,
             self.text,
             types,
-            vector_lanes([t for _, t in types] + [self.numbers] * bool(self.numbers), self.target),
+            vector_lanes(
+                [t for _, t in types] + [self.scalar_type] * bool(self.scalar_type), self.target
+            ),
             self.unroll,
-            self.numbers,
+            self.scalar_type,
         )
         operands: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():

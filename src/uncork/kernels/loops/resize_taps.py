@@ -134,7 +134,9 @@ class OpenTaps:
         )
         sizes = {"x": axis.result, "s": axis.size, "r": axis.result}
         views = {"S": self.cells, "Q": self.weights}
-        call = Call("resize_table", text, sizes, views, target, numbers="f64" if wide else "f32")
+        call = Call(
+            "resize_table", text, sizes, views, target, scalar_type="f64" if wide else "f32"
+        )
         self.calls = [call.kernel_call()]
 
     @property

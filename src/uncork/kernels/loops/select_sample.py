@@ -71,7 +71,7 @@ def select_sampling(
         1,
         product(result) * taps,
         shared=("n", "y"),
-        numbers=computed_type(name),
+        scalar_type=computed_type(name),
     ).native()
 
 

@@ -49,7 +49,7 @@ def store_with_epilogue(
                 guard.look(given[0])
             values.append(to_grid(k, given[0], a[f"end_{op.arguments[1] - 1}"]))
         else:
-            values.append(SCALAR_OPS[op.op](k, given, op.numbers))
+            values.append(SCALAR_OPS[op.op](k, given, op.constants))
     result = values[-1] if end.ops else value
     if not end.codes:
         k.store(result, a["target"] + place * 4)

@@ -154,7 +154,7 @@ class _Builder:
                     if own[position]
                     else self._operand(argument, kind_of(shape, self.result.shape, self.axis))
                 )
-            self.ops.append((found.op, given, found.numbers))
+            self.ops.append((found.op, given, found.constants))
         self.stands[number] = (False, len(self.ops))
 
     def _operand(self, number: int, kind: str) -> tuple[bool, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.kernels.convolution.geometry import known
 from uncork.kernels.extents import certainly, is_known, nanoseconds
-from uncork.kernels.gemm.address_table import placed
+from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, shares
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
@@ -131,7 +131,7 @@ class _Maker(Laid):
     def fill_address_table(self) -> Iterator[KernelCall]:
         """The same table, made in the call."""
         if not is_known(self.row):
-            yield placed(Scratch(self.laid_out), 0, self._loops())
+            yield address_table_call(Scratch(self.laid_out), 0, self._loops())
 
     # ---- the products
 

@@ -30,7 +30,7 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
     def place(address: Value) -> Value:
         """The bytes from the first place to the one that a tuple names."""
         total = k.integer(0)
-        for i in range(spec.numbers):
+        for i in range(spec.tuple_length):
             number = _inside(
                 k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps
             )
@@ -41,7 +41,7 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
         places, rows = a["places"] + batch * a["batch_place"], a["rows"] + batch * a["batch_row"]
         indices = a["indices"] + batch * a["batch_index"]
         with k.loop(0, a["count"]) as i:
-            target = places + place(indices + i * (index.bytes * spec.numbers))
+            target = places + place(indices + i * (index.bytes * spec.tuple_length))
             source = rows + i * a["row"]
             with k.loop(0, a["repeats"]) as repeat:
                 _act(

@@ -42,19 +42,19 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """Runs at places that tuples of `numbers` indices name."""
+    """Runs at places that tuples of `tuple_length` indices name."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_tuples"
     action: Action
     index: str
-    numbers: int
+    tuple_length: int
     #: A negative index counts from the end of its axis.
     wraps: bool
     lanes: int
 
     @property
     def name(self) -> str:
-        sizes = f"{self.numbers}_{self.lanes}"
+        sizes = f"{self.tuple_length}_{self.lanes}"
         return f"tuples_{self.action.name}_{self.index}_{sizes}" + flags(self, "wraps")
 
     @property
@@ -82,7 +82,7 @@ class Tuples:
             "rows",
             *loops,
             "run",
-            *(f"{n}_{i}" for i in range(self.numbers) for n in ("size", "step")),
+            *(f"{n}_{i}" for i in range(self.tuple_length) for n in ("size", "step")),
         ]
 
 
