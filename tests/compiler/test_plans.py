@@ -521,10 +521,13 @@ def quantized_table(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags"))
 
 
-def sparse_lookup(builder: uncork.Builder) -> list[Source]:
-    from tests.passes.test_sparse_lookups import layers
-
-    return [layers(builder, "feature", _numbers()(50, 24))]
+def scattered_counts(builder: uncork.Builder) -> list[Source]:
+    keys, zeros = builder.parameter("keys", "i64", [30]), builder.constant(np.zeros(7, np.int64))
+    unique = builder.add("Unique", 10, keys)
+    axis = builder.constant(np.int64(0))
+    return list(
+        builder.add("ScatterUpdate", 3, zeros, unique[0], unique[3], axis, name="histogram")
+    )
 
 
 def transpose(builder: uncork.Builder) -> list[Source]:
@@ -672,7 +675,7 @@ FAMILIES = {
     "generation": generation,
     "scatter": scatter,
     "search": search,
-    "embedding.sparse": sparse_lookup,
+    "scatter.counts": scattered_counts,
     "movement.state": state,
     "movement.transpose": transpose,
     "movement.view": views,

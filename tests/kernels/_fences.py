@@ -1054,30 +1054,18 @@ def quantized_table(generator: np.random.Generator) -> Iterator[Case]:
         )
 
 
-def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.sparse_lookup import SparseLookup
+def scattered_counts(generator: np.random.Generator) -> Iterator[Case]:
+    """Keys up to the last place, and data of every width."""
+    from uncork.internal_ops.scattered_counts import ScatteredCounts
 
-    fill, gather = find("SparseFillEmptyRows", 16)(), find("Gather", 8)()
-    for columns, ids, filtered, mean in product(
-        [1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]
+    operation = ScatteredCounts(find("ScatterUpdate", 3)(), find("Unique", 10)())
+    for places, count, keys, data in product(
+        [1, 2, 7, 8, 9, 33], [1, 3, 8, 40], ["int64", "int32", "uint8"], ["i4", "i8", "f4"]
     ):
-        sizes = generator.integers(0, 4, 9)
-        places = np.array(
-            [(row, column) for row, size in enumerate(sizes) for column in range(size)], np.int64
-        ).reshape(-1, 2)
-        values = generator.integers(-2 if filtered else 0, 20, len(places)).astype(ids)
-        values[-1:] = 19  # the last row ends where the table does
-        given = [
-            numbers(generator, 20, columns),
-            spec(values),
-            spec(places),
-            spec(np.array([9, 3])),
-        ]
-        yield (
-            f"{columns} {ids} {filtered} {mean}",
-            SparseLookup(fill, gather, gather if filtered else None, mean),
-            given,
-        )
+        given = generator.integers(0, places, count).astype(keys)
+        given[-1:] = places - 1
+        values = generator.integers(0, 50, places).astype(data)
+        yield f"{places} {count} {keys} {data}", operation, [spec(values), spec(given)]
 
 
 def transpose(generator: np.random.Generator) -> Iterator[Case]:
@@ -1159,7 +1147,7 @@ EDGES = {
     "generation": generation,
     "scatter": scatter,
     "search": search,
-    "embedding.sparse": sparse_lookup,
+    "scatter.counts": scattered_counts,
     "movement.state": appended,
     "gemm.state_product": state_product,
     "movement.transpose": transpose,

@@ -49,7 +49,7 @@ LEAST = {
     "generation": 100,
     "scatter": 250,
     "search": 100,
-    "embedding.sparse": 60,
+    "scatter.counts": 200,
     "movement.state": 100,
     "gemm.state_product": 40,
     "movement.transpose": 90,

@@ -107,22 +107,17 @@ class ReferenceStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStep:
-    """A step that reads sizes which kernels have computed as values of tensors."""
-
-    tensors: tuple[LocatedTensor, ...]
-    found: tuple[FoundSymbol, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class NativeStep:
-    """A native segment, and the results of the model, by number, that it makes."""
+    """A native segment, and the results of the model, by number, that it makes.
+
+    One native call runs those that follow each other: one ends where it has found a size.
+    """
 
     segment: SegmentPlan
     makes: tuple[tuple[int, MadeResult], ...] = ()
 
 
-Part = Union[NativeStep, ReferenceStep, ReadStep]
+Part = Union[NativeStep, ReferenceStep]
 
 
 @dataclass(frozen=True, slots=True)

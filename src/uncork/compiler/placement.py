@@ -88,6 +88,11 @@ class Placement:
         last = self._parts[-1] if self._parts else None
         if isinstance(last, OpenSegment):
             return last
+        return self._next_segment()
+
+    def _next_segment(self) -> OpenSegment:
+        """A new segment, of sizes that the steps so far have found."""
+        self._end_segment()
         segment = OpenSegment()
         self._parts.append(segment)
         self._begin_segment(segment)

@@ -12,7 +12,6 @@ from uncork.compiler.call_plan import (
     ConstantLocation,
     Location,
     PlannedStep,
-    ReadStep,
     ReferenceStep,
     ResultSpec,
 )
@@ -37,7 +36,8 @@ from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.segment import entry_functions
+from uncork.kernels.runtime.read_size import ReadSize
+from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
@@ -45,8 +45,10 @@ from uncork.kernels.runtime.segment_plan import (
     KernelArgument,
     SizeOperand,
     Slot,
+    SlotAddress,
     Step,
     TensorAddress,
+    VersionAddress,
 )
 from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.thread_pool import dispatch
@@ -251,13 +253,29 @@ class Planner(SizePlanner):
             )
             return
         self._run(node, choice, specs)
-        sources = [Source(node.id, position) for position in range(len(specs))]
-        for source in sources:
-            self._use(source)
-        tensors = tuple(map(self._tensor, sources))
-        self._end_segment()
-        self._parts.append(ReadStep(tensors, self._bound(symbols)))
+        self._read_sizes(node, specs, symbols)
+
+    def _read_sizes(
+        self, node: Node, specs: Sequence[TensorSpec], symbols: Sequence[Symbol]
+    ) -> None:
+        """Plan the steps that read sizes which a kernel has found; the next segment is made of
+        them.
+        """
+        segment = self._segment()
+        for symbol, found in zip(symbols, self._bound(symbols)):
+            element_type = specs[symbol.origin.output].element_type
+            operand = kernel_plan.Out(
+                symbol.origin.output, symbol.origin.position * element_type.dtype.itemsize
+            )
+            words = (
+                self._kernel_argument(node, operand, {}, None),
+                SlotAddress(found.slot),
+                VersionAddress(),
+            )
+            segment.steps.append(Step(self._address(ReadSize(element_type.name)), words))
+            self._use(Source(node.id, symbol.origin.output))
         self._step += 1
+        self._next_segment()
 
     def _run(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
         """Plan the step of a layer; a view needs none."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import zipfile
 from pathlib import Path
 
 _IR = "give the .xml file that it makes"
@@ -122,6 +121,8 @@ def _folder(path: Path) -> str:
 
 
 def _archive(path: Path) -> str:
+    import zipfile  # for files that are no models
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()[:100_000]

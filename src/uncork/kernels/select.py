@@ -172,6 +172,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "generation": ("OneHot", "Range"),
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
+    "scatter.counts": ("ScatteredCounts",),
     "detection": ("FirstRows", "TakenBoxes"),
     "finding": (
         "FilledCount",
@@ -181,7 +182,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "SortedPlaces",
         "UniqueElements",
     ),
-    "embedding.sparse": ("SparseLookup",),
     "movement.blocks": ("FromBlocks", "ToBlocks"),
     "movement.state": ("AppendState", "StateValue"),
     "movement.transpose": ("Transpose",),

@@ -8,7 +8,6 @@ places of buffers in the working memory.
 from __future__ import annotations
 
 import ctypes
-import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,9 +18,9 @@ from uncork.concurrency import in_child
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
-from uncork.kernels.runtime.entry_method import ENTRY, bound, native_entry
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.entry_method import bound, native_entry
 from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
+from uncork.kernels.runtime.resize import prototype, resize_function
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
@@ -37,10 +36,13 @@ from uncork.kernels.runtime.segment_plan import (
     SizeCheck,
     SizeOperand,
     Slot,
+    SlotAddress,
     Step,
     StepBody,
     TensorAddress,
+    VersionAddress,
 )
+from uncork.types import Array
 
 
 class _Block(np.ndarray):
@@ -75,7 +77,9 @@ class Segment:
 
     With `array_guards`, one for each argument, `run` looks at the arguments first: it is then safe
     to call with anything. Without, the caller knows them. One call at a time; another gets BUSY.
-    `before` is the segment that runs before it in the same context.
+    `before` is the segment that runs before it in the same context, and lives as long.
+
+    The same call goes on with other segments after `go_on_with`.
     """
 
     def __init__(
@@ -87,10 +91,14 @@ class Segment:
         array_guards: Sequence[ArrayGuard | IdentityGuard] = (),
         results: Sequence[MadeResult] = (),
         before: Segment | None = None,
+        first_result: int = 0,
         release_cost: float = float(1 << 62),
         keep: object = None,
     ) -> None:
+        """`first_result` is how many results segments make that run before it in the same call."""
         self.live = 0
+        #: The segments that the call goes on with.
+        self._following: tuple[Segment, ...] = ()
         self._guarded, self._results, self._context, self._plan = (
             tuple(array_guards),
             tuple(results),
@@ -122,7 +130,7 @@ class Segment:
             "array_guard_table": len(tables["array_guards"]), "bind_table": 4 * len(plan.binds),
             "op_table": 4 * len(plan.ops), "check_table": 4 * len(plan.checks),
             "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
-            "address_table": 4 * len(addresses), "result_table": 3 * len(results),
+            "address_table": 4 * len(addresses), "result_table": 4 * len(results),
             "step_table": 3 * len(plan.steps),
         }  # fmt: skip
         at: dict[str, int] = {}
@@ -142,7 +150,6 @@ class Segment:
             self._results,
             context,
             context.words,
-            before,
             self._context,
         )
 
@@ -186,7 +193,9 @@ class Segment:
             "patch_table": [w for row in self._patches for w in row],
             "address_table": [w for row in self._addresses for w in row],
             "result_table": [
-                w for dtype, rank, first in result_rows for w in (dtype, rank, address(first))
+                w
+                for index, (dtype, rank, first) in enumerate(result_rows, first_result)
+                for w in (dtype, rank, address(first), index)
             ],
             "step_table": [
                 w
@@ -207,7 +216,8 @@ class Segment:
             "buffers": len(plan.buffers), "live": self.live,
             "live_before": before.live if before else 0, "patches": len(patches),
             "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
-            "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
+            "array_type": id(np.ndarray), "next": 0, "made": len(results),
+            **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
         everything = [head[name] for name in HEAD]
         for name in (*order, "step_table"):
@@ -218,6 +228,16 @@ class Segment:
         block[:] = everything
         _blocks[base] = block
         self.run: Callable[..., Any] = bound(block) if native_entry() else self.run_by_ctypes
+
+    def go_on_with(self, following: Sequence[Segment]) -> None:
+        """Have one call run these segments, too, one after the other: each reads sizes that those
+        before it have found.
+        """
+        self._following = tuple(following)
+        for segment, after in zip((self, *following), following):
+            segment._block[HEAD.index("next")] = after.address
+            self._block[HEAD.index("made")] += len(after._results)
+        self._block.keep = (self._block.keep, self._following)
 
     def _layout_array_guards(self, tables: dict[str, list[int]], words: list[int]) -> None:
         rows: list[int] = []
@@ -287,6 +307,10 @@ class Segment:
                 patches.append((True, target, 8, 0, context.slot(word.index), zero, zero))
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
+            elif isinstance(word, SlotAddress):
+                words[target] = context.slot(word.slot.index)
+            elif isinstance(word, VersionAddress):
+                words[target] = context.word("version")
             elif isinstance(word, BodyAddress):
                 table = self._table(word.body)
                 words[target] = (
@@ -343,7 +367,7 @@ class Segment:
 
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
-        return int(_prototype()(resize_function())(int(self._block.ctypes.data)))
+        return int(prototype()(resize_function())(int(self._block.ctypes.data)))
 
     def bind(self, arguments: Sequence[Any]) -> int:
         """Bind the sizes of a call, which is not made: OK or why not."""
@@ -377,10 +401,18 @@ class Segment:
             block[HEAD.index("busy")] = 0
 
     def _run_by_ctypes(self, arguments: Sequence[Any]) -> Any:
+        results: list[Array] = []
+        for segment in (self, *self._following):
+            if (status := segment._run_own_steps(arguments, results)) != OK:
+                return status
+        return results or OK
+
+    def _run_own_steps(self, arguments: Sequence[Any], results: list[Array]) -> int:
+        """Run the steps of this segment, which adds its results to those of the call."""
         context, block = self._context, self._block
         if (status := self.bind(arguments)) < OK:
             return status
-        results = [
+        results += [
             np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results
         ]
         arrays = (*arguments, *results)
@@ -392,9 +424,9 @@ class Segment:
             function, words, condition = (
                 int(w) for w in block[steps_at + 3 * index : steps_at + 3 * index + 3]
             )
-            if word(condition).value and _prototype()(function)(words):
+            if word(condition).value and prototype()(function)(words):
                 return index
-        return results or OK
+        return OK
 
 
 def _check_kind(check: SizeCheck) -> int:
@@ -405,29 +437,3 @@ def _check_kind(check: SizeCheck) -> int:
             "not_equal": layout.GUARD_NOT_EQUAL,
         }[check.kind]
     return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[check.kind]
-
-
-@functools.lru_cache(maxsize=1)
-def _prototype() -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-
-
-def _resize_text() -> str:
-    from uncork.kernels.runtime.emit_resize import emit_resize
-
-    return emit_resize()
-
-
-_RESIZE = Wanted("resize", "resize", _resize_text)
-
-
-def entry_functions() -> tuple[Wanted, ...]:
-    """What calls of segments go through, for whoever has it compiled with the kernels of a
-    model.
-    """
-    return _RESIZE, ENTRY
-
-
-def resize_function() -> int:
-    """The address of the function that binds new sizes."""
-    return STORE.address_of(_RESIZE)

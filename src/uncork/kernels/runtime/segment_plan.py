@@ -57,6 +57,18 @@ class CallTable:
     calls: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SlotAddress:
+    """The address of a slot, for a kernel that writes a size to it."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class VersionAddress:
+    """The address of the number that grows whenever a size changes."""
+
+
 class BodyTable(Protocol):
     """What native code reads of a body that a step runs, with memory of its own."""
 
@@ -101,7 +113,15 @@ class BodyAddress:
 
 
 KernelArgument = Union[
-    int, Slot, ArgumentAddress, BufferAddress, TensorAddress, CallTable, BodyAddress
+    int,
+    Slot,
+    SlotAddress,
+    VersionAddress,
+    ArgumentAddress,
+    BufferAddress,
+    TensorAddress,
+    CallTable,
+    BodyAddress,
 ]
 
 
