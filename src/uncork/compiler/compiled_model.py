@@ -64,7 +64,7 @@ class CompiledModel:
 
     @property
     def executor(self) -> Executor:
-        """What runs the calls, for whoever looks into it: of no promised form."""
+        """What runs the calls, for whoever looks into it; it may change with any version."""
         return self._executor
 
     def renew_locks(self) -> None:
