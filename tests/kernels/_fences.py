@@ -363,6 +363,14 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
             BlockedConvolution(apart, (True, False), block),
             [blocked, channels],
         )
+        shared = numbers(generator, 2, 3, 3, columns, block)
+        groups = numbers(generator, 2, 3 * block // 2, 3 * block // 2, 3, 3)
+        groups.value[...] *= 0.1
+        yield (
+            f"groups that share a block {columns} {block}",
+            BlockedConvolution(apart, (True, False), block),
+            [shared, groups],
+        )
 
 
 def pooled_blocks(generator: np.random.Generator) -> Iterator[Case]:
