@@ -142,6 +142,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.gather": ("Gather",),
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.regions": ("ROIAlign",),
     "loops.resize": ("Interpolate",),
     "loops.sample": ("GridSample",),
     "loops.scan": ("CumSum",),

@@ -81,7 +81,7 @@ class Values:
                 return I32
             if word == "index":
                 return I64
-            if word in ("size", "number", "inside"):
+            if word in ("size", "number", "inside", "real"):
                 return s.default
             return next(
                 (
@@ -141,6 +141,8 @@ class Values:
             return [s.size(name_of(arguments[0])).to(s.default)]
         if word == "number":
             return [s.position(arguments[0]).to(s.default)]
+        if word == "real":
+            return [value.to(s.default) for value in self.typed(arguments[0])]
         if word == "integer":
             return s.lane_numbers(arguments[0])
         if word == "index":

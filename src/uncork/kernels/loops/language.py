@@ -28,6 +28,11 @@ the vector's axis. A small name that is no axis is an argument.
     integer(expression)         an integer expression in 32 bits, lane by lane
     remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
+    real(expression)            whole numbers of a view as numbers of the computation
+
+`refused = condition`, outside the vector's axis: where it holds the kernel gives up, and the
+reference computes the layer or says what is wrong. `View[.., 3*x] = interleaved(a, b, c)` stores
+the elements of so many vectors in turns.
 """
 
 from __future__ import annotations
@@ -40,6 +45,8 @@ from dataclasses import dataclass, field
 from typing import Union
 
 REDUCTIONS = ("sum", "max", "min", "prod")
+#: The name by which a text refuses values.
+REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -241,6 +248,7 @@ SCALAR_OPS = frozenset(
         "smaller",
     }
     | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder"}
+    | {"real", "interleaved"}
 )
 
 
