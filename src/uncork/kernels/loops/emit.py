@@ -242,7 +242,11 @@ class _Emitter:
     def assign(self, item: Assign) -> None:
         s = self.state
         if isinstance(item.target, ast.Subscript):
-            self.views.write(item.target, self.values.typed(item.value))
+            parts = self.values.interleaved(item.value)
+            if parts:
+                self.views.write_interleaved(item.target, parts)
+            else:
+                self.views.write(item.target, self.values.typed(item.value))
             written = name_of(item.target.value)
             s.cache = {
                 key: value

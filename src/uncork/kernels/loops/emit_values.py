@@ -99,6 +99,12 @@ class Values:
         value = self.value(node)
         return value if isinstance(value, list) else [self.k.number(value, self.state.default)]
 
+    def interleaved(self, node: ast.expr) -> list[list[Value]]:
+        """The values that are stored in turns; none when the expression is another."""
+        if not isinstance(node, ast.Call) or name_of(node.func) != "interleaved":
+            return []
+        return [self.typed(part) for part in node.args]
+
     def value(self, node: ast.expr) -> Operand:
         """The values of an expression."""
         s = self.state

@@ -192,10 +192,7 @@ class Views:
     def _picked(self, parts: list[Value], step: int, phase: int) -> Value:
         """Every `step`-th lane of vectors that follow each other."""
         s, lanes = self.state, self.state.lanes
-        joined = parts[0]
-        for part in parts[1:]:
-            grown = s.shuffled(part, part, [n % lanes for n in range(joined.lanes)])
-            joined = s.shuffled(joined, grown, list(range(joined.lanes + lanes)))
+        joined = self._joined(parts)
         return (
             joined
             if step == 1
@@ -375,3 +372,40 @@ class Views:
                 k.store(value, address)
             else:
                 k.store_masked(value, address, mask)
+
+    def write_interleaved(self, node: ast.Subscript, parts: list[list[Value]]) -> None:
+        """Store the elements of several vectors in turns; the vector goes along the last index by
+        as many steps.
+        """
+        k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
+        name, count = s.types[view], len(parts)
+        held = [
+            [narrowed(k, value.to(COMPUTED[name]), name) for value in values] for values in parts
+        ]
+        first = self.address(view, places, set())
+        if s.lanes == 1:
+            for number, (value,) in enumerate(held):
+                k.store(value, first + number * self._bytes(view))
+            return
+        assert s.factor(places[-1]) == count, "vectors in turns go by their number"
+        for u in range(s.vectors):
+            joined = self._joined([values[u] for values in held])
+            for row in range(count):
+                places_in_row = range(row * s.lanes, (row + 1) * s.lanes)
+                picks = [place % count * s.lanes + place // count for place in places_in_row]
+                value = s.shuffled(joined, joined, picks)
+                address = first + (u * count + row) * s.lanes * self._bytes(view)
+                if s.active is None:
+                    k.store(value, address)
+                    continue
+                left = (s.size(s.vector) - s.at[s.vector]) * count - row * s.lanes
+                k.store_masked(value, address, k.lanes_below(left, s.lanes))
+
+    def _joined(self, parts: list[Value]) -> Value:
+        """Vectors one after the other as one."""
+        s, lanes = self.state, self.state.lanes
+        joined = parts[0]
+        for part in parts[1:]:
+            grown = s.shuffled(part, part, [n % lanes for n in range(joined.lanes)])
+            joined = s.shuffled(joined, grown, list(range(joined.lanes + lanes)))
+        return joined
