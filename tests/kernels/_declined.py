@@ -44,20 +44,14 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
             "padding comes first",
             "pads of axes that stay, and shorter than the rank",
         ],
-        "no kernel for u8": ["u8: halves to even", "u8 by linear_onnx is computed in f32"],
-        "no kernel for i8": ["i8 does not wrap"],
+        "no kernel for u8": ["u8 by linear_onnx is computed in f32"],
     },
     ("Interpolate-11",): {
         "no kernel for pads": [
             "padding comes first",
             "pads of axes that stay, and shorter than the rank",
         ],
-        "no kernel for u8": [
-            "u8: halves to even",
-            "u8 by linear_onnx is computed in f32",
-            "bilinear_pillow of u8",
-        ],
-        "no kernel for i8": ["i8 does not wrap"],
+        "no kernel for u8": ["u8 by linear_onnx is computed in f32", "bilinear_pillow of u8"],
     },
     ("Add-1",): {
         "no kernel for pdpd broadcasting": [

@@ -789,6 +789,39 @@ def resize(generator: np.random.Generator) -> Iterator[Case]:
                 find("Interpolate", 11)(**how),
                 [data, spec(np.array(sizes)), spec(np.array(axes))],
             )
+    for columns, channels, mode, name in product(
+        [1, 3, 17], [1, 3, 15, 16], ("nearest", "linear", "cubic"), ("f32", "u8", "f16")
+    ):
+        if (name, channels, mode == "nearest") == ("u8", 16, False):
+            continue  # the reference's order of sums is another
+        values = generator.integers(0, 99, (2, 3, columns, channels))
+        data = spec(storage.encode(values, ElementType.parse(name)), name)
+        operation = find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes")
+        label = f"{columns} {channels} {mode} {name} channels last"
+        yield label, operation, [data, spec(np.array([5, 9])), spec(np.array([1, 2]))]
+
+
+def colours(generator: np.random.Generator) -> Iterator[Case]:
+    kinds = ("I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR")
+    for kind, columns, name in product(kinds, [1, 3, 8, 16, 17, 40], ("u8", "f32", "f16")):
+        sizes = [(2, 4, 2 * columns, 1)]
+        halves = [(2, 2, columns, 1)] * 2 if "I420" in kind else [(2, 2, columns, 2)]
+        for shapes in ([(2, 6, 2 * columns, 1)], [*sizes, *halves]):
+            planes = [
+                spec(storage.encode(generator.integers(0, 256, s), ElementType.parse(name)), name)
+                for s in shapes
+            ]
+            yield f"{columns} {name} {kind} {len(shapes)}", find(kind, 8)(), planes
+
+
+def regions(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, mode, ratio in product([1, 3, 16, 17, 40], ("avg", "max"), (0, 1, 2, 3)):
+        data = numbers(generator, 2, 3, 5, columns)
+        boxes = generator.uniform(-2, max(columns, 5) + 2, (4, 4)).astype(np.float32)
+        boxes[3, 2] = np.nan
+        how = {"pooled_h": 3, "pooled_w": 2, "sampling_ratio": ratio, "spatial_scale": 1.0}
+        given = [data, spec(boxes), spec(np.array([0, 1, 1, 0]))]
+        yield f"{columns} {mode} {ratio}", find("ROIAlign", 9)(mode=mode, **how), given
 
 
 def sample(generator: np.random.Generator) -> Iterator[Case]:
@@ -1142,8 +1175,10 @@ EDGES = {
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.colours": colours,
     "loops.normalise": normalise,
     "loops.pool": pool,
+    "loops.regions": regions,
     "loops.resize": resize,
     "loops.sample": sample,
     "loops.scan": scan,

@@ -129,8 +129,10 @@ def _count(align: ROIAlign3, axis: str) -> str:
 
 def _cells(align: ROIAlign3, axis: str) -> str:
     """The loop over the cells of a bin."""
-    return f"k{axis}={align.sampling_ratio}:" if 0 < align.sampling_ratio <= _WRITTEN_OUT else (
-        f"k{axis}=0..{align.sampling_ratio or f'c{axis}'}:"
+    return (
+        f"k{axis}={align.sampling_ratio}:"
+        if 0 < align.sampling_ratio <= _WRITTEN_OUT
+        else (f"k{axis}=0..{align.sampling_ratio or f'c{axis}'}:")
     )
 
 
@@ -211,7 +213,7 @@ def _largest(align: ROIAlign3) -> list[str]:
     rows = []
     for number, (row, inside) in enumerate((("qy", ""), ("ry", "jy"))):
         cells = []
-        for column, condition in (("qx", inside), ("rx", f"both(jx, jy)" if inside else "jx")):
+        for column, condition in (("qx", inside), ("rx", "both(jx, jy)" if inside else "jx")):
             cell = f"X[at(b), c, at({row}), at({column})]"
             cells.append(f"where({condition}, {cell}, 0.0)" if condition else cell)
         weight = "fy" if number else "(1.0 - fy)"
