@@ -28,6 +28,15 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     ("Sin-1",): {
         "no kernel for i32": ["integers"],
     },
+    ("PSROIPooling-1",): {
+        "no kernel for bilinear": [
+            "bilinear: the middle",
+            "bilinear: from corner to corner",
+            "bilinear: the mean of the parts",
+            "bilinear: outside adds 0",
+            "the page's example, smaller",
+        ],
+    },
     ("GridSample-9",): {
         "no kernel for i64 at places of f32": [
             "i64 by the nearest is exact",

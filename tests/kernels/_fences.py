@@ -824,6 +824,25 @@ def regions(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{columns} {mode} {ratio}", find("ROIAlign", 9)(mode=mode, **how), given
 
 
+def bins(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, size in product([1, 3, 16, 17, 40], [1, 3, 7, 20]):
+        boxes = generator.uniform(-4, max(columns, 5) + 4, (5, 5)).astype(np.float32)
+        boxes[:, 0] = 1, 0, 1, -1, 0
+        boxes[1, 3:] = np.nan, 9
+        data = numbers(generator, 2, 3, 5, columns)
+        for method in ("max", "bilinear"):
+            how = {"pooled_h": 2, "pooled_w": size, "method": method}
+            unit = boxes / [[1, *[1.0 if method == "max" else columns + 5.0] * 4]]
+            operation = find("ROIPooling", 1)(spatial_scale=1.0, **how)
+            yield f"{columns} {size} {method}", operation, [data, spec(unit.astype(np.float32))]
+        if size < 20:
+            operation = find("PSROIPooling", 1)(
+                output_dim=2, group_size=size, spatial_scale=0.5, mode="average"
+            )
+            parts = numbers(generator, 2, 2 * size * size, 5, columns)
+            yield f"{columns} {size} parts", operation, [parts, spec(boxes)]
+
+
 def sample(generator: np.random.Generator) -> Iterator[Case]:
     for columns, wanted, mode, padding in product(
         [1, 3, 16, 40],
@@ -1175,6 +1194,7 @@ EDGES = {
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.bins": bins,
     "loops.colours": colours,
     "loops.normalise": normalise,
     "loops.pool": pool,

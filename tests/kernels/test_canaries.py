@@ -32,6 +32,7 @@ LEAST = {
     "movement.gather": 80,
     "recurrent.final_states": 100,
     "gemm.matmul": 300,
+    "loops.bins": 50,
     "loops.colours": 140,
     "loops.normalise": 150,
     "loops.pool": 500,

@@ -131,6 +131,22 @@ def finite_cases(
             ],
         )
 
+    for name, method in product(("f32", "f64", "f16", "bf16"), ("max", "bilinear", "average")):
+        element_type = ElementType.parse(name)
+        boxes = np.array(
+            [[1, 0, 0, columns, 3], [0, -4, 1, 2, 9], [0, 9, 9, 1, 1], [-1, 0, 0, 9, 9]]
+        )
+        if method == "bilinear":
+            boxes = boxes / [1, *[columns + 4] * 4]
+        given = spec_of(storage.encode(boxes, element_type), element_type)
+        data = drawn(generator, name, 2, 8, 6, columns)
+        if method == "average":
+            parts = {"output_dim": 2, "group_size": 2, "spatial_scale": 0.5}
+            yield find("PSROIPooling", 1)(mode=method, **parts), [data, given]
+            continue
+        bins = {"pooled_h": 3, "pooled_w": 9, "spatial_scale": 0.5}
+        yield find("ROIPooling", 1)(method=method, **bins), [data, given]
+
 
 @pytest.mark.parametrize("columns", [1, 5, 8, 17, 40])
 @pytest.mark.parametrize("processor", ["host", *OTHERS])

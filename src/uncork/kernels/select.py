@@ -143,6 +143,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
     "loops.regions": ("ROIAlign",),
+    "loops.bins": ("PSROIPooling", "ROIPooling"),
     "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
     "loops.resize": ("Interpolate",),
     "loops.sample": ("GridSample",),

@@ -242,11 +242,11 @@ class _Emitter:
     def assign(self, item: Assign) -> None:
         s = self.state
         if isinstance(item.target, ast.Subscript):
-            parts = self.values.interleaved(item.value)
-            if parts:
+            word, parts = self.values.stored(item.value)
+            if word == "interleaved":
                 self.views.write_interleaved(item.target, parts)
             else:
-                self.views.write(item.target, self.values.typed(item.value))
+                self.views.write(item.target, parts[0], whole=word == "whole")
             written = name_of(item.target.value)
             s.cache = {
                 key: value

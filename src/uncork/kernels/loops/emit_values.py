@@ -12,7 +12,7 @@ from uncork.kernels.codegen.joining import identity
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.loops.emit_state import Operand, State
 from uncork.kernels.loops.emit_views import Views
-from uncork.kernels.loops.language import name_of
+from uncork.kernels.loops.language import STORES, name_of
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Value, Value], Value]] = {
     ast.Lt: lambda a, b: a < b,
@@ -99,11 +99,11 @@ class Values:
         value = self.value(node)
         return value if isinstance(value, list) else [self.k.number(value, self.state.default)]
 
-    def interleaved(self, node: ast.expr) -> list[list[Value]]:
-        """The values that are stored in turns; none when the expression is another."""
-        if not isinstance(node, ast.Call) or name_of(node.func) != "interleaved":
-            return []
-        return [self.typed(part) for part in node.args]
+    def stored(self, node: ast.expr) -> tuple[str, list[list[Value]]]:
+        """The values that a view is given, and the word that says how they are stored, if any."""
+        if isinstance(node, ast.Call) and name_of(node.func) in STORES:
+            return name_of(node.func), [self.typed(part) for part in node.args]
+        return "", [self.typed(node)]
 
     def value(self, node: ast.expr) -> Operand:
         """The values of an expression."""

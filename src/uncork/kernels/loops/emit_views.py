@@ -94,7 +94,7 @@ class Views:
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
             if isinstance(last, ast.Call) and name_of(last.func) == "near" and self._permutes(view):
-                return self._near(view, places, last.args[0])
+                return self._near(view, places, *last.args)
         return self._gathered(view, places, along, padding)
 
     def _permutes(self, view: str) -> bool:
@@ -107,16 +107,18 @@ class Views:
             and machine.has("avx512f")
         )
 
-    def _near(self, view: str, places: list[ast.expr], table: ast.expr) -> list[Value]:
-        """From positions that lie within two vectors, from the first one on; both are read
-        whole.
+    def _near(
+        self, view: str, places: list[ast.expr], table: ast.expr, begin: ast.expr | None = None
+    ) -> list[Value]:
+        """From positions that lie within two vectors, from `begin` or the first one on; both are
+        read whole.
         """
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
         assert isinstance(table, ast.Subscript)
         results: list[Value] = []
         for number in self.read(table):
-            first = number.part(0, 1)
+            first = number.part(0, 1) if begin is None else s.position(begin).to(I32)
             there = base + first.to(I64) * 4
             near, far = (k.load(there + n * s.lanes * 4, F32, s.lanes) for n in range(2))
             picked = k.picked_of_two(near, far, number - k.splat(first, s.lanes))
@@ -341,9 +343,9 @@ class Views:
 
     # ---- writing
 
-    def write(self, node: ast.Subscript, values: list[Value]) -> None:
+    def write(self, node: ast.Subscript, values: list[Value], whole: bool = False) -> None:
         """Store values where an index says; the vector goes along the last one, by steps of 1 or
-        -1.
+        -1. `whole`: also the lanes that there are not.
         """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name = s.types[view]
@@ -362,7 +364,7 @@ class Views:
         for u, address in enumerate(addresses):
             value = values[u % len(values)]
             value = narrowed(k, value if value.lanes > 1 else k.splat(value, s.lanes), name)
-            mask = s.active
+            mask = None if whole else s.active
             if factor < 0:
                 value, mask = (
                     self._backwards(value),

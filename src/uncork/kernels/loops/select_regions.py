@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import extents, is_empty, product
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.loops.axes import literal
-from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
+from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
+from uncork.kernels.loops.regions import Rooms, pooled
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -48,26 +49,28 @@ def select_align(
     lines = ["n:", *_begin(align), *(_mean(align) if mean else _largest(align))]
     computed = computed_type(name)
     boxes, channels, height, width = result[0], shape[1], shape[2], shape[3]
-    rooms = _Rooms(computed)
+    rooms = Rooms(computed)
     views = {
         "X": View(In(0), name, shape),
         "R": View(In(1), name, (boxes, 4)),
         "I": View(In(2), images.element_type.name, (boxes,)),
         "Y": View(Out(0), name, result),
+        "Z": View(Out(0), name, (boxes, product(result[1:]))),
     }
     if mean:
-        views |= {
-            "T": rooms.view((width,)),
-            "Px": rooms.view((align.pooled_w, width)),
-            "Py": rooms.view((align.pooled_h, height)),
-        }
-        for axis, bins in (("x", align.pooled_w), ("y", align.pooled_h)):
-            views |= {word + axis: rooms.view((bins,), "i32") for word in "AB"}
+        views |= rooms.bins((align.pooled_h, align.pooled_w), (height, width), weighted=True)
     else:
         views["T"] = rooms.view((channels,))
     sizes: dict[str, SizeLike] = {
         **{"n": boxes, "c": channels, "y": align.pooled_h, "x": align.pooled_w},
-        **{"images": shape[0], "h": height, "w": width, "ey": height, "ex": width},
+        **{
+            "z": product(result[1:]),
+            "images": shape[0],
+            "h": height,
+            "w": width,
+            "ey": height,
+            "ex": width,
+        },
     }
     taps = max(1, align.sampling_ratio) * 8
     return Call(
@@ -79,23 +82,8 @@ def select_align(
         1,
         product(result) * taps,
         rooms.size,
-        shared=("n", "c") if mean else ("n",),
+        shared="n",
     ).native()
-
-
-class _Rooms:
-    """Working memory for views, one after the other."""
-
-    def __init__(self, computed: str) -> None:
-        self.computed = computed
-        self.size: SizeLike = 0
-
-    def view(self, sizes: tuple[SizeLike, ...], name: str = "") -> View:
-        """Room for so many elements, by default of the type of the computation."""
-        name = name or self.computed
-        room = View(Scratch(self.size), name, sizes)
-        self.size = self.size + row_bytes(product(sizes), name)
-        return room
 
 
 def _begin(align: ROIAlign3) -> list[str]:
@@ -187,25 +175,8 @@ def _weights(align: ROIAlign3, axis: str, size: str) -> list[str]:
 
 
 def _mean(align: ROIAlign3) -> list[str]:
-    """Rows first, of those columns that the box needs, then columns. A sum that is no number is the
-    reference's: a weight of 0 makes a NaN of infinity here and not there.
-    """
-    lines = [
-        *_weights(align, "x", "w"),
-        *_weights(align, "y", "h"),
-        "x: low = min(Ax[x]); high = max(Bx[x])",
-        "c y:",
-        "  u*=low..high:",
-        "    v=Ay[y]..By[y]: m = sum(X[at(b), c, v, u] * Py[y, v])",
-        "    T[u] = m",
-        "  x:",
-        "    o=Ax[x]..Bx[x]: s = sum(T[o] * Px[x, o])",
-        "    Y[n, c, y, x] = s",
-        "    wrong = sum(s - s)",
-        "  wrongs = sum(wrong)",
-        "refused = differs(wrongs)",
-    ]
-    return [f"  {line}" for line in lines]
+    weights = [*_weights(align, "x", "w"), *_weights(align, "y", "h")]
+    return [f"  {line}" for line in (*weights, *pooled(weighted=True))]
 
 
 def _largest(align: ROIAlign3) -> list[str]:
