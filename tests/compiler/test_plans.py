@@ -505,6 +505,15 @@ def detection(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("NonMaxSuppression", 9, boxes, scores, *numbers, name="suppressed"))
 
 
+def detections(builder: uncork.Builder) -> list[Source]:
+    given = [
+        builder.parameter(name, "f32", shape)
+        for name, shape in (("moves", [None, 40]), ("sure", [None, 30]), ("priors", [1, 2, 40]))
+    ]
+    how = {"keep_top_k": [5], "nms_threshold": 0.5, "normalized": True}
+    return list(builder.add("DetectionOutput", 8, *given, name="detections", **how))
+
+
 def generation(builder: uncork.Builder) -> list[Source]:
     ids, on, off = (
         builder.parameter("ids_of_few", "i64", [3, 4]),
@@ -707,6 +716,7 @@ FAMILIES = {
     "recurrent.cell": cells,
     "reduction": reduce,
     "detection": detection,
+    "detection.output": detections,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,
@@ -727,7 +737,7 @@ SIZES = {
         "feature_indices": 30,
     },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
-    **{"boxes": 30, "images": 30, "numbered": 30, "image": 2},
+    **{"boxes": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
 }
 
 

@@ -28,6 +28,20 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     ("Sin-1",): {
         "no kernel for i32": ["integers"],
     },
+    ("DetectionOutput-1", "DetectionOutput-8"): {
+        "no kernel for boxes of each class or classes of each box": [
+            "boxes of each class",
+            "as in MXNet: the best class of each box, numbered from 0",
+            "as in MXNet: the best two of all, from the threshold up",
+        ],
+        "no kernel for two stages": [
+            "priors moved first, and boxes that are no objects",
+            "five inputs in pixels",
+        ],
+    },
+    ("DetectionOutput-1",): {
+        "no kernel for numbers of boxes that only the call knows": ["no priors"],
+    },
     ("PSROIPooling-1",): {
         "no kernel for bilinear": [
             "bilinear: the middle",

@@ -1037,6 +1037,28 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
             yield (f"boxes {count} {limit} {center}", *each)
 
 
+def detections(generator: np.random.Generator) -> Iterator[Case]:
+    for priors, classes, keep, clip in product([1, 3, 17, 40], [1, 2, 16, 17], [-1, 5], [0, 1]):
+        first = generator.uniform(0, 0.7, (priors, 2))
+        boxes = np.concatenate([first, first + generator.uniform(0.1, 0.3, (priors, 2))], 1)
+        both = np.stack([boxes.reshape(-1), np.full(4 * priors, 0.1)])[None]
+        given = [
+            numbers(generator, 2, 4 * priors),
+            spec(generator.random((2, priors * classes)).astype(np.float32)),
+            spec(both.astype(np.float32)),
+        ]
+        operation = find("DetectionOutput", 1)(
+            num_classes=classes,
+            keep_top_k=[keep],
+            top_k=30,
+            nms_threshold=0.4,
+            confidence_threshold=0.2,
+            normalized=True,
+            clip_after_nms=bool(clip),
+        )
+        yield f"{priors} {classes} {keep} {clip}", operation, given
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1210,6 +1232,7 @@ EDGES = {
     "recurrent.cell": cell,
     "reduction": reduce,
     "detection": detection,
+    "detection.output": detections,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,

@@ -48,6 +48,7 @@ LEAST = {
     "recurrent.cell": 70,
     "reduction": 80,
     "detection": 50,
+    "detection.output": 60,
     "finding": 200,
     "generation": 100,
     "scatter": 250,

@@ -176,6 +176,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "generation": ("OneHot", "Range"),
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
     "detection": ("FirstRows", "TakenBoxes"),
+    "detection.output": ("DetectionOutput",),
     "finding": (
         "FilledCount",
         "FilledRows",
