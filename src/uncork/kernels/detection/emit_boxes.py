@@ -18,7 +18,7 @@ class Boxes:
     base: Value
     count: Value
 
-    def number(self, row: int, place: Value, lanes: int = 1) -> Value:
+    def value_at(self, row: int, place: Value, lanes: int = 1) -> Value:
         return self.k.load(self.base + (self.count * row + place) * F32.bytes, F32, lanes)
 
     def put(self, numbers: Sequence[Value], place: Value) -> None:
@@ -34,7 +34,7 @@ def overlaps_none(
     wide = [k.splat(number, lanes) for number in own]
     zero, one = k.constant(0.0, F32, lanes), k.constant(1.0, F32, lanes)
     with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
-        other = [chosen.number(row, first.get(), lanes) for row in range(NUMBERS)]
+        other = [chosen.value_at(row, first.get(), lanes) for row in range(NUMBERS)]
         sides = [
             smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])
             for axis in (0, 1)

@@ -105,7 +105,7 @@ class _Detect:
         own = k.variable(k.integer(0))
         with k.loop(0, k.minimum(many, a["top"])) as i:
             box = k.load(a["places"] + i * I32.bytes, I32)
-            numbers = [corners.number(row, box.to(I64)) for row in range(NUMBERS)]
+            numbers = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
             free = overlaps_none(k, self.spec.lanes, self.chosen, own.get(), numbers, self.overlap)
             with k.if_(free):
                 self.chosen.put(numbers, own.get())
@@ -144,7 +144,7 @@ class _Detect:
             k.load(a[f"taken_{name}"] + place * I32.bytes, I32).to(I64)
             for name in ("classes", "boxes")
         )
-        sides = [corners.number(row, box) for row in range(4)]
+        sides = [corners.value_at(row, box) for row in range(4)]
         if self.spec.clip:
             zero, one = k.constant(0.0, F32), k.constant(1.0, F32)
             sides = [smaller(k, larger(k, side, zero), one) for side in sides]
