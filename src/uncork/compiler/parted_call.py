@@ -24,7 +24,7 @@ from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
+from uncork.kernels.runtime.layout import CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, IdentityGuard, TensorAddress
 from uncork.ops._body import EndlessLoop
@@ -148,6 +148,8 @@ class _Instance:
             if found >= 0 and self._lacks_memory():
                 self._make()
                 continue
+            if found >= 0 and any(segment.misfits() for segment in self._segments()):
+                found = GUARD_FAILED
             if found != NO_MEMORY:
                 return Stop(
                     found,

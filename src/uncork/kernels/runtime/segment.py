@@ -322,6 +322,15 @@ class Segment:
             body.bytes = max(body.bytes, needed)
         return lacking
 
+    def misfits(self) -> bool:
+        """A body that a step runs does not take the sizes of the last call: no step runs it in
+        plans to come.
+        """
+        unfit = [body for body, table in self._bodies.items() if table.misfits()]
+        for body in unfit:
+            body.give_up()
+        return bool(unfit)
+
     @property
     def working_bytes(self) -> int:
         """The working memory of bodies that steps run."""
@@ -407,7 +416,8 @@ def _check_kind(check: SizeCheck) -> int:
 
 @functools.lru_cache(maxsize=1)
 def _prototype() -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    # With the lock of the interpreter, so that what a handler of a signal raises is raised.
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
 def _resize_text() -> str:

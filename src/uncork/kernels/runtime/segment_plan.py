@@ -73,6 +73,10 @@ class BodyTable(Protocol):
         """The bytes of working memory that the last call has asked for in vain, or 0."""
         ...
 
+    def misfits(self) -> bool:
+        """Whether the last call was not for this plan of the body, whatever its values."""
+        ...
+
     @property
     def working_bytes(self) -> int: ...
 
@@ -84,8 +88,17 @@ class StepBody:
     """
 
     made: Callable[[int], BodyTable]
+    #: Is told that a call did not fit.
+    refuse: Callable[[], None]
     #: The most bytes that one has asked for.
     bytes: int = 0
+    #: A call did not fit.
+    is_unfit: bool = False
+
+    def give_up(self) -> None:
+        """A call did not fit: the layer runs in another way from now on."""
+        self.is_unfit = True
+        self.refuse()
 
 
 @dataclass(frozen=True, slots=True)
