@@ -90,8 +90,9 @@ class BodyPlanner(Placement):
         if not self._compiles or node.type_name not in ("Loop", "TensorIterator"):
             return False
         from uncork.compiler import loop_steps  # few models have bodies
+        from uncork.ops.iteration import Iteration
 
-        assert isinstance(node.operation, loop_steps.Iteration)
+        assert isinstance(node.operation, Iteration)
         given = [self._spec(source) for source in node.inputs]
         loop = loop_steps.native_loop(node.operation, given, specs, self._usual_shape)
         if loop is None:

@@ -4,8 +4,7 @@ runs: all turns by one plan of the body.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -175,7 +174,7 @@ class _Parts(NamedTuple):
 
     first: SizeLike
     step: int
-    count: SizeLike
+    turns: SizeLike
     runs: SizeLike
     bytes: SizeLike
     stride: SizeLike
@@ -284,7 +283,7 @@ class LoopWords:
         for entry in operation.map.inputs:
             if entry.slicing is not None and entry.port is not None:
                 parts = _parts(operation, entry.slicing, self.loop.inputs[entry.port], False)
-                return found | {"count": self.number(parts.count)}
+                return found | {"count": self.number(parts.turns)}
         return found
 
     def _at(self, kind: str, number: int, axis: int = 0) -> Word:
@@ -303,7 +302,7 @@ class LoopWords:
             self._pair(self._at("parameter", parameter), self.word(In(port)))
             return
         parts = _parts(loop.operation, slicing, spec, False)
-        self._rows["parts"].append(self.number(parts.count))
+        self._rows["parts"].append(self.number(parts.turns))
         first = self.word(In(port, parts.first * parts.element))
         step = self.number(parts.step * parts.element)
         if parameter in loop.turns.sliced:

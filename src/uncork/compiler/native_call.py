@@ -98,6 +98,9 @@ class NativeCall:
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
+        (part,) = self.plan.parts
+        assert isinstance(part, NativeStep)
+        part.segment.forget_memory()
         #: One for each call at a time that there has been.
         self._segments = [self._made()]
         self.run = self._segments[0][0].run

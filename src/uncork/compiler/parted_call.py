@@ -72,6 +72,9 @@ class PartedCall:
         called again.
         """
         self._idle.clear()
+        for part in self.plan.parts:
+            if isinstance(part, NativeStep):
+                part.segment.forget_memory()
         for body in self._bodies():
             body.release_memory()
 

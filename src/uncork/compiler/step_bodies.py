@@ -1,4 +1,4 @@
-"""Bodies that run as a part of a segment: which plan of a body does, and the tables it is run by."""
+"""Bodies that run as a part of a segment: which plan of a body does, and its tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.compiler.working_memory import take
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.segment_plan import BodyAddress, StepBody
+from uncork.kernels.runtime.segment_plan import StepBody
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable
 from uncork.types import TensorSpec
 
@@ -44,17 +44,18 @@ def _is_native(plan: CallPlan) -> bool:
 def has_unfit_body(plan: CallPlan) -> bool:
     """Whether a call has shown that a body in the plan is none for a segment."""
     return any(
-        isinstance(word, BodyAddress) and word.body.is_unfit
+        body.is_unfit
         for part in plan.parts
         if isinstance(part, NativeStep)
-        for step in part.segment.steps
-        for word in step.every_word
+        for body in part.segment.bodies
     )
 
 
 def step_body(body: KernelBody, plan: CallPlan, turns: TurnPlan) -> StepBody:
     """A body as steps run it, by a plan, in turns like these."""
-    return StepBody(partial(_table, plan, turns), body.refuse_steps)
+    (part,) = plan.parts
+    assert isinstance(part, NativeStep)
+    return StepBody(partial(_table, plan, turns), body.refuse_steps, part.segment)
 
 
 def _table(plan: CallPlan, turns: TurnPlan, working_bytes: int) -> TurnTable:

@@ -62,7 +62,7 @@ class Iteration(SlicingOperation):
                 given = later
             else:
                 results = self._widened(given, carried, results)
-        if iterations != 0 and not self._goes_on(results):
+        if not _is_zero(iterations) and not self._goes_on(results):
             iterations = None
         outputs = {
             o.port: self._output(o, results[o.result], iterations, at_least_one, given, carried)
@@ -201,6 +201,10 @@ class Iteration(SlicingOperation):
         while turns.go_on():
             turns.take(self.map.body.run(turns.arguments()))
         return turns.outputs()
+
+
+def _is_zero(size: Element) -> bool:
+    return isinstance(size, int) and size == 0
 
 
 @register("Loop", 5)

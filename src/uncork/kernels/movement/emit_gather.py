@@ -21,7 +21,6 @@ from uncork.kernels.codegen.emit import (
     INDEX_TYPES,
     U32,
     Kernel,
-    Type,
     Value,
     Variable,
     pieces,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from uncork.kernels.codegen.copies import copy_open
-from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value
+from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value, Variable
 from uncork.kernels.runtime.emit_resize import Tables
 from uncork.kernels.runtime.layout import OK
 from uncork.kernels.runtime.loop_layout import (
@@ -114,7 +114,8 @@ def _begin(loop: _Loop) -> None:
         loop.failed.set(k.select(count.get() > parts, k.integer(UNFIT), loop.failed.get()))
     with loop.rows("ends") as (pointer, other, _, _, _, _, direct):
         # The last turn writes the output itself where that can be known.
-        with k.if_(direct.equals(1) & (count.get() & 1).equals(0)):
+        swaps = direct.equals(1) & (count.get() & 1).equals(0)
+        with k.if_(swaps):
             now = loop.word(pointer)
             k.store(loop.word(other), pointer)
             k.store(now, other)
@@ -168,7 +169,7 @@ def _copy(
         copy_open(loop.k, source + i * source_step, target + i * target_step, size)
 
 
-def _look_at_cost(loop: _Loop, limit: Value, chunk: Value, thread: Value) -> None:
+def _look_at_cost(loop: _Loop, limit: Value, chunk: Variable, thread: Variable) -> None:
     """After the first turn: how long turns take is known, and whether other threads shall run."""
     k = loop.k
     tables = Tables(k, loop.word(loop.control("block")))
@@ -176,7 +177,8 @@ def _look_at_cost(loop: _Loop, limit: Value, chunk: Value, thread: Value) -> Non
     chunk.set(k.maximum(k.integer(LOOK) // cost, k.integer(1)))
     many = (limit > 1) & (limit > k.integer(RELEASE) // cost)
     with k.if_(many & loop.failed.get().equals(OK), likely=False):
-        with k.if_((loop.python("held") & _INT).equals(0).equals(0)):
+        held = (loop.python("held") & _INT).equals(0).equals(0)
+        with k.if_(held):
             thread.set(loop.python("save"))
 
 
@@ -199,11 +201,14 @@ def _end(loop: _Loop) -> None:
             loop.failed.set(k.select(unlike, k.integer(UNFIT), loop.failed.get()))
         with none, loop.rows("ends") as (_, _, _, _, _, initial, _):
             loop.failed.set(k.select(initial.equals(0), k.integer(UNFIT), loop.failed.get()))
-    with k.if_(loop.failed.get().equals(OK), likely=True):
-        with loop.rows("ends") as (pointer, other, delta, output, size, initial, _):
-            source = k.variable(initial)
-            with k.if_(loop.made.get() > 0, likely=True):
-                at = k.select(other.equals(0), pointer, other)
-                source.set(loop.word(at) + delta)
-            with k.if_(source.get().equals(output).equals(0)):
-                copy_open(k, source.get(), output, size)
+    well = loop.failed.get().equals(OK)
+    with (
+        k.if_(well, likely=True),
+        loop.rows("ends") as (pointer, other, delta, output, size, initial, _),
+    ):
+        source = k.variable(initial)
+        with k.if_(loop.made.get() > 0, likely=True):
+            at = k.select(other.equals(0), pointer, other)
+            source.set(loop.word(at) + delta)
+        with k.if_(source.get().equals(output).equals(0)):
+            copy_open(k, source.get(), output, size)

@@ -90,6 +90,8 @@ class StepBody:
     made: Callable[[int], BodyTable]
     #: Is told that a call did not fit.
     refuse: Callable[[], None]
+    #: What it runs, in which steps may run bodies, too.
+    segment: SegmentPlan
     #: The most bytes that one has asked for.
     bytes: int = 0
     #: A call did not fit.
@@ -262,7 +264,23 @@ class SegmentPlan:
     @property
     def runs_bodies(self) -> bool:
         """One of the steps runs bodies."""
-        return any(isinstance(word, BodyAddress) for step in self.steps for word in step.every_word)
+        return bool(self.bodies)
+
+    @property
+    def bodies(self) -> set[StepBody]:
+        """The bodies that steps run."""
+        return {
+            word.body
+            for step in self.steps
+            for word in step.every_word
+            if isinstance(word, BodyAddress)
+        }
+
+    def forget_memory(self) -> None:
+        """Have bodies ask again how much memory they need."""
+        for body in self.bodies:
+            body.bytes = 0
+            body.segment.forget_memory()
 
     def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
         """The segment for arrays that come as other arguments."""
