@@ -282,6 +282,10 @@ class Executor:
             body.release_memory()
         self.last = None
 
+    def plans_for(self, shapes: Mapping[int, Sequence[int | None]]) -> list[CallPlan]:
+        """The plans that may make calls of inputs of these shapes, by number."""
+        return [] if self.plans is None else self.plans.serving(self._hints(shapes))
+
     def call_plans(self) -> list[CallPlan]:
         """The plans that calls have made so far, the last one first."""
         return [] if self.plans is None else [plan for _, plan in self.plans.plans]

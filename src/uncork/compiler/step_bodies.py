@@ -29,12 +29,10 @@ def native_plan(
     if not body.may_be_step or body.executor is None:
         return None
     try:
-        body.executor.prepare(shapes)
+        plans = body.executor.plans_for(shapes)
     except UncorkError:  # the sizes do not go together: the call will tell
         return None
-    return next(
-        (plan for plan in body.executor.call_plans() if _is_native(plan) and fits(plan)), None
-    )
+    return next((plan for plan in plans if _is_native(plan) and fits(plan)), None)
 
 
 def _is_native(plan: CallPlan) -> bool:
