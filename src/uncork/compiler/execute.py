@@ -29,8 +29,9 @@ from uncork.symbolic import Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
-    from uncork.compiler.growing_state import GrowingStateExecutor, Values
+    from uncork.compiler.growing_state import GrowingStateExecutor
     from uncork.compiler.state import StateExecutor
+    from uncork.compiler.variable_values import Values
 
 
 def kernels_available() -> bool:
