@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from uncork.compiler.bodies import KernelBody
-from uncork.compiler.call_plan import BranchTensor, CallPlan, NativeStep
-from uncork.compiler.working_memory import take
-from uncork.kernels.runtime.context import Context
+from uncork.compiler.call_plan import BranchTensor, CallPlan
+from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment_plan import BodyAddress, KernelArgument, MadeResult, StepBody
-from uncork.kernels.runtime.turns import TurnPlan, TurnTable, turns_function
+from uncork.kernels.runtime.turns import TurnPlan, turns_function
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import TensorSpec
+
+#: The sizes of a tensor as they are for calls like the one that is planned; None where open.
+ShapeOf = Callable[[TensorSpec], Sequence["int | None"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +50,35 @@ class Branch:
 
 
 def native_branches(
-    operation: SubGraphOperation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    operation: SubGraphOperation,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    shape_of: ShapeOf,
 ) -> tuple[Branch, ...] | None:
-    """Both branches of an If; None where one has no plan for all sizes that is native as a
-    whole.
+    """Both branches of an If, for inputs of shapes like these; None where one has no plan that is
+    native as a whole.
     """
-    branches = [_branch(operation.bodies[name], inputs, outputs) for name in operation.body_names]
+    branches = [
+        _branch(operation.bodies[name], inputs, outputs, shape_of) for name in operation.body_names
+    ]
     known = tuple(branch for branch in branches if branch is not None)
     return known if len(known) == len(branches) else None
 
 
 def _branch(
-    body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], shape_of: ShapeOf
 ) -> Branch | None:
-    if not isinstance(body.body, KernelBody) or body.body.executor is None:
+    if not isinstance(body.body, KernelBody):
         return None
-    body.body.executor.prepare({})
-    for plan in body.body.executor.call_plans():
-        if plan.is_native and not plan.relations and _fits(body, plan, inputs, outputs):
-            return Branch(body, plan, StepBody(partial(_table, plan)))
-    return None
+    ports = {entry.parameter: entry.port for entry in body.inputs}
+    shapes = {n: shape_of(inputs[port]) for n, port in ports.items() if port is not None}
+    plan = native_plan(body.body, shapes, lambda plan: _fits(body, plan, inputs, outputs))
+    if plan is None:
+        return None
+    results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
+    # A loop of one turn, whose results have the sizes that they are given.
+    once = TurnPlan(plan.array_guards, results, stacked=frozenset(range(len(results))))
+    return Branch(body, plan, step_body(body.body, plan, once))
 
 
 def _fits(
@@ -77,31 +87,15 @@ def _fits(
     """Whether the plan takes and gives tensors of these types and ranks, and each result is an
     output.
     """
-    ports = [(entry.port, plan.array_guards[entry.parameter]) for entry in body.inputs]
-    given = [(inputs[port], array_guard) for port, array_guard in ports if port is not None]
+    given = [(entry.parameter, entry.port) for entry in body.inputs]
     made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]
     return (
         len(given) == len(plan.array_guards)
         and len(made) == len(body.outputs) == len(plan.results)
-        and all(
-            s.element_type.dtype == array_guard.dtype and s.rank == len(array_guard.shape)
-            for s, array_guard in given
-        )
+        and all(port is not None and takes(plan, n, inputs[port]) for n, port in given)
         and all(s.element_type.dtype == r.dtype and s.rank == len(r.sizes or ()) for s, r in made)
         and all(r.argument == len(plan.array_guards) + n for n, r in enumerate(plan.results))
     )
-
-
-def _table(plan: CallPlan, working_bytes: int) -> TurnTable:
-    """Tables for one plan: a loop of one turn, whose results have the sizes that they are given."""
-    (part,) = plan.parts
-    assert isinstance(part, NativeStep)
-    results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
-    once = TurnPlan(plan.array_guards, results, stacked=frozenset(range(len(results))))
-    context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
-    if working_bytes:
-        take(plan, context, working_bytes)
-    return TurnTable(part.segment, once, context, plan.buffers, keep=plan)
 
 
 def branch_step(
@@ -129,16 +123,6 @@ def branch_function() -> int:
     return STORE.function("branch", "branch", make)
 
 
-#: What a step of bodies costs at least, in nanoseconds.
-COST = 500
-
-
 def cost(branches: Sequence[Branch]) -> int:
     """Nanoseconds of the dearer branch, as far as it is known."""
-    return COST + max(_known_cost(branch.plan) for branch in branches)
-
-
-def _known_cost(plan: CallPlan) -> int:
-    (part,) = plan.parts
-    assert isinstance(part, NativeStep)
-    return 0 if part.segment.cost is None else plan.slots[part.segment.cost.index]
+    return COST + max(known_cost(branch.plan) for branch in branches)

@@ -18,6 +18,7 @@ from uncork.compiler.options import Ids, Precision
 from uncork.compiler.plan import Plan
 from uncork.compiler.repeated_call import RepeatedCall
 from uncork.compiler.shapes import shapes_of
+from uncork.compiler.variable_values import Values
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError
 from uncork.ir.constants import mapped_files
@@ -31,7 +32,6 @@ from uncork.progress import progress_line
 from uncork.types import Array
 
 if TYPE_CHECKING:
-    from uncork.compiler.growing_state import Values
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.variables import VariableState
@@ -45,7 +45,7 @@ class CompiledModel:
     def __init__(self, model: Model, executor: Executor) -> None:
         self.model = model
         self._executor = executor
-        self._state: Values = {}
+        self._state = Values()
         self.renew_locks()
         renews_locks(self)
         self.inputs = model.inputs
@@ -231,15 +231,16 @@ class CompiledModel:
         """
         self._executor.release_memory()
         if self.model.sinks:
-            from uncork.compiler.state_storage import release_spares
-
             with self._turn:
-                release_spares(self._state)
+                self._state.release_spares()
 
     def reset_state(self) -> None:
-        """Forget what the calls so far have assigned to the model's variables."""
+        """Forget what the calls so far have assigned to the model's variables.
+
+        What variables have grown in is kept for their next values, until `release_memory`.
+        """
         with self._turn:
-            self._state.clear()
+            self._state.reset()
 
     def query_state(self) -> list[VariableState]:
         """The model's variables, to read, set and reset one by one: see `VariableState`."""

@@ -29,8 +29,9 @@ from uncork.symbolic import Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
-    from uncork.compiler.growing_state import GrowingStateExecutor, Values
+    from uncork.compiler.growing_state import GrowingStateExecutor
     from uncork.compiler.state import StateExecutor
+    from uncork.compiler.variable_values import Values
 
 
 def kernels_available() -> bool:
@@ -281,6 +282,10 @@ class Executor:
         for body in self._bodies():
             body.release_memory()
         self.last = None
+
+    def plans_for(self, shapes: Mapping[int, Sequence[int | None]]) -> list[CallPlan]:
+        """The plans that may make calls of inputs of these shapes, by number."""
+        return [] if self.plans is None else self.plans.serving(self._hints(shapes))
 
     def call_plans(self) -> list[CallPlan]:
         """The plans that calls have made so far, the last one first."""

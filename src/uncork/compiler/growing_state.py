@@ -6,22 +6,21 @@ A length moves when the call has succeeded, so that none that fails has to be un
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union, cast
+from typing import Any, cast
 
 import numpy as np
 
 from uncork.compiler.plan import Plan
 from uncork.compiler.state import ExecutorOf, OfVariables, StateExecutor, owned_values
-from uncork.compiler.state_storage import Kept, first_of, grown, in_order, kept, selected_rows
+from uncork.compiler.state_storage import begun as begun_in
+from uncork.compiler.state_storage import first_of, grown, in_order, kept, selected_rows
+from uncork.compiler.variable_values import Kept, Values
 from uncork.concurrency import lazy, unforked
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
 from uncork.passes.match_appends import RowSelection
 from uncork.types import Array
-
-#: The variables' values by id; of those that grow, as they are kept.
-Values = dict[str, Union[Array, Kept]]
 
 
 class _CallInputs:
@@ -114,8 +113,14 @@ class GrowingStateExecutor(OfVariables):
             return None
         try:
             values = [cast(Array, state[name]) for name in self._plain_names]
-            given = _CallInputs(values, [cast(Kept, state[name]) for name in self._names])
+            found = _CallInputs(values, [cast(Kept, state[name]) for name in self._names])
         except KeyError:
+            if len(state.spares) < len(self._names):
+                return None  # there is no room
+            given = self._given(inputs, state)
+        else:
+            given = found
+        if given is None:
             return None
         arrays = self.executor.run_as_before(given.embedded(inputs))
         return None if arrays is None else self._done(inputs, given, arrays, state)
@@ -164,7 +169,9 @@ class GrowingStateExecutor(OfVariables):
         for append in self.lifted.appended:
             value = begun.get(append.read.id)
             given.kept.append(
-                cast(Kept, state[append.variable]) if value is None else kept(value, append.axis)
+                cast(Kept, state[append.variable])
+                if value is None
+                else begun_in(value, append.axis, state.spares.pop(append.variable, None))
             )
         moved = [number for number in self._row_indices if not in_order(inputs[number])]
         if moved and not self._select_rows(inputs, given, lambda pick, _: pick.input in moved):

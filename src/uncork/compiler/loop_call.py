@@ -18,7 +18,7 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable
-from uncork.kernels.runtime.turns_layout import NO_BUFFER, REACHED, STOPPED
+from uncork.kernels.runtime.turns_layout import NEVER, NO_BUFFER, REACHED, STOPPED
 from uncork.ops._body import BodyMap, Slicing
 from uncork.ops._turns import Turns
 from uncork.types import Array
@@ -29,7 +29,6 @@ _PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
 #: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes
 #: that they take at most.
 _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
-_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ class LoopCall:
 def _limit(turns: Turns) -> int:
     """The turn before which the loop ends for certain, or has to be looked at."""
     limits = turns.iterations, turns.operation.loop_limit
-    return min(_NEVER if limit is None else limit for limit in limits)
+    return min(NEVER if limit is None else limit for limit in limits)
 
 
 class _Run:

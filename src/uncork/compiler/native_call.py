@@ -12,7 +12,7 @@ from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
+from uncork.kernels.runtime.layout import BUSY, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard, MadeResult
 from uncork.types import Array
@@ -98,6 +98,9 @@ class NativeCall:
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
+        (part,) = self.plan.parts
+        assert isinstance(part, NativeStep)
+        part.segment.forget_memory()
         #: One for each call at a time that there has been.
         self._segments = [self._made()]
         self.run = self._segments[0][0].run
@@ -130,6 +133,8 @@ class NativeCall:
                 segments[at] = self._made(segments[at][1])
                 if at == 0:
                     self.run = segments[0][0].run
+            elif found >= 0 and segments[at][0].misfits():
+                return GUARD_FAILED
             elif found == BUSY:
                 at += 1
                 if at == len(segments):

@@ -24,7 +24,7 @@ from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
+from uncork.kernels.runtime.layout import CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, IdentityGuard, TensorAddress
 from uncork.ops._body import EndlessLoop
@@ -72,6 +72,9 @@ class PartedCall:
         called again.
         """
         self._idle.clear()
+        for part in self.plan.parts:
+            if isinstance(part, NativeStep):
+                part.segment.forget_memory()
         for body in self._bodies():
             body.release_memory()
 
@@ -174,6 +177,8 @@ class _Instance:
             if result >= 0 and self._lacks_memory():
                 self._make()
                 continue
+            if result >= 0 and any(segment.misfits() for segment in self._segments):
+                result = GUARD_FAILED
             if result != NO_MEMORY:
                 return Stop(
                     result,

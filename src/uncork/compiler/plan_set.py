@@ -234,6 +234,13 @@ class PlanSet:
         for call in self._every.calls[:1]:
             refuse_wrong_sizes(call.plan, hints)
 
+    def serving(self, hints: Hints) -> list[CallPlan]:
+        """The plans that may make calls of such sizes; made if there is none. Raises as `prepare`
+        does.
+        """
+        self.prepare(hints)
+        return [] if self._every is None else self._every.serving(hints)
+
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
         """The shapes that inputs which the call writes to must have at least, by number; None where
         the model has no plan.

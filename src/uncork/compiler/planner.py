@@ -284,7 +284,7 @@ class Planner(SizePlanner):
             self._note(node, "view")
         elif isinstance(choice, kernel_plan.KernelPlan):
             self._native(node, choice, specs)
-        elif not self._run_branches(node, specs):
+        elif not self._run_branches(node, specs) and not self._run_loop(node, specs):
             self._reference(node, choice, ())
 
     def _native(

@@ -33,6 +33,12 @@ class SizePlanner(BodyPlanner):
     def _input_spec(self, number: int) -> TensorSpec:
         return self.model.by_id[self.model.parameters[number]].outputs[0].spec
 
+    def _usual_shape(self, spec: TensorSpec) -> Sequence[int | None]:
+        sizes = [
+            None if dim.size is None else self.facts.usual(dim.size) for dim in spec.shape.dims
+        ]
+        return [size if isinstance(size, int) else None for size in sizes]
+
     def _array_guard(self, number: int) -> ArrayGuard:
         spec = self._input_spec(number)
         if spec.rank is None:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
+from uncork.compiler.variable_values import Kept
 from uncork.errors import InputError
 from uncork.memory import available
 from uncork.passes.match_appends import Append, RowSelection
 from uncork.types import Array, ElementType, PartialShape
-
-#: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another
-#: storage or None, whose contents nobody needs, for rows that are picked next. A call that fails
-#: may have written behind the value, and to the other storage.
-Kept = tuple[Array, Array, Union[Array, None]]
 
 #: Elements that a storage has room for beyond those needed, at least, where they take no more than
 #: so many bytes in all.
@@ -26,14 +22,24 @@ _MORE, _FEW_BYTES = 256, 1 << 20
 
 def kept(value: Array, axis: int) -> Kept:
     """A value as it is kept, in a storage of its own that has no room yet."""
-    return np.array(value, order="C"), np.array([value.shape[axis]], np.int64), None
+    # Plans look for the very type that NumPy gives its own arrays; that of a file is equal to it.
+    own = np.array(value, np.dtype(value.dtype.char), order="C")
+    return own, np.array([value.shape[axis]], np.int64), None
 
 
-def release_spares(values: dict[str, Any]) -> None:
-    """Give the storages back that nobody needs the contents of."""
-    values.update(
-        {name: (*value[:2], None) for name, value in values.items() if isinstance(value, tuple)}
-    )
+def begun(value: Array, axis: int, spare: Array | None) -> Kept:
+    """A first value as it is kept: in a storage that has become free, where that has room."""
+    count = value.shape[axis]
+    if (
+        spare is None
+        or spare.dtype != value.dtype
+        or spare.shape[axis] < count
+        or (*spare.shape[:axis], *spare.shape[axis + 1 :])
+        != (*value.shape[:axis], *value.shape[axis + 1 :])
+    ):
+        return kept(value, axis)
+    first_of(spare, axis, count)[...] = value
+    return spare, np.array([count], np.int64), None
 
 
 def first_of(array: Array, axis: int, count: int) -> Array:

@@ -24,6 +24,7 @@ from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
+from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
 from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of, is_few
@@ -120,7 +121,7 @@ def _candidate(
     if (
         g.groups > 1
         and not groups_fit(g.channels, g.outputs, inner, block)
-        and (g.channels % inner or g.outputs % block)
+        and not lie_in_blocks(g, inner, block)
     ):
         return None
     try:

@@ -41,7 +41,7 @@ def fuse_epilogue(model: Model) -> Model:
     """Each product with what follows it, as far as only the step itself reads what is between,
     under the last one's id.
     """
-    products = [node for node in model.nodes if _is_product(model, node)]
+    products = [node for node in model.nodes if is_product(model, node)]
     new = {fused.id: fused for _, fused in ended(model, products, lambda source: True)}
     return replaced(model, new) if new else model
 
@@ -68,7 +68,8 @@ def ended(
     return new
 
 
-def _is_product(model: Model, node: Node) -> bool:
+def is_product(model: Model, node: Node) -> bool:
+    """Whether a kernel multiplies with constant weights, so that what follows may end it."""
     if node.type_name not in _PRODUCTS or node.operation is None:
         return False
     data = model.spec(node.inputs[0])

@@ -16,6 +16,8 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
 _ARGUMENTS = ("source", "filters", "table", "ahead", "target", "target_block")
+#: Which outputs a tile stores, where that is not all.
+_STORED = ("low", "high")
 
 
 def emit_dense(spec: Dense, machine: Target) -> str:
@@ -87,6 +89,9 @@ class _Rows:
             made + group * a["target_block"] * spec.blocks,
             a["target_block"],
         ]
+        if spec.partial:
+            passed = group * (spec.blocks * spec.lanes)
+            given += [a["low"] - passed, a["high"] - passed]
         k.call(self.tiles[kind], [*given, *own.values()])
         if spec.ahead:  # what is left of the next set, then its last part again
             part = count * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
@@ -131,11 +136,19 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
 
         made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):
-            k.store(made.part(n * spec.lanes, spec.lanes), place)
+            part = made.part(n * spec.lanes, spec.lanes)
+            if spec.partial:
+                before, end = (
+                    k.lanes_below(a[name] - (first + n) * spec.lanes, spec.lanes)
+                    for name in _STORED
+                )
+                k.store_masked(part, place, before ^ end)
+            else:
+                k.store(part, place)
 
     wide = spec.lanes * spec.vector_members
     vectors = spec.blocks // spec.vector_members
-    arguments = (*_ARGUMENTS, *spec.end.arguments)
+    arguments = (*_ARGUMENTS, *(_STORED if spec.partial else ()), *spec.end.arguments)
     return tile(
         outer,
         f"tile_{width}",

@@ -30,6 +30,7 @@ class Dense(EpilogueSpec):
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
         "rows", "source_row", "target_row", "target_block", "passes", "groups", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "line", "height", "columns",
+        "low", "high",
     )  # fmt: skip
     lanes: int
     inner: int
@@ -47,11 +48,15 @@ class Dense(EpilogueSpec):
     rows: tuple[int, ...] = ()
     #: Only the call knows how many columns there are: tiles are chosen as they go, not counted.
     open: bool = False
+    #: Outputs from `low` to `high` are stored, counted from the first of the call; others are of
+    #: groups that share a block with these.
+    partial: bool = False
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
         kind = "_ahead" if self.ahead else ""
+        kind += "_partial" if self.partial else ""
         kind += f"_rows{'x'.join(map(str, self.rows))}" if self.rows else ""
         kind += "_open" if self.open else ""
         lanes = (

@@ -26,6 +26,8 @@ MANY = 4
 #: No function has masks.
 NEVER = 1 << 30
 EpilogueEmitter = Callable[[Kernel, "Row"], None]
+#: The vector of f32 from a number of a panel on: `widened(kernel, panel, number)`.
+Widening = Callable[[Kernel, Value, Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,16 @@ class Microkernel:
         masked: int = NEVER,
         others: Mapping[int, Kernel] | None = None,
         used: int | None = None,
+        widened: Widening | None = None,
     ) -> None:
         """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts
         those. A `long` end is written once for all rows, whose sums go through memory. Of
         functions for `masked` rows and more the extra argument `left` says how many columns exist
         from this panel on; they are those of `others` where these are given. Only the first `used`
-        vectors of a panel are multiplied.
+        vectors of a panel are multiplied. `widened` gives a vector of a panel of other numbers.
         """
         self.pairs, self.long, self.masked = pairs, long, masked
+        self.widened = widened
         self.used = vectors if used is None else used
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
@@ -112,9 +116,12 @@ class Microkernel:
 
         def step(position: Value, chain: int) -> None:
             type_ = I32 if self.pairs else F32
+            numbers = [(position * vectors + v) * lanes for v in range(used)]
             weights = [
-                k.load(panel + (position * vectors + v) * (lanes * 4), type_, lanes)
-                for v in range(used)
+                k.load(panel + number * 4, type_, lanes)
+                if self.widened is None
+                else self.widened(k, panel, number)
+                for number in numbers
             ]
             for row in range(rows):
                 factor = k.splat(k.load(sources[row] + position * 4, type_), lanes)
@@ -135,8 +142,8 @@ class Microkernel:
         if self.long and rows > 1:
             self._end_by_a_loop(k, table, totals, end, extra, masks)
         else:
-            for index, source in enumerate(sources):
-                end(k, Row(index, source, totals[index], extra, masks))
+            for number, source in enumerate(sources):
+                end(k, Row(number, source, totals[number], extra, masks))
         k.finish()
         return k
 
@@ -193,6 +200,7 @@ def of_panels(
     tail: int,
     masked: int,
     end: Callable[[int], EpilogueEmitter],
+    widened: Widening | None = None,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
@@ -218,6 +226,7 @@ def of_panels(
             masked=masked,
             others=others,
             used=-(-columns // spec.lanes),
+            widened=widened,
         )
 
     if not tail:

@@ -14,12 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import BOOL, Kernel, Value
+from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.joining import COMBINE, identity, joined
 from uncork.kernels.elementwise.emit import STORED
 from uncork.kernels.loops.emit_state import State
 from uncork.kernels.loops.emit_values import Values
 from uncork.kernels.loops.emit_views import Views, spread_of
-from uncork.kernels.loops.language import Assign, Axis, Block, indices, linear, name_of, parse
+from uncork.kernels.loops.language import (
+    REFUSED,
+    Assign,
+    Axis,
+    Block,
+    indices,
+    linear,
+    name_of,
+    parse,
+)
 from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.target import Target
 
@@ -132,7 +142,10 @@ class _Emitter:
     def _vectors(self, axis: Axis, block: Block, inner: Callable[[], None], unroll: int) -> None:
         """Full vectors, several or one at a time, where all they read is there; else the rest."""
         s, k = self.state, self.k
-        place, size = k.variable(k.integer(0)), s.size(axis.name)
+        first = k.integer(0)
+        if axis.bounds:
+            first, s.ends[axis.name] = (s.position(bound) for bound in axis.bounds)
+        place, size = k.variable(first), s.size(axis.name)
         s.vector = axis.name
 
         def turn(mode: str, vectors: int) -> None:
@@ -229,13 +242,20 @@ class _Emitter:
     def assign(self, item: Assign) -> None:
         s = self.state
         if isinstance(item.target, ast.Subscript):
-            self.views.write(item.target, self.values.typed(item.value))
+            word, parts = self.values.stored(item.value)
+            if word == "interleaved":
+                self.views.write_interleaved(item.target, parts)
+            else:
+                self.views.write(item.target, parts[0], whole=word == "whole")
             written = name_of(item.target.value)
             s.cache = {
                 key: value
                 for key, value in s.cache.items()
                 if not key.removeprefix("pad(").startswith(f"{written}[")
             }
+        elif item.target.id == REFUSED:
+            (refused,) = self.values.typed(item.value)
+            self.k.stop_unless(negated(self.k, refused), self.k.integer(1))
         elif item.reduction:
             self._accumulate(
                 item.target.id,

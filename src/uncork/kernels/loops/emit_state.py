@@ -43,6 +43,8 @@ class State:
         self.scanned: set[str] = set()
         self.kinds: dict[str, Type] = {}
         self.cache: dict[str, list[Value]] = {}
+        #: Where vectors' axes end that do not run over all of a size.
+        self.ends: dict[str, Value] = {}
         self.vector, self.mode, self.vectors = "", "none", 1
         self.active: Value | None = None
 
@@ -51,7 +53,9 @@ class State:
         return self.spec.lanes if self.mode in ("full", "masked") else 1
 
     def size(self, axis: str) -> Value:
-        """The turns of an axis."""
+        """The turns of an axis, or where it ends."""
+        if axis in self.ends:
+            return self.ends[axis]
         fixed = self.program.axes[axis].size
         return self.arguments[axis] if fixed is None else self.k.integer(fixed)
 

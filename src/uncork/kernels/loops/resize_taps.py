@@ -4,6 +4,7 @@ known, else by a kernel in each call.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -42,6 +43,15 @@ class KnownTaps:
             self._weights = np.zeros((0, 0), np.float32)
         self._cells = np.ascontiguousarray(cells.T, np.int32)
         self.count = len(self._cells)
+
+    def of_channels(self, count: int) -> KnownTaps:
+        """The same of an axis and one behind it that stays, of so many elements, as one axis."""
+        joined = copy.copy(self)
+        beside = np.arange(count, dtype=np.int32)
+        cells = self._cells[..., np.newaxis] * count + beside
+        joined._cells = np.ascontiguousarray(cells.reshape(self.count, -1))
+        joined._weights = np.repeat(self._weights, count, axis=1)
+        return joined
 
     @property
     def keep(self) -> Sequence[Array]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value
-from uncork.kernels.movement.emit_gather import copy, copy_open
+from uncork.kernels.movement.emit_gather import copy
 from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, FillBytes, NdCopy
 from uncork.kernels.runtime.target import Target
 

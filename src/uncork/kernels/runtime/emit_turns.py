@@ -165,3 +165,18 @@ def _carry(loop: _Loop) -> None:
     k.store(loop.head("turn") + 1, loop.address("turn"))
     with k.if_(goes_on.get().equals(0)):
         k.return_(k.integer(STOPPED))
+
+
+def emit_released() -> str:
+    """The LLVM text of `i64 released(i64 words)`: a call of a function with an argument, while
+    other Python threads run. The words are these two, and what gives the lock of the interpreter
+    back and takes it again.
+    """
+    k = Kernel("released", ["words"], direct=True)
+    (words,) = k.arguments
+    function, argument, save, restore = (k.load(words + 8 * i, I64) for i in range(4))
+    thread = k.call_address(save, [])
+    status = k.call_address(function, [argument])
+    k.call_address(restore, [thread])
+    k.finish(status)
+    return k.text()

@@ -348,6 +348,15 @@ class Segment:
             body.bytes = max(body.bytes, needed)
         return lacking
 
+    def misfits(self) -> bool:
+        """A body that a step runs does not take the sizes of the last call: no step runs it in
+        plans to come.
+        """
+        unfit = [body for body, table in self._bodies.items() if table.misfits()]
+        for body in unfit:
+            body.give_up()
+        return bool(unfit)
+
     @property
     def working_bytes(self) -> int:
         """The working memory of bodies that steps run."""

@@ -85,6 +85,10 @@ class BodyTable(Protocol):
         """The bytes of working memory that the last call has asked for in vain, or 0."""
         ...
 
+    def misfits(self) -> bool:
+        """Whether the last call was not for this plan of the body, whatever its values."""
+        ...
+
     @property
     def working_bytes(self) -> int: ...
 
@@ -96,8 +100,19 @@ class StepBody:
     """
 
     made: Callable[[int], BodyTable]
+    #: Is told that a call did not fit.
+    refuse: Callable[[], None]
+    #: What it runs, in which steps may run bodies, too.
+    segment: SegmentPlan
     #: The most bytes that one has asked for.
     bytes: int = 0
+    #: A call did not fit.
+    is_unfit: bool = False
+
+    def give_up(self) -> None:
+        """A call did not fit: the layer runs in another way from now on."""
+        self.is_unfit = True
+        self.refuse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +286,23 @@ class SegmentPlan:
     @property
     def runs_bodies(self) -> bool:
         """One of the steps runs bodies."""
-        return any(
-            isinstance(argument, BodyAddress)
+        return bool(self.bodies)
+
+    @property
+    def bodies(self) -> set[StepBody]:
+        """The bodies that steps run."""
+        return {
+            argument.body
             for step in self.steps
             for argument in step.every_argument
-        )
+            if isinstance(argument, BodyAddress)
+        }
+
+    def forget_memory(self) -> None:
+        """Have bodies ask again how much memory they need."""
+        for body in self.bodies:
+            body.bytes = 0
+            body.segment.forget_memory()
 
     def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
         """The segment for arrays that come as other arguments."""

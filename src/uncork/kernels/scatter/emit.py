@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable
 
 from uncork.kernels.codegen import functions
+from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
-from uncork.kernels.movement.emit_gather import copy, copy_open
+from uncork.kernels.movement.emit_gather import copy
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec import MOVES, OPEN, Action, Elements, Mean, Recast, Tuples
 

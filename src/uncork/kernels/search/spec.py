@@ -33,4 +33,4 @@ class Search:
     @property
     def name(self) -> str:
         types = "_".join((self.sequence, self.values, self.compared, self.result))
-        return f"search_{types}_{self.lanes}" + flags(self, "right", "numbers", "unique")
+        return f"search_{types}_{self.lanes}" + flags(self, "right", "refuses_nan", "unique")
