@@ -76,7 +76,7 @@ def _check(
     with k.loop(0, length) as i:
         here = number(own, i, spec.sequence)
         before = number(own, k.maximum(i - 1, k.integer(0)), spec.sequence)
-        if spec.numbers:
+        if spec.refuses_nan:
             k.stop_unless(here.equals(here), k.integer(1))
         if spec.unique:
             k.stop_unless(i.equals(0) | precedes(k, before, here), k.integer(1))

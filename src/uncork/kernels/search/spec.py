@@ -24,9 +24,9 @@ class Search:
     result: str
     #: Equal numbers lie before a value.
     right: bool
-    #: A kernel for `numbers` stops at NaN in the sequence, a `unique` one at a number that comes
-    #: twice.
-    numbers: bool
+    #: A kernel that `refuses_nan` stops at NaN in the sequence, a `unique` one at a number that
+    #: comes twice.
+    refuses_nan: bool
     unique: bool
     lanes: int
 
