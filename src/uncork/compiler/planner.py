@@ -22,6 +22,7 @@ from uncork.compiler.planned_parts import (
     closed,
     dimensions,
     own_dtype,
+    packable,
     symbols_of,
     whole_cost,
 )
@@ -245,7 +246,9 @@ class Planner(SizePlanner):
         elements also out of a kernel's.
         """
         symbols = self._finds(node)
-        if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
+        if isinstance(choice, str) or not all(
+            symbol.origin.is_element and packable(specs[symbol.origin.output]) for symbol in symbols
+        ):
             self._reference(
                 node,
                 choice if isinstance(choice, str) else "a size that only the call finds",
