@@ -30,9 +30,9 @@ from uncork.kernels.runtime.segment_plan import (
     ArrayGuard,
     Bind,
     BufferAddress,
+    BufferLifetime,
     IdentityGuard,
     MadeResult,
-    PlacedBuffer,
     SegmentPlan,
     SizeCheck,
     Slot,
@@ -216,7 +216,7 @@ def found_rows() -> tuple[Segment, Context]:
             reading("i32", 1, 2, 8),
         ),
         checks=(SizeCheck("at_least", Slot(0), Slot(1), False, 5),),
-        buffers=(PlacedBuffer(0, Slot(0), 1, 2),),
+        buffers=(BufferLifetime(0, Slot(0), 1, 2),),
     )
     last = SegmentPlan((Step(step, (at(3), at(4), Slot(2))),))
     made = [MadeResult(np.dtype(np.float32), sizes) for sizes in ((4,), (Slot(0),), (Slot(2),))]

@@ -12,10 +12,10 @@ from uncork.compiler.arguments import owned
 from uncork.compiler.call_plan import (
     BodyRun,
     CallPlan,
-    ConstantPlace,
+    ConstantLocation,
     FoundSymbol,
+    LocatedTensor,
     NativeStep,
-    PlacedTensor,
     ReferenceStep,
     ResultSpec,
     Stop,
@@ -24,7 +24,7 @@ from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
+from uncork.kernels.runtime.layout import CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, IdentityGuard, TensorAddress
 from uncork.ops._body import EndlessLoop
@@ -72,6 +72,9 @@ class PartedCall:
         called again.
         """
         self._idle.clear()
+        for part in self.plan.parts:
+            if isinstance(part, NativeStep):
+                part.segment.forget_memory()
         for body in self._bodies():
             body.release_memory()
 
@@ -168,15 +171,17 @@ class _Instance:
     def run(self, inputs: Sequence[Any]) -> list[Array] | Stop:
         """The results, in carrier types, or why there are none."""
         while True:
-            found = self._run(inputs)
-            if isinstance(found, list):
-                return found
-            if found >= 0 and self._lacks_memory():
+            result = self._run(inputs)
+            if isinstance(result, list):
+                return result
+            if result >= 0 and self._lacks_memory():
                 self._make()
                 continue
-            if found != NO_MEMORY:
+            if result >= 0 and any(segment.misfits() for segment in self._segments):
+                result = GUARD_FAILED
+            if result != NO_MEMORY:
                 return Stop(
-                    found,
+                    result,
                     {
                         origin: self.context.value(slot)
                         for origin, slot in self.plan.symbols.items()
@@ -249,23 +254,27 @@ class _Instance:
             )
             self.context.set_symbol(symbol.slot, int(size))
 
-    def _value(self, tensor: PlacedTensor, arrays: Sequence[Any]) -> Array:
+    def _value(self, tensor: LocatedTensor, arrays: Sequence[Any]) -> Array:
         """A tensor as it is now."""
-        place, dtype = tensor.place, tensor.element_type.dtype
+        location, dtype = tensor.location, tensor.element_type.dtype
         sizes = None if tensor.sizes is None else tuple(map(self.context.value, tensor.sizes))
-        found: Array
-        if isinstance(place, (ArgumentAddress, ConstantPlace)):
-            found = arrays[place.argument] if isinstance(place, ArgumentAddress) else place.array
-            return found if sizes is None else found.reshape(sizes)
+        result: Array
+        if isinstance(location, (ArgumentAddress, ConstantLocation)):
+            result = (
+                arrays[location.argument]
+                if isinstance(location, ArgumentAddress)
+                else location.array
+            )
+            return result if sizes is None else result.reshape(sizes)
         assert sizes is not None
-        if isinstance(place, TensorAddress):
-            return self.context.tensor_array(place.first, dtype, sizes)
-        start = self.context.place(place.buffer)
+        if isinstance(location, TensorAddress):
+            return self.context.tensor_array(location.first, dtype, sizes)
+        start = self.context.location(location.buffer)
         count = int(np.prod(sizes, dtype=np.int64))
-        found = (
+        result = (
             self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)
         )
-        return found
+        return result
 
 
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:

@@ -142,6 +142,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.gather": ("Gather",),
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.regions": ("ROIAlign",),
+    "loops.bins": ("PSROIPooling", "ROIPooling"),
+    "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
     "loops.resize": ("Interpolate",),
     "loops.sample": ("GridSample",),
     "loops.scan": ("CumSum",),
@@ -174,6 +177,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
     "scatter.counts": ("ScatteredCounts",),
     "detection": ("FirstRows", "TakenBoxes"),
+    "detection.output": ("DetectionOutput",),
     "finding": (
         "FilledCount",
         "FilledRows",

@@ -174,6 +174,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"StateValue"}),
         option="target",
     ),
+    # Before `fuse_epilogue`, which takes what it has brought to a product.
+    Pass(
+        "lift_elementwise",
+        "operations element by element come before moves of a product's result",
+        frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze", "View"}),
+    ),
     Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
     Pass(
         "block_channels",

@@ -192,6 +192,9 @@ def _run(e: _Entry) -> None:
     with k.if_(release.equals(1)):
         k.call_address(tables.head("restore"), [thread.get()])
     with k.if_(status.equals(0).equals(0), likely=False):
+        raised = k.call_address(tables.head("occurred"), []).equals(0).equals(0)
+        with k.if_(raised):  # a handler of a signal, in the middle of a loop
+            e.give_up(k.integer(0))
         e.give_up(e.number(done - 1))
 
 

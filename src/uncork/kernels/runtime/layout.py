@@ -32,7 +32,7 @@ HEAD = (
     "array_guard_table", "binds", "bind_table", "ops", "op_table", "checks", "check_table",
     "buffers", "buffer_table", "live", "live_before", "patches", "patch_table", "addresses",
     "address_table", "results", "result_table", "steps", "step_table", "array_type", "long", "save",
-    "restore", "list", "set_item", "take", "drop", "empty", "next", "made",
+    "restore", "list", "set_item", "take", "drop", "occurred", "empty", "next", "made",
     "none",
 )  # fmt: skip
 

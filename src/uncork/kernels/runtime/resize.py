@@ -13,7 +13,8 @@ from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 @functools.lru_cache(maxsize=1)
 def prototype() -> Any:
     """The type of native functions of one word."""
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    # With the lock of the interpreter, so that what a handler of a signal raises is raised.
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
 def _resize_text() -> str:

@@ -30,17 +30,17 @@ from uncork.kernels.runtime.segment_plan import (
     BufferAddress,
     CallTable,
     IdentityGuard,
+    KernelArgument,
     MadeResult,
-    Number,
     SegmentPlan,
     SizeCheck,
+    SizeOperand,
     Slot,
     SlotAddress,
     Step,
     StepBody,
     TensorAddress,
     VersionAddress,
-    Word,
 )
 from uncork.types import Array
 
@@ -99,7 +99,7 @@ class Segment:
         self.live = 0
         #: The segments that the call goes on with.
         self._following: tuple[Segment, ...] = ()
-        self._likes, self._results, self._context, self._plan = (
+        self._guarded, self._results, self._context, self._plan = (
             tuple(array_guards),
             tuple(results),
             context,
@@ -107,12 +107,12 @@ class Segment:
         )
         words: list[int] = []
         tables: dict[str, list[int]] = {}
-        self._layout_likes(tables, words)
+        self._layout_array_guards(tables, words)
         result_rows = self._layout_results(tables, words)
         #: (word, other word of the block whose address it is)
         self._inner: list[tuple[int, int]] = []
         self._bodies: dict[StepBody, BodyTable] = {}
-        placed, steps_words = self._lay_out(plan.steps, words)
+        targets, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
         order = (
@@ -125,7 +125,7 @@ class Segment:
             "address_table",
             "result_table",
         )
-        patches, addresses = self._collect(plan, placed, words)
+        patches, addresses = self._collect(plan, targets, words)
         sizes = {
             "array_guard_table": len(tables["array_guards"]), "bind_table": 4 * len(plan.binds),
             "op_table": 4 * len(plan.ops), "check_table": 4 * len(plan.checks),
@@ -146,7 +146,7 @@ class Segment:
         block.keep = (
             keep,
             self._bodies,
-            self._likes,
+            self._guarded,
             self._results,
             context,
             context.words,
@@ -175,27 +175,27 @@ class Segment:
                 for o in plan.ops
                 for w in (
                     layout.OPERATIONS.index(o.operation),
-                    slot(o.a.number),
-                    slot(o.b.number),
-                    slot(o.result.number),
+                    slot(o.a.index),
+                    slot(o.b.index),
+                    slot(o.result.index),
                 )
             ],
             "check_table": [
                 w
                 for c in plan.checks
-                for w in (_check_kind(c), slot(c.a.number), slot(c.b.number), c.number)
+                for w in (_check_kind(c), slot(c.a.index), slot(c.b.index), c.index)
             ],
             "buffer_table": [
                 w
                 for b in plan.buffers
-                for w in (slot(b.bytes.number), b.first, b.last, context.offset(b.buffer))
+                for w in (slot(b.bytes.index), b.first, b.last, context.offset(b.buffer))
             ],
             "patch_table": [w for row in self._patches for w in row],
             "address_table": [w for row in self._addresses for w in row],
             "result_table": [
                 w
-                for number, (dtype, rank, first) in enumerate(result_rows, first_result)
-                for w in (dtype, rank, address(first), number)
+                for index, (dtype, rank, first) in enumerate(result_rows, first_result)
+                for w in (dtype, rank, address(first), index)
             ],
             "step_table": [
                 w
@@ -203,14 +203,14 @@ class Segment:
                 for w in (
                     step.function,
                     address(first),
-                    context.one if step.condition is None else slot(step.condition.number),
+                    context.one if step.condition is None else slot(step.condition.index),
                 )
             ],
         }
         head: dict[str, int] = {
             **functions(), "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(),
             "context": context.base,
-            "cost": context.zero if plan.cost is None else slot(plan.cost.number),
+            "cost": context.zero if plan.cost is None else slot(plan.cost.index),
             "release_cost": int(release_cost), "array_guards": len(array_guards),
             "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
             "buffers": len(plan.buffers), "live": self.live,
@@ -240,9 +240,9 @@ class Segment:
             self._block[HEAD.index("made")] += len(after._results)
         self._block.keep = (self._block.keep, self._following)
 
-    def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
+    def _layout_array_guards(self, tables: dict[str, list[int]], words: list[int]) -> None:
         rows: list[int] = []
-        for array_guard in self._likes:
+        for array_guard in self._guarded:
             if isinstance(array_guard, IdentityGuard):
                 rows += [id(array_guard.what), -1, 0, 0]
             else:
@@ -255,7 +255,7 @@ class Segment:
         self, tables: dict[str, list[int]], words: list[int]
     ) -> list[tuple[int, int, int]]:
         rows: list[tuple[int, int, int]] = []
-        self._result_words: list[tuple[int, Number]] = []
+        self._result_words: list[tuple[int, SizeOperand]] = []
         for result in self._results:
             rows.append((id(result.dtype), len(result.sizes), len(words)))
             for size in result.sizes:
@@ -265,32 +265,32 @@ class Segment:
 
     def _lay_out(
         self, steps: Sequence[Step], words: list[int]
-    ) -> tuple[list[tuple[int, Word]], list[int]]:
+    ) -> tuple[list[tuple[int, KernelArgument]], list[int]]:
         """Places for the arguments of steps, behind `words`: arguments by their places, and where
         those of each step begin.
         """
-        placed: list[tuple[int, Word]] = []
+        targets: list[tuple[int, KernelArgument]] = []
         starts: list[int] = []
         for step in steps:
             start = len(words)
             starts.append(start)
-            words += [0] * len(step.words)
-            for target, word in enumerate(step.words, start):
+            words += [0] * len(step.arguments)
+            for target, word in enumerate(step.arguments, start):
                 if isinstance(word, CallTable):
                     table = len(words)
                     self._inner.append((target, table))
                     words += [part for call in word.calls for part in (call.function, 0)]
                     inner, firsts = self._lay_out(word.calls, words)
-                    placed += inner
+                    targets += inner
                     self._inner += [
-                        (table + 2 * number + 1, first) for number, first in enumerate(firsts)
+                        (table + 2 * index + 1, first) for index, first in enumerate(firsts)
                     ]
                 else:
-                    placed.append((target, word))
-        return placed, starts
+                    targets.append((target, word))
+        return targets, starts
 
     def _collect(
-        self, plan: SegmentPlan, placed: Sequence[tuple[int, Word]], words: list[int]
+        self, plan: SegmentPlan, targets: Sequence[tuple[int, KernelArgument]], words: list[int]
     ) -> tuple[list[tuple[bool, int, int, int, int, int, int]], list[tuple[int, int, int, int]]]:
         """Patches at new sizes and addresses of every call; known words are written at once."""
         context = self._context
@@ -298,24 +298,26 @@ class Segment:
         patches: list[tuple[bool, int, int, int, int, int, int]] = []
         addresses: list[tuple[int, int, int, int]] = []
 
-        def number(value: Number) -> tuple[int, int]:
-            return (value, zero) if isinstance(value, int) else (0, context.slot(value.number))
+        def number(value: SizeOperand) -> tuple[int, int]:
+            return (value, zero) if isinstance(value, int) else (0, context.slot(value.index))
 
-        for target, word in placed:
+        for target, word in targets:
             if isinstance(word, int):
                 words[target] = word
             elif isinstance(word, Slot):
-                patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
+                patches.append((True, target, 8, 0, context.slot(word.index), zero, zero))
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
             elif isinstance(word, SlotAddress):
-                words[target] = context.slot(word.slot.number)
+                words[target] = context.slot(word.slot.index)
             elif isinstance(word, VersionAddress):
                 words[target] = context.word("version")
             elif isinstance(word, BodyAddress):
                 table = self._table(word.body)
                 words[target] = (
-                    table.place(word.kind, word.number, word.axis) if word.kind else table.address
+                    table.word_address(word.kind, word.index, word.axis)
+                    if word.kind
+                    else table.address
                 )
             elif isinstance(word, ArgumentAddress):
                 addresses.append((word.argument, *number(word.offset), target))
@@ -324,7 +326,7 @@ class Segment:
                 patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
         for target, size in self._result_words:
             if isinstance(size, Slot):
-                patches.append((True, target, 8, 0, context.slot(size.number), zero, zero))
+                patches.append((True, target, 8, 0, context.slot(size.index), zero, zero))
         for tensor in plan.tensors:
             for position, element in enumerate(tensor.elements):
                 place = context.tensor(tensor.first) + position * tensor.width
@@ -347,13 +349,22 @@ class Segment:
             body.bytes = max(body.bytes, needed)
         return lacking
 
+    def misfits(self) -> bool:
+        """A body that a step runs does not take the sizes of the last call: no step runs it in
+        plans to come.
+        """
+        unfit = [body for body, table in self._bodies.items() if table.misfits()]
+        for body in unfit:
+            body.give_up()
+        return bool(unfit)
+
     @property
     def working_bytes(self) -> int:
         """The working memory of bodies that steps run."""
         return sum(table.working_bytes for table in self._bodies.values())
 
     def _bind_row(self, bind: Bind) -> tuple[int, int, int, int]:
-        slot = self._context.slot(bind.slot.number)
+        slot = self._context.slot(bind.slot.index)
         if bind.element:
             kind = {"i64": layout.BIND_I64, "i32": layout.BIND_I32}[bind.element]
             return kind, bind.argument, bind.offset, slot
@@ -385,9 +396,9 @@ class Segment:
 
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""
-        if self._likes and (
-            len(arguments) != len(self._likes)
-            or not all(array_guard.fits(a) for array_guard, a in zip(self._likes, arguments))
+        if self._guarded and (
+            len(arguments) != len(self._guarded)
+            or not all(array_guard.fits(a) for array_guard, a in zip(self._guarded, arguments))
         ):
             return OTHER_ARGUMENTS
         block = self._block
@@ -419,12 +430,12 @@ class Segment:
         for argument, offset, more, target in self._addresses:
             word(target).value = arrays[argument].ctypes.data + offset + word(more).value
         steps_at = (int(block[HEAD.index("step_table")]) - int(block.ctypes.data)) // 8
-        for number in range(len(self._plan.steps)):
+        for index in range(len(self._plan.steps)):
             function, words, condition = (
-                int(w) for w in block[steps_at + 3 * number : steps_at + 3 * number + 3]
+                int(w) for w in block[steps_at + 3 * index : steps_at + 3 * index + 3]
             )
             if word(condition).value and prototype()(function)(words):
-                return number
+                return index
         return OK
 
 

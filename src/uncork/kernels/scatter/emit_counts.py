@@ -20,7 +20,7 @@ def emit_counts(spec: CountKeys, target: Target) -> str:
     counter = I64 if item.bytes == 8 else I32
     k.stop_unless(count < k.integer(2**31), k.integer(1))
     with k.loop(0, places) as place:
-        k.store(k.number(0, counter), output + place * counter.bytes)
+        k.store(k.constant(0, counter), output + place * counter.bytes)
     with k.loop(0, count) as i:
         place = k.load(keys + i * key.bytes, key).to(I64)
         k.stop_unless(place.below(places), k.integer(1))
