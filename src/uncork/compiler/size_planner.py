@@ -33,6 +33,12 @@ class SizePlanner(BodyPlanner):
     def _input_spec(self, number: int) -> TensorSpec:
         return self.model.by_id[self.model.parameters[number]].outputs[0].spec
 
+    def _usual_shape(self, spec: TensorSpec) -> Sequence[int | None]:
+        sizes = [
+            None if dim.size is None else self.facts.usual(dim.size) for dim in spec.shape.dims
+        ]
+        return [size if isinstance(size, int) else None for size in sizes]
+
     def _array_guard(self, number: int) -> ArrayGuard:
         spec = self._input_spec(number)
         if spec.rank is None:
@@ -52,7 +58,7 @@ class SizePlanner(BodyPlanner):
         segment = self._segment()
         numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
         for parameter, number in numbers.items():
-            self._places[Source(parameter, 0)] = ArgumentAddress(number)
+            self._locations[Source(parameter, 0)] = ArgumentAddress(number)
         self._waiting = [*self.facts.guards, *self.facts.checks]
         for symbol in self.facts.symbols:
             origin = symbol.origin
@@ -120,14 +126,14 @@ class SizePlanner(BodyPlanner):
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
         """Slots for symbols that the last part finds: the next segment looks at them."""
-        found = tuple(
+        result = tuple(
             FoundSymbol(
                 self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
             )
             for s in symbols
         )
-        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
-        return found
+        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result)]
+        return result
 
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]

@@ -177,7 +177,9 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     regions = regions_of(g)
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
     least = (
-        _MEETING if direct(g) and isinstance(g.cells, int) and g.cells * 4 % _PAGE == 0 else _ELSE
+        _MEETING
+        if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0
+        else _ELSE
     )
     part = least if regions is None else 1 - sum(region.products for region in regions) / whole
     spent = (1 - _BY_TILES.get(side, part)) * (

@@ -32,7 +32,7 @@ def _chains(model: Model) -> list[list[Node]]:
     but for an operation that is the first of another chain, which waits for the next round.
     """
     read_by = readers(model)
-    found: list[list[Node]] = []
+    result: list[list[Node]] = []
     taken: set[int] = set()
     for node in model.nodes:
         if not _moves(model, node):
@@ -46,9 +46,9 @@ def _chains(model: Model) -> list[list[Node]]:
             chain.append(reader)
             reader = only_reader(read_by, reader)
         if len(chain) > 1 and reader is not None and _is_unary(model, reader, chain):
-            found.append([*chain, reader])
+            result.append([*chain, reader])
             taken.add(reader.id)
-    return found
+    return result
 
 
 def _moves(model: Model, node: Node) -> bool:
@@ -103,9 +103,9 @@ def _order(chain: Sequence[Node]) -> list[Node]:
     moved = Source(moves[-1].id, 0)
     shaped = replace(last.outputs[0].spec, shape=first.outputs[0].spec.shape)
     inputs = tuple(Source(first.id, 0) if source == moved else source for source in last.inputs)
-    found = [replace(last, id=ids[0], inputs=inputs, outputs=(Port(shaped),))]
+    result = [replace(last, id=ids[0], inputs=inputs, outputs=(Port(shaped),))]
     for move, before, id_ in zip(moves, ids, ids[1:]):
         inputs = (Source(before, 0), *move.inputs[1:])
         ports = last.outputs if id_ == last.id else move.outputs
-        found.append(replace(move, id=id_, inputs=inputs, outputs=ports))
-    return found
+        result.append(replace(move, id=id_, inputs=inputs, outputs=ports))
+    return result

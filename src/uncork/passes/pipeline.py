@@ -112,10 +112,17 @@ ON_LOAD: tuple[Pass, ...] = (
     ),
     Pass("fold_constants", "layers of constants become constants"),
     Pass(
-        "sparse_lookups",
-        "sparse look-ups with a mean become one step",
-        frozenset({"SparseFillEmptyRows"}),
+        "simplify_convert_like",
+        "conversions do not wait for a tensor whose type they take",
+        frozenset({"ConvertLike"}),
     ),
+    # Before `count_first`, which makes two layers of a Unique.
+    Pass(
+        "undo_unique",
+        "rows of different ids, taken for each place, are taken of each id",
+        frozenset({"Unique"}),
+    ),
+    Pass("scatter_counts", "counts are made where they are scattered to", frozenset({"Unique"})),
     Pass(
         "count_first",
         "layers that find a size count before they write",

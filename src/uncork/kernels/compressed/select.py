@@ -130,7 +130,7 @@ def select_compressed(
     operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     operands += [0 if array is None else array.ctypes.data for array in parameters]
     operands += [4 * groups, Out(0), rows, weights.inner, weights.columns]
-    given = _Given(rows, weights, stored, operands, operands_for(end, others, 0, 0))
+    given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
         few = given.few(target, end)
@@ -175,7 +175,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Product:
     """A product; `operands` are the arguments that all its kernels have, `others` those of its
     end.
     """
@@ -221,7 +221,7 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, block)
             return [
-                [call(first, count, scratch * number) for number, (first, count) in enumerate(runs)]
+                [call(first, count, scratch * index) for index, (first, count) in enumerate(runs)]
             ]
 
         return _Part(spec.name, lambda threads: scratch * threads, stages)
@@ -233,8 +233,8 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, spec.width)
             products = [
-                calls.product(self.operands, first, count, number, self.others)
-                for number, (first, count) in enumerate(runs)
+                calls.product(self.operands, first, count, index, self.others)
+                for index, (first, count) in enumerate(runs)
             ]
             return [calls.digits(threads), products]
 
@@ -302,7 +302,7 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
 
 
 def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
-    """As f32 of this shape, one after the other."""
+    """The values of a constant as f32 of this shape, one after the other."""
     return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
 
 
@@ -330,8 +330,8 @@ def _in_panels(weights: CompressedMatrix, width: int) -> tuple[object, Array]:
     def made() -> list[Array]:
         lying = weights.codes.transpose(weights.axes).reshape(weights.columns, weights.inner)
         panels = np.zeros((-(-weights.columns // width), weights.inner, width), lying.dtype)
-        for number, panel in enumerate(panels):
-            some = lying[number * width : (number + 1) * width]
+        for index, panel in enumerate(panels):
+            some = lying[index * width : (index + 1) * width]
             panel[:, : len(some)] = some.T
         return [panels]
 

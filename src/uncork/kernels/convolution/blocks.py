@@ -22,7 +22,7 @@ from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
 from uncork.kernels.convolution.tiles import most_pixels, open_widths, widths_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
-from uncork.kernels.gemm.address_table import placed
+from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -56,10 +56,10 @@ _RUNS = 16
 
 
 def _meets(work: BlockedWork) -> bool:
-    """The same pixel of all blocks would have the same few places of the second-level cache, and
-    there are more blocks than that.
+    """Whether one pixel of all blocks would fall into the same few places of the second-level
+    cache, and there are more blocks than that.
     """
-    cells = work.geometry.cells
+    cells = work.geometry.data_size
     return (
         isinstance(cells, int)
         and cells * work.inner * 4 % _SETS == 0
@@ -68,7 +68,7 @@ def _meets(work: BlockedWork) -> bool:
 
 
 def _by_rows(g: Geometry) -> Geometry:
-    """The same pixels, which lie in one row, as rows of some."""
+    """The geometry with pixels that lie in one row as several rows."""
     cells = known(g.columns.size)
     some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
     return (
@@ -94,17 +94,17 @@ class _Maker:
         self.padded = regions is None and (not g.inside or _meets(work))
         #: Rows of taps that lie outside of the data are left out.
         self.skips = self.padded and not g.rows.inside and g.rows.lhs_dilation == 1
-        self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
+        self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
         #: Rows of the result whose data are laid out together.
         self.strips = self._strips() if self.padded else [(0, g.rows.count)]
-        self.height = g.rows.reach(self.strips[0][1]) if self.padded else g.rows.size
+        self.height = g.rows.windows_extent(self.strips[0][1]) if self.padded else g.rows.size
         self.block = self.height * self.row
         if self.padded and isinstance(self.block, int) and self.block % _PAGE == 0:
             self.block += _LINE
         #: Blocks that a vector holds: short ones stand side by side.
-        self.together = max(1, target.lanes // work.lanes)
-        self.runs = sets_of_outputs(work, 2 * self.together)
+        self.vector_members = max(1, target.lanes // work.lanes)
+        self.runs = sets_of_outputs(work, 2 * self.vector_members)
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packed_weights = packed(
             [work.source], how, lambda: [packed_sets(work, run) for run in self.runs]
@@ -124,20 +124,22 @@ class _Maker:
         )
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
-        """So many rows of the result that their data stay in the second-level cache; all of them
-        where only the call knows sizes.
+        """The rows of the result in strips whose data stay in the second-level cache; one strip of
+        all rows where only the call knows sizes.
         """
         g = self.g
         if g.is_open:
             return [(0, g.rows.count)]
         count = known(g.rows.count)
-        whole = known(g.rows.reach(count)) * known(self.row) * self.work.channels
+        whole = known(g.rows.windows_extent(count)) * known(self.row) * self.work.channels
         step = known(self.row) * self.work.channels * g.rows.stride
         rows = max(
             1,
             (
                 _SCRATCH_BYTES
-                - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels
+                - (known(g.rows.windows_extent(1)) - g.rows.stride)
+                * known(self.row)
+                * self.work.channels
             )
             // step,
         )
@@ -201,23 +203,25 @@ class _Maker:
             self.keep.append(self._tables[key])
         return int(self._tables[key].ctypes.data)
 
-    def find_places(self) -> Iterator[KernelCall]:
-        """The same tables, made in the call: steps at once that are whole blocks, else each."""
+    def fill_address_table(self) -> Iterator[KernelCall]:
+        """The calls that fill the tables of addresses where only the call knows sizes: steps at
+        once that are whole blocks, else each.
+        """
         if is_known(self.block):
             return
         g, steps = self.g, self.work.group_steps
-        together = steps if self.work.step == self.work.inner else 1
-        counts = g.rows.taps, together, g.columns.taps
+        vector_members = steps if self.work.step == self.work.inner else 1
+        counts = g.rows.taps, vector_members, g.columns.taps
         in_table = (steps * g.columns.taps * ENTRY, g.columns.taps * ENTRY, ENTRY)
-        for number, run in enumerate(self.runs):
-            table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
+        for index, run in enumerate(self.runs):
+            table = self.laid_out + index * self._entries(self.regions[0]) * ENTRY
             down, right = self._tap
             distances = (down, self.block, right), self._in_filters(run.blocks)
-            for first in range(0, steps, together):
+            for first in range(0, steps, vector_members):
                 begins = self._channels_of(run, first), first * distances[1][1]
                 for word, (begin, some) in enumerate(zip(begins, distances)):
                     place = Scratch(table + first * in_table[1] + word * 8)
-                    yield placed(place, begin, list(zip(counts, in_table, some)))
+                    yield address_table_call(place, begin, list(zip(counts, in_table, some)))
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
@@ -227,23 +231,23 @@ class _Maker:
             return
         g, work = self.g, self.work
         pixel = work.inner * 4
-        height = g.rows.reach(strip[1])
+        height = g.rows.windows_extent(strip[1])
         rows, columns = (
-            g.rows.cells(strip[0] * g.rows.stride, height),
-            g.columns.cells(0, self.width),
+            g.rows.data_range(strip[0] * g.rows.stride, height),
+            g.columns.data_range(0, self.width),
         )
         planes = images[1] * work.channels
         source = (
-            images[0] * work.channels * g.cells * pixel
+            images[0] * work.channels * g.data_size * pixel
             + (rows.first * g.columns.size + columns.first) * pixel
         )
-        target = rows.place * self.row + columns.place * pixel
-        covered = same(rows.number, height) and same(columns.number, self.width)
+        target = rows.position * self.row + columns.position * pixel
+        covered = same(rows.length, height) and same(columns.length, self.width)
         loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
             (1, 0, 0),
-            (planes, g.cells * pixel, self.block),
-            (rows.number, g.columns.size * pixel, self.row),
-            (columns.number * work.inner, 4, 4),
+            (planes, g.data_size * pixel, self.block),
+            (rows.length, g.columns.size * pixel, self.row),
+            (columns.length * work.inner, 4, 4),
         ]
         yield strided_copy_call(
             self.target.lanes,
@@ -278,7 +282,7 @@ class _Maker:
         )
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
         step = g.columns.stride * work.inner * 4
-        together = min(self.together, blocks)
+        vector_members = min(self.vector_members, blocks)
         every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
         inside = filters.nbytes <= _FEW_FILTERS  # all outputs of a tile before the next tile
         spec = Dense(
@@ -288,7 +292,7 @@ class _Maker:
             widths,
             step,
             work.end,
-            together,
+            vector_members,
             self._asks_ahead(region, filters),
             every,
             not isinstance(columns, int),
@@ -357,7 +361,7 @@ class _Maker:
         return rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
 
     def stages(self, threads: int) -> Stages:
-        found: list[list[KernelCall]] = [[call] for call in self.find_places()]
+        found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
         for images, strip in product(self.images, self.strips):
             found += [[call] for call in self.lay_out(images, strip)]
             regions = (
@@ -381,10 +385,10 @@ class _Maker:
         """
         by_rows = threads > 1 and not certainly(region.rows[1], 1)
         heights = shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]
-        for number, run in enumerate(self.runs):
+        for index, run in enumerate(self.runs):
             parts = [(0, run.sets)] if by_rows else shares(run.sets, threads)
             for group, rows, some in product(run.alike.groups, heights, parts):
-                yield self.compute(images, region, strip, number, group, rows, some)
+                yield self.compute(images, region, strip, index, group, rows, some)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

@@ -40,7 +40,7 @@ class _Rows:
         self.k = k = Kernel(spec.name, spec.arguments, machine)
         self.a = a = dict(zip(spec.arguments, k.arguments))
         self.tiles = [_tile(k, spec, width) for width in spec.widths]
-        self.places = relative_operands(spec.end, a, a["target"])
+        self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for.
         self.ahead = k.variable(k.integer(0))
 
@@ -77,7 +77,9 @@ class _Rows:
     ) -> None:
         """A tile of a set of outputs, by `count` taps from the `first` on."""
         k, a, spec = self.k, self.a, self.spec
-        own = advanced_operands(spec.end, self.places, group * (spec.blocks * spec.lanes * 4))
+        own = advanced_operands(
+            spec.end, self.target_operands, group * (spec.blocks * spec.lanes * 4)
+        )
         given = [
             count,
             seen,
@@ -117,10 +119,10 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         return a["source"] + k.load(entry, I64), a["filters"] + k.load(entry + 8, I64)
 
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
-        first = vector * spec.together
+        first = vector * spec.vector_members
         places = [
             a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * 4
-            for n in range(spec.together)
+            for n in range(spec.vector_members)
         ]
 
         def operand(name: str, kind: str) -> Value:
@@ -144,8 +146,8 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
             else:
                 k.store(part, place)
 
-    wide = spec.lanes * spec.together
-    vectors = spec.blocks // spec.together
+    wide = spec.lanes * spec.vector_members
+    vectors = spec.blocks // spec.vector_members
     arguments = (*_ARGUMENTS, *(_STORED if spec.partial else ()), *spec.end.arguments)
     return tile(
         outer,

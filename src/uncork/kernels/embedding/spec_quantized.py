@@ -56,7 +56,9 @@ class QuantizedBag:
 
     @property
     def arguments(self) -> list[str]:
-        """As `spec_bags.Bag` has them, and the address of the zero points and scales, in pairs."""
+        """The arguments of `spec_bags.Bag`, and the address of the zero points and scales, in
+        pairs.
+        """
         return [
             "table",
             "parameters",

@@ -78,7 +78,7 @@ def select_count(
 
 
 @selects(NonZeroPlaces)
-def select_places(
+def select_non_zero(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],

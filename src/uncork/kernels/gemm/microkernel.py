@@ -110,7 +110,7 @@ class Microkernel:
         used = self.used
         accumulators = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
         sums = [
-            [[k.variable(k.number(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
+            [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
             for _ in range(accumulators)
         ]
 
@@ -159,10 +159,10 @@ class Microkernel:
         """`end` for every row, written once."""
         vector = totals[0][0].lanes * 4
         line = vector * len(totals[0])
-        room = k.room(line * len(totals))
-        for place, row in enumerate(totals):
+        room = k.stack_bytes(line * len(totals))
+        for index, row in enumerate(totals):
             for v, total in enumerate(row):
-                k.store(total, room + (place * line + v * vector))
+                k.store(total, room + (index * line + v * vector))
         with k.loop(0, len(totals)) as number:
             sums = [
                 k.load(room + number * line + v * vector, F32, total.lanes)

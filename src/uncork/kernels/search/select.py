@@ -35,7 +35,7 @@ def select_buckets(
         return f"no kernel to compare {data.element_type} with {buckets.element_type}"
     right = not operation.with_right_bound
     types = (str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name)
-    spec = Search(*types, right, numbers=True, unique=operation.strict, lanes=target.lanes)
+    spec = Search(*types, right, refuses_nan=True, unique=operation.strict, lanes=target.lanes)
     count = product(extents(data))
     operands: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, _SEARCH))
