@@ -10,6 +10,7 @@ canaries. Every case runs with its arrays at the end of their pages and at the b
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import sys
 from collections.abc import Iterator, Sequence
@@ -843,6 +844,31 @@ def bins(generator: np.random.Generator) -> Iterator[Case]:
             yield f"{columns} {size} parts", operation, [parts, spec(boxes)]
 
 
+def yolo(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, coords, classes, together in product(
+        [1, 3, 8, 17, 40], [0, 1, 4], [0, 1, 20], [0, 1]
+    ):
+        how = {"do_softmax": bool(together), "num": 2, "mask": [0, 1], "axis": 1, "end_axis": 3}
+        operation = find("RegionYolo", 1)(coords=coords, classes=classes, **how)
+        data = numbers(generator, 2, 2 * (coords + 1 + classes), 2, columns)
+        yield f"{columns} {coords} {classes} {together}", operation, [data]
+
+
+def patches(generator: np.random.Generator) -> Iterator[Case]:
+    ways = product([5, 16, 17, 40], [1, 2, 3, 5], [1, 2], ("same_upper", "same_lower", "valid"))
+    for (columns, stride, rate, pad), name in zip(
+        ways, itertools.cycle(("f32", "u8", "f16", "i64"))
+    ):
+        how = {"sizes": [2, 3], "strides": [1, stride], "rates": [1, rate], "auto_pad": pad}
+        values = generator.integers(0, 99, (2, 3, 5, columns))
+        data = spec(storage.encode(values, ElementType.parse(name)), name)
+        yield (
+            f"{columns} {stride} {rate} {pad} {name}",
+            find("ExtractImagePatches", 3)(**how),
+            [data],
+        )
+
+
 def sample(generator: np.random.Generator) -> Iterator[Case]:
     for columns, wanted, mode, padding in product(
         [1, 3, 16, 40],
@@ -1219,11 +1245,13 @@ EDGES = {
     "loops.bins": bins,
     "loops.colours": colours,
     "loops.normalise": normalise,
+    "loops.patches": patches,
     "loops.pool": pool,
     "loops.regions": regions,
     "loops.resize": resize,
     "loops.sample": sample,
     "loops.scan": scan,
+    "loops.yolo": yolo,
     "movement.copy_table": move,
     "selection": pick,
     "embedding.quantized": quantized_table,
