@@ -207,14 +207,15 @@ def test_the_text_of_a_kernel_says_what_it_does() -> None:
     ((kernel, _),) = choice.calls
     assert isinstance(kernel, Nest)
     assert kernel.text.splitlines() == [
-        "e*: T[e] = lowest",
-        "n y:",
-        "  u*:",
+        "y e*: T[y, e] = lowest",
+        "n:",
+        "  y u*:",
         "    j=3: m = max(pad(X[n, 2*y + 1*j - 1, u], lowest))",
-        "    T[u + 1] = m",
-        "  x*:",
-        "    i=3: m = max(T[2*x + 1*i])",
-        "    Y[n, y, x] = m",
+        "    T[y, u + 1] = m",
+        "  y:",
+        "    x*:",
+        "      i=3: m = max(T[y, 2*x + 1*i])",
+        "      Y[n, y, x] = m",
     ]
 
 
