@@ -15,7 +15,13 @@ from uncork.kernels.convolution.geometry import Axis, Geometry, known
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
-from uncork.kernels.convolution.tiles import most_pixels, open_widths, runs_of_sets, widths_of
+from uncork.kernels.convolution.tiles import (
+    most_pixels,
+    open_widths,
+    runs_of_sets,
+    some_of_tiles,
+    widths_of,
+)
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.address_table import placed
 from uncork.kernels.kernel_plan import (
@@ -26,8 +32,10 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
+    grid,
     shares,
 )
+from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -46,6 +54,8 @@ _SCRATCH_BYTES = 1 << 19
 _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
 #: Pixels of a row at most, where all pixels were one.
 _SOME = 128
+#: So many calls for each thread are enough parts.
+_ENOUGH = 4
 #: As many runs of images as there are where only the call knows how many images come.
 _RUNS = 16
 
@@ -255,19 +265,20 @@ class _Maker:
         number: int,
         group: int,
         rows: tuple[SizeLike, SizeLike],
-        sets: tuple[int, int],
+        sets: tuple[SizeLike, SizeLike],
+        some_tiles: tuple[SizeLike, SizeLike],
     ) -> KernelCall:
         """Some rows of a region, of the strip that begins at a row, for some sets of a run, of a
-        group.
+        group; of rows whose length is known, some tiles.
         """
         g, work = self.g, self.work
         blocks, first_block, _ = self.runs[number]
         columns = region.columns[1]
-        widths, tiles = (
-            widths_of(columns, self.target)
-            if isinstance(columns, int)
-            else (open_widths(self.target), [0] * KINDS)
-        )
+        widths: tuple[int, ...] = open_widths(self.target)
+        tiles, left = [0] * KINDS, 0
+        if isinstance(columns, int):
+            widths, all_tiles = widths_of(columns, self.target)
+            left, tiles = some_of_tiles(widths, all_tiles, some_tiles)
         filters = self.packed_weights.arrays[number][group]
         step = g.columns.stride * work.inner * 4
         together = min(self.together, blocks)
@@ -293,17 +304,17 @@ class _Maker:
             + region.column_taps[0] * g.columns.dilation
             - begin[1]
         )
+        x = x + left * g.columns.stride
         seen = y * self.row + x * work.inner * 4 + group * work.group_channels * self.block
         image = work.channels * self.block
         block = group * work.group_outputs + first_block + sets[0] * blocks
-        made = (
-            images[0] * work.result_image
-            + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
-        )
+        made = images[0] * work.result_image + (
+            block * g.pixels + first * g.columns.count + region.columns[0] + left
+        ) * (work.lanes * 4)
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
-            "filters": int(filters.ctypes.data) + sets[0] * filters[0].nbytes,
+            "filters": sets[0] * filters[0].nbytes + int(filters.ctypes.data),
             "table": self._table(region, number),
             "count": self._entries(region) // region.row_taps[1]
             if self.skips
@@ -347,7 +358,7 @@ class _Maker:
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]
         for images, strip in product(self.images, self.strips):
-            found += [[call] for call in self.lay_out(images, strip)]
+            found += shared_moves(self.lay_out(images, strip), threads)
             regions = (
                 [replace(region, rows=strip) for region in self.regions]
                 if self.padded
@@ -364,14 +375,27 @@ class _Maker:
     def _shared(
         self, images: tuple[SizeLike, SizeLike], region: Region, strip: SizeLike, threads: int
     ) -> Iterator[KernelCall]:
-        """A region, of the strip that begins at a row, by rows, or by sets of outputs where there
-        is one row.
+        """A region, of the strip that begins at a row, by rows, tiles of rows and sets of outputs.
+
+        Threads read the larger one of data and filters in parts.
         """
-        by_rows = threads > 1 and not certainly(region.rows[1], 1)
+        rows, columns = (region.rows[1], 1), region.columns[1]
+        tiles = (
+            (sum(map(known, widths_of(columns, self.target)[1])), 1)
+            if isinstance(columns, int)
+            else (1, 1)
+        )
+        data = self.work.channels * self.g.cells * self.work.inner * 4
+        filters = sum(array.nbytes for array in self.packed_weights.arrays)
+        first = isinstance(data, int) and data < filters and isinstance(rows[0], int)
+        if self.g.groups * len(self.runs) >= _ENOUGH * threads:
+            threads = 1  # a call for each is enough
         for (number, (_, _, sets)), group in product(enumerate(self.runs), range(self.g.groups)):
-            for rows in shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]:
-                for some in [(0, sets)] if by_rows else shares(sets, threads):
-                    yield self.compute(images, region, strip, number, group, rows, some)
+            axes = [rows, tiles, (sets, 1)]
+            order = (2, 0, 1) if first else (0, 1, 2)
+            for some in grid([axes[axis] for axis in order], threads):
+                part = [some[order.index(axis)] for axis in range(3)]
+                yield self.compute(images, region, strip, number, group, part[0], part[2], part[1])
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

@@ -20,6 +20,7 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
+    grid,
     shares,
 )
 from uncork.kernels.runtime.packed_weights import packed
@@ -195,9 +196,12 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         return [np.ascontiguousarray(np.tile(apart.transpose(0, 3, 4, 2, 1), together), np.float32)]
 
     packed_weights = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
-    planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4
+    planes, height = g.images * work.channels, g.rows.count
+    zeros = g.columns.size * work.lanes * 4
 
-    def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+    def compute(
+        some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
+    ) -> KernelCall:
         operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
@@ -206,6 +210,8 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             "channels": work.channels,
             "first": some[0],
             "end": some[0] + some[1],
+            "first_row": lines[0],
+            "end_row": lines[0] + lines[1],
             "height": g.rows.size,
             "width": g.columns.size,
             "result_height": g.rows.count,
@@ -218,13 +224,19 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
 
     def stages(threads: int) -> Stages:
         return Stages(
-            [[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * zeros
+            [
+                [
+                    compute(some, lines, n)
+                    for n, (some, lines) in enumerate(grid([(planes, 1), (height, 1)], threads))
+                ]
+            ],
+            threads * zeros,
         )
 
     pixels = g.images * g.pixels
     return KernelPlan(
         spec.name,
-        [compute((0, planes), 0)],
+        [compute((0, planes), (0, height), 0)],
         zeros,
         [packed_weights],
         nanoseconds(pixels, work.cost * 4),

@@ -94,8 +94,8 @@ class Depthwise(EpilogueSpec):
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        "source", "target", "filters", "zeros", "channels", "first", "end", "height", "width",
-        "result_height", "result_width", "top", "left",
+        "source", "target", "filters", "zeros", "channels", "first", "end", "first_row", "end_row",
+        "height", "width", "result_height", "result_width", "top", "left",
     )  # fmt: skip
     lanes: int
     rows: int

@@ -38,7 +38,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     whole = panels if tail is full else a["columns"] // spec.width
-    row_bytes = a["columns"] * 4
+    row_bytes = a["output_row"]
     panel_bytes = a["inner"] * (spec.width * 4)
 
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
@@ -48,7 +48,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         if not spec.packed:
             _pack(k, spec, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
         matrix = a["b"] if spec.packed else a["packed_weights"]
-        output = a["output"] + (outer * a["batches"] + batch) * a["rows"] * row_bytes
+        output = a["output"] + (outer * a["batches"] + batch) * a["output_batch"]
 
         def run(
             kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output

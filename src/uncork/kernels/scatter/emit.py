@@ -64,12 +64,12 @@ def emit_elements(spec: Elements, machine: Target) -> str:
     bytes_of = spec.action.run if spec.action.word in MOVES else STORED[spec.action.stored].bytes
 
     def loops(depth: int, place: Value, number: Value) -> None:
-        """`number` is how many elements of the loops so far lie before this one."""
+        """`number` is how many indices lie before this one."""
         if depth <= last:
             with k.loop(0, a[f"count_{depth}"]) as i:
                 # How far it is along the axis, its index says.
                 step = k.integer(0) if depth == spec.before else i * a[f"place_{depth}"]
-                loops(depth + 1, place + step, number * a[f"count_{depth}"] + i)
+                loops(depth + 1, place + step, number + i * a[f"index_{depth}"])
             return
         along = _inside(
             k, k.load(a["indices"] + number * index.bytes, index), a["size"], spec.wraps
