@@ -6,7 +6,8 @@ FakeQuantize gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,9 +199,27 @@ class QuantizedWeights:
 
 
 class QuantizedConstant(Const):
-    """A constant of f32 that remembers the small numbers it was made of."""
+    """A constant of f32 that knows the small numbers it is made of. It is made when its value is
+    asked for, and not kept: who reads the small numbers never asks.
+    """
 
+    type_name, opset = "QuantizedConstant", 0
     weights = Field[QuantizedWeights]()
+    make = Field[Callable[[], Array]]()
+
+    _alive: weakref.ref[Array] | None = None
+
+    @property
+    def value(self) -> Array:  # type: ignore[override]
+        """The same array for as long as anyone holds it."""
+        found = None if self._alive is None else self._alive()
+        if found is None:
+            found = self.make()
+            self._alive = weakref.ref(found)
+        return found
+
+    def infer(self) -> TensorSpec:
+        return TensorSpec(self.element_type, self.shape)
 
 
 class OnCodes(Operation):

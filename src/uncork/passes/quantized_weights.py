@@ -25,6 +25,7 @@ from uncork.ops.fake_quantize import FakeQuantize
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
+from uncork.passes.fold_constants import fold_constants
 from uncork.passes.quantized_values import grids
 from uncork.passes.rewrite import replaced
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -41,14 +42,26 @@ def quantized_weights(model: Model) -> Model:
             source = node.inputs[1]
             found = weights_of(model, source, node.operation) if source.node not in new else None
             if found is not None:
-                new[source.node] = _constant(model.by_id[source.node], *found)
+                new[source.node] = _constant(model, source, found)
     return replaced(model, new) if new else model
 
 
-def weights_of(
-    model: Model, source: Source, product: Operation
-) -> tuple[QuantizedWeights, Array] | None:
-    """The small numbers that weights of a product are made of, and the weights themselves."""
+def made_weights(model: Model) -> Model:
+    """The model with such constants as numbers where layers still read them."""
+    new: dict[int, Node] = {}
+    for node in model.nodes:
+        if isinstance(node.operation, QuantizedConstant):
+            value = node.operation.value
+            shape = PartialShape(value.shape)
+            operation = Const(element_type=ElementType.f32, shape=shape, value=value)
+            (port,) = node.outputs
+            known = replace(port, spec=TensorSpec(ElementType.f32, shape, value))
+            new[node.id] = replace(node, outputs=(known,), operation=operation)
+    return fold_constants(replaced(model, new)) if new else model
+
+
+def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:
+    """The small numbers that weights of a product are made of."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
@@ -75,7 +88,7 @@ def weights_of(
     codes = codes.astype(np.int8)
     if isinstance(product, Convolution1):
         codes = codes.reshape(outputs, *shape[product.lead - 1 :])
-    return QuantizedWeights(codes, scales, shape, last), whole
+    return QuantizedWeights(codes, scales, shape, last)
 
 
 def _value(model: Model, source: Source) -> Array | None:
@@ -125,20 +138,18 @@ def _scale(model: Model, source: Source) -> Array | None:
     return None
 
 
-def _constant(node: Node, weights: QuantizedWeights, value: Array) -> Node:
-    operation = QuantizedConstant(
-        element_type=ElementType.f32, shape=PartialShape(value.shape), value=value, weights=weights
-    )
+def _constant(model: Model, source: Source, weights: QuantizedWeights) -> Node:
+    node, shape = model.by_id[source.node], PartialShape(weights.shape)
+
+    def make() -> Array:
+        value = _value(model, source)
+        assert value is not None
+        return value
+
     port = Port(
-        TensorSpec(ElementType.f32, PartialShape(value.shape), value),
-        node.outputs[0].names,
-        node.outputs[0].extras,
+        TensorSpec(ElementType.f32, shape), node.outputs[0].names, node.outputs[0].extras
     )
-    return replace(
-        node,
-        opset="opset1",
-        attributes={},
-        inputs=(),
-        outputs=(port,),
-        operation=operation,
+    operation = QuantizedConstant(
+        element_type=ElementType.f32, shape=shape, weights=weights, make=make
     )
+    return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)
