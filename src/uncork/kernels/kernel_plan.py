@@ -100,12 +100,21 @@ _OPEN_AXIS = 1 << 20
 _WORTH = 1.05
 
 
-def parts_along(axes: Sequence[tuple[SizeLike, int]], threads: int) -> tuple[int, ...]:
+def parts_along(
+    axes: Sequence[tuple[SizeLike, int]], threads: int, whole: bool = False
+) -> tuple[int, ...]:
     """How many parts to make along each axis (size, things that stay together), for so many threads
     together: the largest part is about as small as can be, and first axes are divided before later
-    ones.
+    ones. `whole`: what is less than a block joins the last one.
     """
-    blocks = [-(-size // some) if isinstance(size, int) else _OPEN_AXIS for size, some in axes]
+    blocks = [
+        _OPEN_AXIS
+        if isinstance(size, Size)
+        else max(1, size // some)
+        if whole
+        else -(-size // some)
+        for size, some in axes
+    ]
     found: list[tuple[int, ...]] = [()]
     for count in blocks:
         found = [
@@ -126,7 +135,7 @@ def grid(
     """The work of all axes as parts: of each axis (first, number). See `parts_along`; `whole` as in
     `whole_shares`.
     """
-    parts = parts_along(axes, threads)
+    parts = parts_along(axes, threads, whole)
     divided = whole_shares if whole else shares
     return list(
         combinations(*(divided(size, some, block) for (size, block), some in zip(axes, parts)))

@@ -146,9 +146,7 @@ def _constant(model: Model, source: Source, weights: QuantizedWeights) -> Node:
         assert value is not None
         return value
 
-    port = Port(
-        TensorSpec(ElementType.f32, shape), node.outputs[0].names, node.outputs[0].extras
-    )
+    port = Port(TensorSpec(ElementType.f32, shape), node.outputs[0].names, node.outputs[0].extras)
     operation = QuantizedConstant(
         element_type=ElementType.f32, shape=shape, weights=weights, make=make
     )

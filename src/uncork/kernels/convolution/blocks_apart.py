@@ -21,7 +21,6 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Stages,
     grid,
-    shares,
 )
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -95,14 +94,21 @@ class _Maker:
         numbers = tiles * (self.g.channels + self.g.outputs) + max(work.lanes, work.inner)
         return self.cells * (numbers * 4 + 2 * 64)
 
-    def compute(self, groups: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
-        """Some groups of tiles, by the thread of a number."""
+    def compute(
+        self,
+        groups: tuple[SizeLike, SizeLike],
+        outputs: tuple[SizeLike, SizeLike],
+        share: int,
+    ) -> KernelCall:
+        """Some groups of tiles, for some sets of outputs, by the thread of a number."""
         g, work = self.g, self.work
         pixel, result = work.inner * 4, work.lanes * 4
+        of_set, channel = g.channels * self.blocks * result, outputs[0] * (self.blocks * result)
+        made = outputs[0] * (self.blocks * g.pixels * result)
         operands: dict[str, Operand] = {
             "source": In(0),
-            "target": Out(0),
-            "filters": int(self.packed_weights.arrays[0].ctypes.data),
+            "target": Out(0, made),
+            "filters": outputs[0] * of_set + int(self.packed_weights.arrays[0].ctypes.data),
             "scratch": Scratch(share * self.scratch),
             "across": self.across,
             "down": self.down,
@@ -119,21 +125,25 @@ class _Maker:
             "target_block": g.pixels * result,
             "target_row": g.columns.count * result,
             "channels": work.channels,
-            "groups": work.outputs // self.blocks,
+            "groups": outputs[1],
             **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles)},
             "first": groups[0],
             "end": groups[0] + groups[1],
             "strip": self.strip,
             "strip_tiles": self.strip * self.spec.widths[0],
-            **dict(zip(self.spec.end.arguments, operands_for(self.spec.end, work.others, 0, 0))),
+            "all_groups": work.outputs // self.blocks,
         }
+        ends = operands_for(self.spec.end, work.others, channel, made)
+        operands |= zip(self.spec.end.arguments, ends)
         return self.spec, [operands[name] for name in self.spec.arguments]
 
     def stages(self, threads: int) -> Stages:
-        parts = shares(self.total, threads) if threads > 1 else [(0, self.total)]
+        # Of sets of outputs each part transforms the data for itself.
+        axes = [(self.total, 1), (self.work.outputs // self.blocks, 1)]
+        parts = grid(axes, threads)
         return Stages(
-            [[self.compute(part, share) for share, part in enumerate(parts)]],
-            threads * self.scratch,
+            [[self.compute(tiles, sets, share) for share, (tiles, sets) in enumerate(parts)]],
+            len(parts) * self.scratch,
         )
 
 

@@ -71,6 +71,7 @@ class Winograd(EpilogueSpec):
         "result_height", "result_width", "top", "left", "source_image", "source_block",
         "source_row", "target_image", "target_block", "target_row", "channels", "groups",
         *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
+        "all_groups",
     )  # fmt: skip
     outputs: int
     lanes: int

@@ -74,7 +74,13 @@ class View:
         offset: SizeLike = self.base.offset
         for d in dimensions:
             offset = offset + self.steps[d] * begin
-        return replace(self, base=replace(self.base, offset=offset), strides=self.steps)
+        # What is left is what may be read from there on.
+        sizes = tuple(
+            size - begin if d in dimensions else size for d, size in enumerate(self.sizes)
+        )
+        return replace(
+            self, base=replace(self.base, offset=offset), sizes=sizes, strides=self.steps
+        )
 
 
 def vector_lanes(types: Sequence[str], target: Target) -> int:
@@ -162,7 +168,7 @@ class Call:
         counts = [(self.sizes[axis], lanes if vectors[axis].vector else 1) for axis in axes]
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
-        for number, part in enumerate(grid(counts, threads)):
+        for number, part in enumerate(grid(counts, threads, whole=True)):
             views = {name: _own(view, scratch * number) for name, view in self.views.items()}
             sizes = dict(self.sizes)
             for axis, (begin, count) in zip(axes, part):
