@@ -198,28 +198,38 @@ class QuantizedWeights:
         return values.T if self.outputs_last else values.reshape(self.shape)
 
 
+class Remade:
+    """What a function makes, made again where nobody holds it any more."""
+
+    def __init__(self, function: Callable[[], Array]) -> None:
+        self._function = function
+        self._made: weakref.ref[Array] | None = None
+
+    def __call__(self) -> Array:
+        found = None if self._made is None else self._made()
+        if found is None:
+            found = self._function()
+            self._made = weakref.ref(found)
+        return found
+
+
 class QuantizedConstant(Const):
-    """A constant of f32 that knows the small numbers it is made of. It is made when its value is
-    asked for, and not kept: who reads the small numbers never asks.
+    """A constant of f32 that knows the small numbers it is made of. Unless it is `kept` it is made
+    when its value is asked for: who reads the small numbers never asks.
     """
 
     type_name, opset = "QuantizedConstant", 0
-    weights = Field[QuantizedWeights]()
-    make = Field[Callable[[], Array]]()
 
-    _alive: weakref.ref[Array] | None = None
+    weights = Field[QuantizedWeights]()
+    make = Field[Remade]()
+    kept = Field[Array | None](None)
 
     @property
     def value(self) -> Array:  # type: ignore[override]
-        """The same array for as long as anyone holds it."""
-        found = None if self._alive is None else self._alive()
-        if found is None:
-            found = self.make()
-            self._alive = weakref.ref(found)
-        return found
+        return self.make() if self.kept is None else self.kept
 
     def infer(self) -> TensorSpec:
-        return TensorSpec(self.element_type, self.shape)
+        return TensorSpec(self.element_type, self.shape, self.kept)
 
 
 class OnCodes(Operation):

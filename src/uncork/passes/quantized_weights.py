@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights
+from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights, Remade
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
@@ -25,9 +25,8 @@ from uncork.ops.fake_quantize import FakeQuantize
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
-from uncork.passes.fold_constants import fold_constants
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import readers, replaced
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 _STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
@@ -35,15 +34,22 @@ _STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
 
 def quantized_weights(model: Model) -> Model:
     """The model with such constants, where the data of their layers are quantized, too."""
-    known = grids(model)
+    known, read_by = grids(model), readers(model)
     new: dict[int, Node] = {}
     for node in model.nodes:
         if isinstance(node.operation, (Convolution1, MatMul)) and node.inputs[0] in known:
             source = node.inputs[1]
             found = weights_of(model, source, node.operation) if source.node not in new else None
             if found is not None:
-                new[source.node] = _constant(model, source, found)
+                alone = all(_multiplies(reader, source) for reader in read_by[source])
+                new[source.node] = _constant(model, source, found, not alone)
     return replaced(model, new) if new else model
+
+
+def _multiplies(node: Node, source: Source) -> bool:
+    """The layer reads these weights as such, and only so."""
+    read = [number for number, given in enumerate(node.inputs) if given == source]
+    return isinstance(node.operation, (Convolution1, MatMul)) and read == [1]
 
 
 def made_weights(model: Model) -> Model:
@@ -57,7 +63,7 @@ def made_weights(model: Model) -> Model:
             (port,) = node.outputs
             known = replace(port, spec=TensorSpec(ElementType.f32, shape, value))
             new[node.id] = replace(node, outputs=(known,), operation=operation)
-    return fold_constants(replaced(model, new)) if new else model
+    return replaced(model, new) if new else model
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:
@@ -138,7 +144,8 @@ def _scale(model: Model, source: Source) -> Array | None:
     return None
 
 
-def _constant(model: Model, source: Source, weights: QuantizedWeights) -> Node:
+def _constant(model: Model, source: Source, weights: QuantizedWeights, kept: bool) -> Node:
+    """The constant; `kept` is one whose value is for other layers, too."""
     node, shape = model.by_id[source.node], PartialShape(weights.shape)
 
     def make() -> Array:
@@ -146,8 +153,12 @@ def _constant(model: Model, source: Source, weights: QuantizedWeights) -> Node:
         assert value is not None
         return value
 
-    port = Port(TensorSpec(ElementType.f32, shape), node.outputs[0].names, node.outputs[0].extras)
     operation = QuantizedConstant(
-        element_type=ElementType.f32, shape=shape, weights=weights, make=make
+        element_type=ElementType.f32,
+        shape=shape,
+        weights=weights,
+        make=Remade(make),
+        kept=make() if kept else None,
     )
+    port = Port(operation.infer(), node.outputs[0].names, node.outputs[0].extras)
     return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)
