@@ -38,6 +38,8 @@ from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.thread_pool import dispatch, made_by, pool
 from uncork.types import Array
 
+#: Runs of a step at least: others may want the processor, and disturb some of them.
+_CALLS = 20
 #: Steps that are shown of those that keep many threads from gaining more.
 _SHOWN = 3
 #: The function that a kernel is, as ctypes has it.
@@ -202,7 +204,8 @@ class _Network:
 
 def simulated(model: Any, inputs: Sequence[Array], most: int, cost: Handing, name: str) -> _Network:
     """A network with these inputs, for up to so many threads."""
-    alone = compile_model(model, threads=1).profile(*inputs)
+    with mock.patch.object(profile, "_CALLS", _CALLS):
+        alone = compile_model(model, threads=1).profile(*inputs)
     steps = [_Step(s.layer, s.operation, s.kernel, s.outputs, s.seconds) for s in alone.steps]
     for threads in counts(most):
         for step, (shared, stages) in zip(steps, _parts(model, inputs, threads)):
@@ -248,6 +251,7 @@ def _parts(
         made_by(recorder.address),
         mock.patch(team, return_value=False),
         mock.patch.object(profile._Steps, "_step", step),
+        mock.patch.object(profile, "_CALLS", _CALLS),
     ):
         compile_model(model, threads=threads).profile(*inputs)
     return found
