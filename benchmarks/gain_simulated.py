@@ -3,10 +3,11 @@ for machines of more processors than this one.
 
 Nothing is assumed of how a step can be divided: every layer is compiled for 2, 4, 8 .. threads, and
 the parts that its kernels' own splitting makes are run one after the other on one thread, each by
-itself, until its smallest time is known. What so many threads would take is then the time until the
-last of them is done, when each takes the next part as it becomes free, which is what the pool does;
-and what is not shared, as it was measured. Handing over is counted as it costs here: a start for
-each shared stage, and a turn at the lock for each part.
+itself, until its smallest time is known; of the processor, so that others disturb little. What so
+many threads would take is then the time until the last of them is done, when each takes the next
+part as it becomes free, which is what the pool does; and what is not shared, as it was measured.
+Handing over is counted as it costs here: a start for each shared stage, and a turn at the lock for
+each part.
 
 What it does not know: memory that is slower when all want it, clocks that fall, caches that are
 each one's own. So these are upper bounds. Recurrent layers that a team of threads walks through
@@ -15,6 +16,7 @@ together cannot be run part by part: they count as divided by rows only.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import heapq
@@ -80,19 +82,19 @@ class _Recorder:
         return found
 
     def _make(self, words: int) -> int:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         _, count, table = (ctypes.c_int64 * 3).from_address(words)
         stage = self.stages.setdefault(table, _Stage([float("inf")] * count))
         entries = (ctypes.c_int64 * (2 * count)).from_address(table)
         status = 0
         for number in range(count):
             function, arguments = self._function(entries[2 * number]), entries[2 * number + 1]
-            start = time.perf_counter()
+            start = time.thread_time()
             status = status or function(arguments)
-            took = time.perf_counter() - start
+            took = time.thread_time() - start
             stage.parts[number] = min(stage.parts[number], took)
         stage.calls += 1
-        stage.whole = min(stage.whole, time.perf_counter() - begun)
+        stage.whole = min(stage.whole, time.thread_time() - begun)
         return int(status)
 
     def _function(self, address: int) -> Any:
@@ -148,11 +150,19 @@ def handing() -> Handing:
     return Handing(max(0.0, found["pool"][2] - 2 * per_part), per_part, min(stage.parts))
 
 
+@contextlib.contextmanager
+def _disturbed_little() -> Iterator[None]:
+    """Profiles by processor time of this thread, which makes all calls here, and by more runs."""
+    clock = mock.patch("time.perf_counter", time.thread_time)
+    with clock, mock.patch.object(profile, "_CALLS", _CALLS):
+        yield
+
+
 def _times(call: Callable[[int], Any], word: int, count: int) -> Iterator[float]:
     for _ in range(count):
-        start = time.perf_counter()
+        start = time.thread_time()
         call(word)
-        yield time.perf_counter() - start
+        yield time.thread_time() - start
 
 
 def makespan(parts: Sequence[float], threads: int) -> float:
@@ -204,7 +214,7 @@ class _Network:
 
 def simulated(model: Any, inputs: Sequence[Array], most: int, cost: Handing, name: str) -> _Network:
     """A network with these inputs, for up to so many threads."""
-    with mock.patch.object(profile, "_CALLS", _CALLS):
+    with _disturbed_little():
         alone = compile_model(model, threads=1).profile(*inputs)
     steps = [_Step(s.layer, s.operation, s.kernel, s.outputs, s.seconds) for s in alone.steps]
     for threads in counts(most):
@@ -251,7 +261,7 @@ def _parts(
         made_by(recorder.address),
         mock.patch(team, return_value=False),
         mock.patch.object(profile._Steps, "_step", step),
-        mock.patch.object(profile, "_CALLS", _CALLS),
+        _disturbed_little(),
     ):
         compile_model(model, threads=threads).profile(*inputs)
     return found
