@@ -59,7 +59,7 @@ def _parts(call: KernelCall, threads: int) -> list[KernelCall]:
     """A move by parts of its outer loops."""
     spec, operands = call
     before, number = _BEFORE[type(spec)], _LOOPS[type(spec)]
-    clears = before == 4 and operands[3] != 0
+    clears = before == 4 and not (isinstance(operands[3], int) and operands[3] == 0)
     loops = [operands[n : n + 3] for n in range(before, before + 3 * number, 3)]
     rest = operands[before + 3 * number :]
     sizes = [*(loop[0] for loop in loops), rest[0], *rest[2:3]]
