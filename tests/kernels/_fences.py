@@ -47,8 +47,9 @@ _NOTHING = 0
 _CANARY = 0xA5
 #: What the compiler aligns working memory to.
 _ALIGNMENT = 64
-#: Recurrent layers group rows by their lengths, and sums with them.
-_GROUPED = ("gru", "lstm", "rnn")
+#: Recurrent layers group rows by their lengths, and sums with them; convolutions by rows of windows
+#: lay out more images at a time for several threads.
+_GROUPED = ("gru", "lstm", "rnn", "products")
 Case = tuple[str, Operation, list[TensorSpec]]
 
 
