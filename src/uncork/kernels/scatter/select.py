@@ -39,8 +39,8 @@ from uncork.types import ElementType, TensorSpec
 Specs = Sequence[TensorSpec]
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
-#: Threads share runs by so many elements, more than a cache line.
-_LINE = 64
+#: Threads share runs by so many elements, a cache line of f32.
+_LINE = 16
 #: Loops around single elements, and indices of a tuple, at most.
 _MOST = 6
 _NO_STRINGS = "no kernel for strings"
