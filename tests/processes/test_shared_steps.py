@@ -134,6 +134,7 @@ print("wrong" if wrong or status else "well")
 @pytest.mark.parametrize("cpus", ["all cpus", "one cpu"])
 def test_more_threads_than_processors_from_many_callers(cpus: str) -> None:
     """2, 3 and 64 threads give the bits of one, whoever calls at the same time."""
+    pytest.importorskip("llvmlite")
     if cpus == "one cpu" and not hasattr(os, "sched_setaffinity"):
         pytest.skip("no affinity here")
     done = run_child(NETWORK + TOGETHER, cpus)
@@ -142,11 +143,13 @@ def test_more_threads_than_processors_from_many_callers(cpus: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_shares_steps_by_threads_of_its_own() -> None:
+    pytest.importorskip("llvmlite")
     done = run_child(NETWORK + AFTER_A_FORK)
     assert (done.stdout.strip(), done.returncode) == ("well", 0), done.stderr
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "os._exit(0)"])
 def test_the_process_ends_while_threads_sleep(end: str) -> None:
+    pytest.importorskip("llvmlite")
     done = run_child(NETWORK + "work()\nprint('wrong' if wrong else 'well', flush=True)\n" + end)
     assert (done.stdout.strip(), done.returncode) == ("well", 0), done.stderr
