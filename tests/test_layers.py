@@ -63,6 +63,7 @@ ROOMS: list[set[str]] = [
         "detection",
         "embedding",
         "finding",
+        "fourier",
         "generation",
         "recurrent",
         "reduction",

@@ -15,7 +15,7 @@ from typing import cast
 
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import FAMILIES
+from uncork.kernels.select import FAMILIES, ONLY_SINGLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,13 @@ ON_LOAD: tuple[Pass, ...] = (
         "absorb_index_converts",
         "bags read ids of both integer types",
         frozenset({"EmbeddingBagOffsets", "EmbeddingBagOffsetsSum"}),
+    ),
+    # Before all that knows layers of f32.
+    Pass(
+        "widen_halves",
+        "layers of f16 and bf16 whose kernels read f32 are computed there, and rounded",
+        frozenset(name for family in ONLY_SINGLES for name in FAMILIES[family]),
+        option="target",
     ),
     # Before `fold_constants`, which would make the matrices.
     Pass(

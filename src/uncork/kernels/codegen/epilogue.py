@@ -62,6 +62,7 @@ _SHORT = frozenset(
         "same",
         "negative",
         "abs",
+        "round_f16",
     )
 )
 

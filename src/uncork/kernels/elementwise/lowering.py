@@ -108,10 +108,8 @@ def lowered(
 
 def has_lowering(operation: Operation | None) -> bool:
     """Whether operations of this kind may have a lowering."""
-    return (
-        operation is not None
-        and operation.opset > 0
-        and (operation.type_name in _PLAIN or operation.type_name in _LOWERINGS)
+    return operation is not None and (
+        operation.type_name in _PLAIN or operation.type_name in _LOWERINGS
     )
 
 
@@ -269,6 +267,13 @@ def _batch_norm(
     )
 
 
+def _rounded(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
+    element_type: ElementType = getattr(operation, "element_type", ElementType.f16)
+    return _all(operation, inputs, f"round_{element_type.name}", frozenset({"f32"}))
+
+
 def _broadcast(
     operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
 ) -> Lowered | str:
@@ -292,17 +297,18 @@ _EXPONENTS = {
 
 def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     exponents: Array | None = inputs[1].value
+    op, name = None, inputs[0].element_type.name
     if (
-        exponents is None
-        or exponents.size == 0
-        or inputs[1].element_type.name in _HALVES
-        or (exponents != exponents.flat[0]).any()
+        exponents is not None
+        and exponents.size > 0
+        and inputs[1].element_type.name not in _HALVES
+        and (exponents == exponents.flat[0]).all()
     ):
-        return "no kernel for exponents other than one constant"
-    op = _EXPONENTS.get(float(exponents.flat[0]))
-    name = inputs[0].element_type.name
+        op = _EXPONENTS.get(float(exponents.flat[0]))
+    if op is None and name in _SINGLE:
+        return _all(operation, inputs, "power", _SINGLE)
     if op is None or name not in (_FLOATS if op not in ("same", "square", "cube") else _NUMBERS):
-        return f"no kernel for powers of {float(exponents.flat[0])} of {name}"
+        return f"no kernel for such powers of {name}"
     found = _all(operation, inputs, op, _NUMBERS)
     return found if isinstance(found, str) else Lowered(op, (0,), found.shapes[:1])
 
@@ -339,6 +345,7 @@ _LOWERINGS: dict[str, Lowering] = {
     "Divide": _divide,
     "Select": _select,
     "Round": _round,
+    "Rounded": _rounded,
     "FakeQuantize": _fake_quantize,
     "Gelu": _gelu,
     "Swish": _swish,
