@@ -114,6 +114,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         ),
         *(
             "Round",
+            "Rounded",
             "Select",
             "Selu",
             "Sigmoid",

@@ -96,6 +96,16 @@ ON_LOAD: tuple[Pass, ...] = (
         "bags read ids of both integer types",
         frozenset({"EmbeddingBagOffsets", "EmbeddingBagOffsetsSum"}),
     ),
+    # Before all that knows layers of f32.
+    Pass(
+        "widen_halves",
+        "layers of f16 and bf16 whose kernels read f32 are computed there, and rounded",
+        frozenset(
+            type_name
+            for family in ("attention", "convolution", "gemm.einsum", "gemm.matmul", "recurrent")
+            for type_name in (*FAMILIES[family], *FAMILIES["recurrent.cell"])
+        ),
+    ),
     # Before `fold_constants`, which would make the matrices.
     Pass(
         "compressed_products",

@@ -60,6 +60,7 @@ _SHORT = frozenset(
         "same",
         "negative",
         "abs",
+        "round_f16",
     )
 )
 

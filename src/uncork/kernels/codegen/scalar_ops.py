@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
 from uncork.kernels.codegen.circular import CIRCULAR
-from uncork.kernels.codegen.emit import BOOL, F32, F64, INDEX_TYPES, Kernel, Type, Value
+from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U32, Kernel, Type, Value
 
 Numbers = Sequence[float]
 ScalarEmitter = Callable[[Kernel, Sequence[Value], Numbers], Value]
@@ -97,6 +97,15 @@ def _root(k: Kernel, a: Value) -> Value:
     """
     infinite = _number(k, a, math.inf)
     return k.select(a.equals(-infinite), infinite, k.intrinsic("sqrt", a + 0.0))
+
+
+def to_bf16(k: Kernel, value: Value) -> Value:
+    """The bits of the nearest bf16 of f32, ties to even."""
+    bits = value.bits_as(U32)
+    # half of the last place less a bit: ties go to even
+    rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16
+    quiet = (bits >> 16) | 0x40  # rounding the bits of a NaN up could make another number of it
+    return k.select(value.equals(value), rounded, quiet)
 
 
 def _batch_norm(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
@@ -203,6 +212,8 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "root": _root,
     "inverse_root": lambda k, a: _number(k, a, 1.0) / _root(k, a),
     "inverse": lambda k, a: _number(k, a, 1.0) / a,
+    "round_f16": lambda k, a: a.to(F16).to(F32),
+    "round_bf16": lambda k, a: (to_bf16(k, a) << 16).bits_as(F32),
     "square": _square,
     "cube": lambda k, a: a * a * a,
     "not": _not,

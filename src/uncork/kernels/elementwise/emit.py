@@ -30,6 +30,7 @@ from uncork.kernels.codegen.scalar_ops import (
     SCALAR_OPS,
     converted,
     converted_exactly,
+    to_bf16,
 )
 from uncork.kernels.elementwise.spec import Expression, argument_names
 from uncork.kernels.runtime.target import Target
@@ -169,12 +170,7 @@ def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
     if element_type == "f16":
         return value.to(F16).bits_as(U16)
     if element_type == "bf16":
-        bits = value.bits_as(U32)
-        rounded = (
-            bits + ((bits >> 16) & 1) + 0x7FFF
-        ) >> 16  # half of the last place less a bit: ties go to even
-        quiet = (bits >> 16) | 0x40  # rounding the bits of a NaN up could make another number of it
-        return k.select(value.equals(value), rounded, quiet).to(U16)
+        return to_bf16(k, value).to(U16)
     assert value.type == COMPUTED[element_type], (
         f"a value of {value.type} where {element_type} is expected"
     )

@@ -108,10 +108,8 @@ def lowered(
 
 def has_lowering(operation: Operation | None) -> bool:
     """Whether operations of this kind may have a lowering."""
-    return (
-        operation is not None
-        and operation.opset > 0
-        and (operation.type_name in _PLAIN or operation.type_name in _LOWERINGS)
+    return operation is not None and (
+        operation.type_name in _PLAIN or operation.type_name in _LOWERINGS
     )
 
 
@@ -269,6 +267,13 @@ def _batch_norm(
     )
 
 
+def _rounded(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> Lowered | str:
+    element_type: ElementType = getattr(operation, "element_type", ElementType.f16)
+    return _all(operation, inputs, f"round_{element_type.name}", frozenset({"f32"}))
+
+
 def _broadcast(
     operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
 ) -> Lowered | str:
@@ -339,6 +344,7 @@ _LOWERINGS: dict[str, Lowering] = {
     "Divide": _divide,
     "Select": _select,
     "Round": _round,
+    "Rounded": _rounded,
     "FakeQuantize": _fake_quantize,
     "Gelu": _gelu,
     "Swish": _swish,

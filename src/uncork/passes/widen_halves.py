@@ -1,0 +1,174 @@
+"""Layers of f16 and bf16 are computed by kernels of f32.
+
+What such a layer means is: its inputs widened to f32, computed, and rounded once. Here this is
+spelled out. From a layer on whose kernels read f32 alone, tensors are held as f32 numbers that the
+narrow type has, too: what reads only those is computed on them, and `Rounded` does the rounding,
+which ends a product like any other operation element by element. Constants are converted; what
+leaves the layers is converted back.
+
+Layers that have kernels for halves and do not come after such a layer stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from uncork.errors import UncorkError
+from uncork.internal_ops.rounded import Rounded
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels.select import family_of
+from uncork.ops import Operation
+from uncork.ops._body import SubGraphOperation
+from uncork.ops.convert import Convert1
+from uncork.passes.rewrite import replaced
+from uncork.types import ElementType, TensorSpec
+
+_SINGLE = ElementType.f32
+_HALVES = (ElementType.f16, ElementType.bf16)
+#: The families whose kernels read f32 alone.
+_OF_SINGLES = frozenset(
+    {"attention", "convolution", "gemm.einsum", "gemm.matmul", "recurrent", "recurrent.cell"}
+)
+#: What is bound to a type elsewhere: by a variable of the model, or by another input.
+_BOUND = frozenset({"Assign", "ConvertLike", "ReadValue", "Result"})
+#: Operations that compute nothing but numbers of their inputs: these need no rounding.
+_EXACT = frozenset(
+    {
+        *("Abs", "AdaptiveMaxPool", "Ceiling", "Floor", "MaxPool", "Maximum", "Minimum"),
+        *("Negative", "ReLU", "ReduceMax", "ReduceMin", "Round", "Select", "Sign", "TopK"),
+    }
+)
+
+
+def widen_halves(model: Model) -> Model:
+    """The model with these layers in f32, where it has one whose kernels read f32 alone."""
+    if not any(_begins(model, node) for node in model.nodes):
+        return model
+    layers = _Layers(model)
+    for node in model.nodes:
+        layers.add(node)
+    return replaced(replace(model, nodes=tuple(layers.nodes)), {})
+
+
+def _begins(model: Model, node: Node) -> bool:
+    """Kernels for this layer of halves read f32 alone."""
+    return family_of(node.type_name) in _OF_SINGLES and any(
+        model.spec(source).element_type in _HALVES for source in node.inputs
+    )
+
+
+class _Layers:
+    """The layers of the new model."""
+
+    def __init__(self, model: Model) -> None:
+        self.nodes: list[Node] = []
+        self._model = model
+        self._next = max((node.id for node in model.nodes), default=0) + 1
+        #: By a tensor of halves: the same numbers as f32, and what they were rounded from.
+        self._wide: dict[Source, Source] = {}
+        self._sums: dict[Source, Source] = {}
+        #: Tensors of f32 that are conversions of others, and what was converted from and to f32.
+        self._same: dict[Source, Source] = {}
+        self._converted: dict[Source, Source] = {}
+
+    def add(self, node: Node) -> None:
+        """The layer, in f32 where it can be."""
+        made = self._widened(node)
+        if made is None:
+            inputs = tuple(self._as_it_was(source) for source in node.inputs)
+            self.nodes.append(replace(node, inputs=inputs))
+            return
+        self.nodes.append(made)
+        if isinstance(node.operation, Convert1) and made.outputs[0].spec.element_type is _SINGLE:
+            self._same[Source(node.id, 0)] = made.inputs[0]
+        for number, (port, was) in enumerate(zip(made.outputs, node.outputs)):
+            if port.spec.element_type is was.spec.element_type:
+                continue
+            source = Source(node.id, number)
+            self._wide[source] = self._sums[source] = source
+            if not (node.operation and node.operation.moves_values) and (
+                node.type_name not in _EXACT
+            ):
+                rounded = Rounded(was.spec.element_type)
+                self._wide[source] = self._add(f"{node.name}/rounded", rounded, source, port.spec)
+
+    def _widened(self, node: Node) -> Node | None:
+        """The layer on f32; None where it has to stay as it is."""
+        operation = node.operation
+        halves = [s for s in node.inputs if self._model.spec(s).element_type in _HALVES]
+        if operation is None or not halves or not _computes_plainly(operation):
+            return None
+        known = [source for source in halves if source in self._wide]
+        others = [source for source in halves if source not in self._wide]
+        follows = known and all(self._is_constant(source) for source in others)
+        if not follows and not _begins(self._model, node):
+            return None
+        specs: list[TensorSpec | None] = [
+            replace(spec, element_type=_SINGLE, value=None, elements=None)
+            if spec.element_type in _HALVES
+            else spec
+            for spec in map(self._model.spec, node.inputs)
+        ]
+        try:
+            outputs = operation.describe(specs)
+        except UncorkError:
+            return None
+        ports = tuple(replace(p, spec=spec) for p, spec in zip(node.outputs, outputs))
+        if not all(_stands_for(port.spec, was.spec) for port, was in zip(ports, node.outputs)):
+            return None
+        inputs = tuple(self._in_f32(source) for source in node.inputs)
+        return replace(node, inputs=inputs, outputs=ports)
+
+    def _is_constant(self, source: Source) -> bool:
+        return self._model.by_id[source.node].type_name == "Const"
+
+    def _in_f32(self, source: Source) -> Source:
+        """The tensor, halves as f32."""
+        spec = self._model.spec(source)
+        if spec.element_type not in _HALVES:
+            return self._same.get(source, source)
+        if source not in self._wide:
+            self._wide[source] = self._convert(source, spec, _SINGLE)
+        return self._wide[source]
+
+    def _as_it_was(self, source: Source) -> Source:
+        """The tensor in the type that it has in the model."""
+        if source not in self._sums:
+            return source
+        if source not in self._converted:
+            spec = self._model.spec(source)
+            wide = replace(spec, element_type=_SINGLE, value=None, elements=None)
+            self._converted[source] = self._convert(self._sums[source], wide, spec.element_type)
+        return self._converted[source]
+
+    def _convert(self, source: Source, spec: TensorSpec, to: ElementType) -> Source:
+        name = f"{self._model.by_id[source.node].name}/{to.name}"
+        return self._add(name, Convert1(destination_type=to), source, spec)
+
+    def _add(self, name: str, operation: Operation, source: Source, spec: TensorSpec) -> Source:
+        (made,) = operation.describe([spec])
+        number, self._next = self._next, self._next + 1
+        self.nodes.append(
+            Node(
+                number, name, operation.type_name, "opset1", {}, (source,), (Port(made),), operation
+            )
+        )
+        return Source(number, 0)
+
+
+def _computes_plainly(operation: Operation) -> bool:
+    """Its reference is given f32 for halves, and rounded once."""
+    return (
+        type(operation).evaluate is Operation.evaluate
+        and operation.deterministic
+        and operation.type_name not in _BOUND
+        and not isinstance(operation, SubGraphOperation)
+    )
+
+
+def _stands_for(made: TensorSpec, was: TensorSpec) -> bool:
+    """A layer on f32 gives what it gave on halves, in f32 where these were halves."""
+    same = made.element_type is was.element_type
+    return made.shape == was.shape and (
+        same or (was.element_type in _HALVES and made.element_type is _SINGLE)
+    )
