@@ -16,26 +16,33 @@ from uncork.kernels.kernel_plan import KernelPlan
 from uncork.ops import find
 from uncork.types import ElementType
 
+#: The error of a product, by its type.
+EXACT = {"f32": 1e-5, "f64": 1e-13}
 
-def spec(array: np.ndarray):
-    return spec_of(array, ElementType.f32)
+
+def spec(array: np.ndarray, element_type: str = "f32"):
+    return spec_of(array, ElementType.parse(element_type))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 17])
 @pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 31, 33, 47, 48, 49, 96, 97])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_sizes(rows: int, columns: int, transpose_b: bool) -> None:
+@pytest.mark.parametrize("element_type", EXACT)
+def test_sizes(rows: int, columns: int, transpose_b: bool, element_type: str) -> None:
     generator = np.random.default_rng(rows * 100 + columns)
     inner = 13
-    a = generator.standard_normal((rows, inner)).astype(np.float32)
+    dtype = ElementType.parse(element_type).dtype
+    a = generator.standard_normal((rows, inner)).astype(dtype)
     b = generator.standard_normal((columns, inner) if transpose_b else (inner, columns)).astype(
-        np.float32
+        dtype
     )
     operation = find("MatMul", 1)(transpose_b=transpose_b)
-    results, choice = run_native(operation, [spec(a), spec(b)], shift=4)
+    specs = [spec(a, element_type), spec(b, element_type)]
+    results, choice = run_native(operation, specs, shift=4)
     assert isinstance(choice, KernelPlan), choice
-    wide = a.astype(np.float64) @ (b.T if transpose_b else b).astype(np.float64)
-    np.testing.assert_allclose(results[0], wide, rtol=1e-5, atol=1e-5)
+    wide = a.astype(np.longdouble) @ (b.T if transpose_b else b).astype(np.longdouble)
+    error = EXACT[element_type]
+    np.testing.assert_allclose(results[0], wide.astype(np.float64), rtol=error, atol=error)
 
 
 @pytest.mark.parametrize("transpose_b", [False, True])
@@ -69,6 +76,7 @@ PRODUCTS = [
 ]
 
 
+@pytest.mark.parametrize("element_type", EXACT)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize(("left", "right", "transpose_a", "transpose_b"), PRODUCTS)
@@ -79,22 +87,25 @@ def test_products_of_all_kinds(
     transpose_b: bool,
     constant: bool,
     threads: int,
+    element_type: str,
 ) -> None:
     generator = np.random.default_rng(len(left))
-    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    dtype = ElementType.parse(element_type).dtype
+    a, b = (generator.standard_normal(shape).astype(dtype) for shape in (left, right))
     builder = uncork.Builder("product")
-    x = builder.parameter("x", "f32", list(left))
-    y = builder.constant(b) if constant else builder.parameter("y", "f32", list(right))
+    x = builder.parameter("x", element_type, list(left))
+    y = builder.constant(b) if constant else builder.parameter("y", element_type, list(right))
     (last,) = builder.add("MatMul", 1, x, y, transpose_a=transpose_a, transpose_b=transpose_b)
     builder.result(last, "z")
     compiled = compile_model(builder.model(), threads=threads)
     assert [step.kernel[:6] for step in compiled.plan.steps] == ["linear"]
     first = np.swapaxes(a, -1, -2) if transpose_a else a
     second = np.swapaxes(b, -1, -2) if transpose_b else b
-    wide = np.matmul(first.astype(np.float64), second.astype(np.float64))
+    wide = np.matmul(first.astype(np.longdouble), second.astype(np.longdouble)).astype(np.float64)
     got = np.asarray(compiled(a)["z"] if constant else compiled(a, b)["z"])
     assert got.shape == wide.shape
-    np.testing.assert_allclose(got, wide, atol=2e-6 * max(1.0, float(np.abs(wide).max())))
+    largest = max(1.0, float(np.abs(wide).max()))
+    np.testing.assert_allclose(got, wide, rtol=0, atol=0.2 * EXACT[element_type] * largest)
 
 
 def network(activation: str, columns: int, bias_shape: tuple[int, ...]) -> uncork.Model:

@@ -1,10 +1,10 @@
-"""Products of f32 matrices by the microkernel, with the bias added and the activation applied
-before a sum is first stored.
+"""Products of matrices of f32 or f64 by the microkernel, with the bias added and the activation
+applied before a sum is first stored.
 """
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.gemm.microkernel import (
     MANY,
@@ -18,7 +18,7 @@ from uncork.kernels.gemm.microkernel import (
     row_results,
     stored,
 )
-from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED, Matmul
+from uncork.kernels.gemm.spec_matmul import DOUBLE, FREE_MASKS, MASKED, Matmul
 from uncork.kernels.runtime.target import Target
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
@@ -31,22 +31,30 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    masked = 1 if spec.tail == MASKED else MANY if spec.lanes == FREE_MASKS else NEVER
+    type_ = F64 if spec.size == DOUBLE else F32
+    free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
+    masked = 1 if spec.tail == MASKED else MANY if free else NEVER
     full, tail = of_panels(
-        k, spec, extra, spec.tail, masked, lambda columns: row_epilogue(spec, columns)
+        k,
+        spec,
+        extra,
+        spec.tail,
+        masked,
+        lambda columns: row_epilogue(spec, columns, type_),
+        type_,
     )
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     whole = panels if tail is full else a["columns"] // spec.width
-    row_bytes = a["columns"] * 4
-    panel_bytes = a["inner"] * (spec.width * 4)
+    row_bytes = a["columns"] * spec.size
+    panel_bytes = a["inner"] * (spec.width * spec.size)
 
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
         first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]
         with k.loop(0, a["rows"]) as row:
             k.store(first + row * a["a_row"], a["table"] + row * 8)
         if not spec.packed:
-            _pack(k, spec, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
+            _pack(k, spec, type_, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
         matrix = a["b"] if spec.packed else a["packed_weights"]
         output = a["output"] + (outer * a["batches"] + batch) * a["rows"] * row_bytes
 
@@ -60,10 +68,10 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
                 a["inner"],
                 a["rows"],
                 lambda row: {
-                    "target": output + row * row_bytes + panel * (spec.width * 4),
+                    "target": output + row * row_bytes + panel * (spec.width * spec.size),
                     "target_row": row_bytes,
                     "left": a["columns"] - panel * spec.width,
-                    **advanced_operands(spec.end, places, panel * (spec.width * 4)),
+                    **advanced_operands(spec.end, places, panel * (spec.width * spec.size)),
                 },
             )
 
@@ -76,32 +84,33 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     return k.text()
 
 
-def row_epilogue(spec: PackWeights, columns: int) -> EpilogueEmitter:
+def row_epilogue(spec: PackWeights, columns: int, type_: Type = F32) -> EpilogueEmitter:
     """The epilogue of a row; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
 
         def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
-            return loaded(k, target + row.extra[name] + column * 4, lanes, mask)
+            return loaded(k, target + row.extra[name] + column * type_.bytes, lanes, mask, type_)
 
         for column, part, mask in row_results(k, row, spec.lanes, columns, spec.end, element):
-            stored(k, part, target + column * 4, mask)
+            stored(k, part, target + column * type_.bytes, mask)
 
     return end
 
 
-def _pack(k: Kernel, spec: Matmul, a: dict[str, Value], matrix: Value) -> None:
+def _pack(k: Kernel, spec: Matmul, type_: Type, a: dict[str, Value], matrix: Value) -> None:
     """The second matrix as panels; columns that do not exist are zeros."""
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     with k.loop(0, panels) as panel:
         first = panel * spec.width
         last = k.minimum(first + spec.width, a["columns"])
-        base = a["packed_weights"] + panel * a["inner"] * (spec.width * 4)
+        line = spec.width * spec.size
+        base = a["packed_weights"] + panel * a["inner"] * line
         with k.loop(0, a["inner"]) as inner:
-            target = base + inner * (spec.width * 4)
+            target = base + inner * line
             for v in range(spec.vectors):
-                k.store(k.number(0.0, F32, spec.lanes), target + v * spec.lanes * 4)
+                k.store(k.number(0.0, type_, spec.lanes), target + v * spec.lanes * spec.size)
             with k.loop(first, last) as column:
                 source = matrix + inner * a["b_inner"] + column * a["b_column"]
-                k.store(k.load(source, F32), target + (column - first) * 4)
+                k.store(k.load(source, type_), target + (column - first) * spec.size)

@@ -1,5 +1,5 @@
-"""The microkernel of all products of f32 matrices: up to 8 rows times a panel of columns, held in
-registers.
+"""The microkernel of all products of matrices of f32 or f64: up to 8 rows times a panel of columns,
+held in registers.
 
 `sums[v] = sum over k of source[k] * panel[k][v]` for each row and each vector v of the panel; what
 then happens with the sums of a row is up to the `end` that the user gives: it is part of the same
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED
@@ -25,6 +25,8 @@ _TURN = 48
 MANY = 4
 #: No function has masks.
 NEVER = 1 << 30
+#: Bytes of a vector of AVX2, which has 16 of them.
+_NARROW = 32
 EpilogueEmitter = Callable[[Kernel, "Row"], None]
 
 
@@ -73,18 +75,19 @@ class Microkernel:
         masked: int = NEVER,
         others: Mapping[int, Kernel] | None = None,
         used: int | None = None,
+        number: Type = F32,
     ) -> None:
         """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts
         those. A `long` end is written once for all rows, whose sums go through memory. Of
         functions for `masked` rows and more the extra argument `left` says how many columns exist
         from this panel on; they are those of `others` where these are given. Only the first `used`
-        vectors of a panel are multiplied.
+        vectors of a panel are multiplied. All is of type `number`.
         """
-        self.pairs, self.long, self.masked = pairs, long, masked
+        self.pairs, self.long, self.masked, self.number = pairs, long, masked, number
         self.used = vectors if used is None else used
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
-        most = 8 if vectors <= 3 and lanes != 8 else 4
+        most = 8 if vectors <= 3 and lanes * number.bytes != _NARROW else 4
         self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
         self.extra = tuple(extra)
         self.functions = {
@@ -106,18 +109,21 @@ class Microkernel:
         used = self.used
         accumulators = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
         sums = [
-            [[k.variable(k.number(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
+            [
+                [k.variable(k.number(0.0, self.number, lanes)) for _ in range(used)]
+                for _ in range(rows)
+            ]
             for _ in range(accumulators)
         ]
 
         def step(position: Value, chain: int) -> None:
-            type_ = I32 if self.pairs else F32
+            type_ = I32 if self.pairs else self.number
             weights = [
-                k.load(panel + (position * vectors + v) * (lanes * 4), type_, lanes)
+                k.load(panel + (position * vectors + v) * (lanes * type_.bytes), type_, lanes)
                 for v in range(used)
             ]
             for row in range(rows):
-                factor = k.splat(k.load(sources[row] + position * 4, type_), lanes)
+                factor = k.splat(k.load(sources[row] + position * type_.bytes, type_), lanes)
                 for total, weight in zip(sums[chain][row], weights):
                     total.set(
                         k.dot_pairs(total.get(), factor, weight)
@@ -150,7 +156,7 @@ class Microkernel:
         masks: list[Value],
     ) -> None:
         """`end` for every row, written once."""
-        vector = totals[0][0].lanes * 4
+        vector = totals[0][0].lanes * self.number.bytes
         line = vector * len(totals[0])
         room = k.room(line * len(totals))
         for place, row in enumerate(totals):
@@ -158,7 +164,7 @@ class Microkernel:
                 k.store(total, room + (place * line + v * vector))
         with k.loop(0, len(totals)) as number:
             sums = [
-                k.load(room + number * line + v * vector, F32, total.lanes)
+                k.load(room + number * line + v * vector, self.number, total.lanes)
                 for v, total in enumerate(totals[0])
             ]
             end(k, Row(number, k.load(table + number * 8, I64), sums, extra, masks))
@@ -193,6 +199,7 @@ def of_panels(
     tail: int,
     masked: int,
     end: Callable[[int], EpilogueEmitter],
+    number: Type = F32,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
@@ -218,11 +225,12 @@ def of_panels(
             masked=masked,
             others=others,
             used=-(-columns // spec.lanes),
+            number=number,
         )
 
     if not tail:
         return made("full", width, NEVER), None
-    one = spec.lanes == FREE_MASKS and used == spec.vectors
+    one = spec.lanes * number.bytes == FREE_MASKS * F32.bytes and used == spec.vectors
     full = made("full", width, masked if one else NEVER)
     if one and masked == 1:
         return full, full
@@ -269,17 +277,17 @@ def _piece(
             return element(name, column, total.lanes, mask)
         place = row.extra[name]
         return (
-            loaded(k, place + column * 4, total.lanes, mask)
+            loaded(k, place + column * total.type.bytes, total.lanes, mask, total.type)
             if kind == CHANNEL
-            else k.load(place, F32)
+            else k.load(place, total.type)
         )
 
     return apply_epilogue(k, end, total, operand)
 
 
-def loaded(k: Kernel, place: Value, lanes: int, mask: Value | None) -> Value:
-    """A vector of f32, or those of its numbers that exist."""
-    return k.load(place, F32, lanes) if mask is None else k.load_masked(place, F32, mask)
+def loaded(k: Kernel, place: Value, lanes: int, mask: Value | None, type_: Type = F32) -> Value:
+    """A vector, or those of its numbers that exist."""
+    return k.load(place, type_, lanes) if mask is None else k.load_masked(place, type_, mask)
 
 
 def stored(k: Kernel, value: Value, place: Value, mask: Value | None) -> None:

@@ -1,5 +1,5 @@
-"""Which kernel multiplies f32 matrices: with constant weights, a bias and an activation, or two
-matrices of the call.
+"""Which kernel multiplies matrices of f32 or f64: with constant weights, a bias and an activation,
+or two matrices of the call.
 """
 
 from __future__ import annotations
@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
-from uncork.kernels.gemm.spec_matmul import MASKED, Matmul
+from uncork.kernels.gemm.spec_matmul import DOUBLE, MASKED, SINGLE, Matmul
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -38,6 +40,8 @@ from uncork.types import Array, ElementType, TensorSpec
 #: A panel of the second matrix takes at most so many bytes, so that it stays in the second-level
 #: cache.
 _PANEL = 3 << 18
+#: Bytes of a number, by the type.
+_SIZES = {ElementType.f32: SINGLE, ElementType.f64: DOUBLE}
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
 #: Working memory of each thread begins at a cache line.
@@ -45,21 +49,26 @@ _LINE = 64
 
 
 def specialised(
-    width: int, columns: SizeLike, end: Epilogue = PLAIN, packed: bool = True, inner: SizeLike = 1
+    width: int,
+    columns: SizeLike,
+    end: Epilogue = PLAIN,
+    packed: bool = True,
+    inner: SizeLike = 1,
+    size: int = SINGLE,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
     """
-    most = max(1, min(3, _PANEL // (inner * width * 4))) if isinstance(inner, int) else 3
+    most = max(1, min(3, _PANEL // (inner * width * size))) if isinstance(inner, int) else 3
     if not isinstance(columns, int):
-        return Matmul(min(2, most), MASKED, width, end, packed)
+        return Matmul(min(2, most), MASKED, width, end, packed, size)
     vectors = max(1, min(most, -(-columns // width)))
-    return Matmul(vectors, columns % (vectors * width), width, end, packed)
+    return Matmul(vectors, columns % (vectors * width), width, end, packed, size)
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
     """`matrix [K, N]` as panels `[P, K, width]`, zeros past N."""
-    return panels_of(matrix.T, spec.width)
+    return panels_of(matrix.T, spec.width, np.float64 if spec.size == DOUBLE else np.float32)
 
 
 def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:
@@ -81,7 +90,8 @@ def select_linear(
     assert a is not None and b is not None
     matmul = operation.product if isinstance(operation, FusedLinear) else operation
     assert isinstance(matmul, MatMul)
-    if a.element_type is not ElementType.f32:
+    size = _SIZES.get(a.element_type)
+    if size is None:
         return f"no kernel for {a.element_type}"
     left, right = extents(a), extents(b)
     if is_empty((*left, *right)):
@@ -91,7 +101,7 @@ def select_linear(
         return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
-    return _Maker(shape, constant, end, others, target).native()
+    return _Maker(shape, constant, end, others, target, size).native()
 
 
 @dataclass(frozen=True)
@@ -117,13 +127,19 @@ class _Maker:
         end: Epilogue,
         others: Sequence[int],
         target: Target,
+        size: int,
     ) -> None:
-        self.shape, self.others, self.target = shape, others, target
-        #: One matrix is brought into panels before all rows are multiplied; of several, each by the
-        #: call that needs it.
-        self.alone = shape.is_one_product
+        self.shape, self.others, self.target, self.size = shape, others, target, size
+        #: One matrix is brought into panels before all rows are multiplied; of several, and of f64
+        #: matrices of the call, each by the call that needs it.
+        self.alone = shape.is_one_product and (size == SINGLE or constant is not None)
         self.spec = spec = specialised(
-            target.lanes, shape.columns, end, packed=self.alone, inner=shape.inner
+            max(1, target.lanes * SINGLE // size),
+            shape.columns,
+            end,
+            packed=self.alone,
+            inner=shape.inner,
+            size=size,
         )
         self.packed_weights = None
         if constant is not None:
@@ -137,18 +153,24 @@ class _Maker:
         panels = (shape.columns + (spec.width - 1)) // spec.width
         #: Bytes in the step's memory: of the first matrices the right way round, of panels, of
         #: addresses of rows.
-        self.turned = shape.firsts * shape.rows * shape.inner * 4 if shape.turned_first else 0
-        self.panels = 0 if self.packed_weights else panels * spec.width * shape.inner * 4
+        self.turned = shape.firsts * shape.rows * shape.inner * size if shape.turned_first else 0
+        self.panels = 0 if self.packed_weights else panels * spec.width * shape.inner * size
         self.scratch = self.turned + self.panels + shape.rows * 8
 
     def turn_first(self) -> Iterator[KernelCall]:
         """The first matrices the right way round."""
         if self.shape.turned_first:
-            rows, inner = self.shape.rows, self.shape.inner
-            loops: list[Loop] = [(1, 0, 0), (self.shape.firsts, rows * inner * 4, rows * inner * 4)]
-            yield arranged(
-                self.target.lanes, In(0), Scratch(0), loops, (inner, rows * 4), (rows, inner * 4)
-            )
+            rows, inner, size = self.shape.rows, self.shape.inner, self.size
+            matrix = rows * inner * size
+            firsts: Loop = (self.shape.firsts, matrix, matrix)
+            across, along = (inner, rows * size), (rows, inner * size)
+            if size == SINGLE:
+                loops: list[Loop] = [(1, 0, 0), firsts]
+                yield arranged(self.target.lanes, In(0), Scratch(0), loops, across, along)
+                return
+            halves = size // SINGLE, SINGLE, SINGLE  # a number as two of f32
+            nest: list[Loop] = [firsts, (*across, size), (rows, size, inner * size), halves]
+            yield strided_copy_call(self.target.lanes, In(0), Scratch(0), nest)
 
     def pack_second(self) -> Iterator[KernelCall]:
         """The only second matrix, where it is one of the call, as panels: whole ones, then what is
@@ -187,25 +209,27 @@ class _Maker:
         #: Matrices from one of `outer` to the next.
         firsts = 0 if outer.one_first else 1 if batches.one_first else batches.count
         seconds = 0 if outer.one_second else 1 if batches.one_second else batches.count
-        matrix, each = shape.rows * inner * 4, inner * shape.columns * 4
+        size = self.size
+        matrix, each = shape.rows * inner * size, inner * shape.columns * size
         begin = run.first + group * firsts + (0 if batches.one_first else batch)
-        address = begin * matrix + row * inner * 4
+        address = begin * matrix + row * inner * size
         source = Scratch(address) if shape.turned_first else In(0, address)
         if self.packed_weights:
             packed = self.packed_weights.arrays[0].ctypes.data
-            second: list[Operand] = [packed + column * inner * 4, 0, 0, 0, 0]
+            second: list[Operand] = [packed + column * inner * size, 0, 0, 0, 0]
         elif self.alone:
-            second = [Scratch(self.turned + column * inner * 4), 0, 0, 0, 0]
+            second = [Scratch(self.turned + column * inner * size), 0, 0, 0, 0]
         else:
-            strides = (4, inner * 4) if shape.turned_second else (shape.columns * 4, 4)
+            along, across = (inner, 1) if shape.turned_second else (1, shape.columns)
+            strides = (across * size, along * size)
             which = run.second + group * seconds + (0 if batches.one_second else batch)
             own = 0 if batches.one_second else each
             second = [In(1, which * each), *strides, own, seconds * each]
         result = run.result + group * batches.count + batch
-        made = ((result * shape.rows + row) * shape.columns + column) * 4
+        made = ((result * shape.rows + row) * shape.columns + column) * size
         operands: list[Operand] = [
             source,
-            inner * 4,
+            inner * size,
             0 if batches.one_first else matrix,
             firsts * matrix,
             *second,
@@ -220,7 +244,7 @@ class _Maker:
             Scratch(self.turned + self.panels + part.memory),
             Scratch(self.turned + part.memory),
         ]
-        operands += operands_for(self.spec.end, self.others, column * 4, made)
+        operands += operands_for(self.spec.end, self.others, column * size, made)
         assert len(operands) == len(self.spec.arguments)
         return self.spec, operands
 
@@ -258,6 +282,8 @@ class _Maker:
         shape = self.shape
         alone = self.stages(1)
         calls = [call for stage in alone.stages for call in stage]
-        cost = nanoseconds(shape.products * shape.rows * shape.inner * shape.columns, 1 / 30)
+        cost = nanoseconds(
+            shape.products * shape.rows * shape.inner * shape.columns, self.size / 120
+        )
         keep = [self.packed_weights] if self.packed_weights else []
         return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages)

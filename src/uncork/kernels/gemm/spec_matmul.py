@@ -1,4 +1,4 @@
-"""What a kernel of a product of two f32 matrices is specialised for, and its arguments."""
+"""What a kernel of a product of two matrices is specialised for, and its arguments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 MASKED = -1
 #: Vectors of so many f32 are those of AVX-512, whose masks cost nothing.
 FREE_MASKS = 16
+#: Bytes of a number: of f32, of f64.
+SINGLE, DOUBLE = 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,15 @@ class Matmul(EpilogueSpec):
     end: Epilogue = PLAIN
     #: The second matrix comes packed (see `pack`), not as an array of the call.
     packed: bool = True
+    #: Bytes of a number.
+    size: int = SINGLE
 
     @property
     def name(self) -> str:
         tail = "masked" if self.tail == MASKED else self.tail
         packed = "_packed" if self.packed else ""
-        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}"
+        double = "_f64" if self.size == DOUBLE else ""
+        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}"
 
     @property
     def width(self) -> int:

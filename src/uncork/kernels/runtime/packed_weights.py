@@ -49,15 +49,15 @@ def _at_a_line(array: Array) -> Array:
     return copy
 
 
-def panels_of(columns: Array, width: int) -> Array:
-    """`columns [N, K]`, in any order in memory, as panels `[P, K, width]` of f32, zeros past N.
+def panels_of(columns: Array, width: int, dtype: type[np.generic] = np.float32) -> Array:
+    """`columns [N, K]`, in any order in memory, as panels `[P, K, width]` of a type, zeros past N.
 
     They are written once and where they stay, a part that fits in the cache at a time: fresh memory
     costs more than turning a matrix.
     """
     count, inner = columns.shape
-    panels = zeros((-(-count // width), inner, width))
-    near = np.empty((width, _NEAR + _LINE // 4), np.float32)
+    panels = zeros((-(-count // width), inner, width), dtype)
+    near = np.empty((width, _NEAR + _LINE // 4), dtype)
     for panel, first in zip(panels, range(0, count, width)):
         some = columns[first : first + width]
         if some.strides[0] < some.strides[1]:  # numbers of a row of the panel are neighbours
