@@ -62,6 +62,7 @@ ROOMS: list[set[str]] = [
         "detection",
         "embedding",
         "finding",
+        "fourier",
         "generation",
         "recurrent",
         "reduction",

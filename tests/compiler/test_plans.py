@@ -248,6 +248,17 @@ def einsum(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("Einsum", 7, x, matrices, equation="bthi,hio->btho", name="grouped"))
 
 
+def fourier(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [None, 20, 24])
+    both, last = (builder.constant(np.array(axes)) for axes in ([1, 2], [2]))
+    half = builder.add("RDFT", 9, x, both, name="half")[0]
+    pieces = builder.constant(np.array(16)), builder.constant(np.array(4))
+    window = builder.constant(_numbers()(12))
+    rows = builder.parameter("signal", "f32", [2, 64])
+    frames = builder.add("STFT", 15, rows, window, *pieces, name="frames", transpose_frames=True)
+    return [builder.add("IRDFT", 9, half, last, name="back")[0], *frames]
+
+
 def recurrent(builder: uncork.Builder) -> list[Source]:
     numbers, hidden, inner = _numbers(), 12, 5
     x, lengths = (
@@ -647,6 +658,7 @@ FAMILIES = {
     "attention": attention,
     "convolution": convolution,
     "convolution.pool": pooled_blocks,
+    "fourier": fourier,
     "gemm.einsum": einsum,
     "gemm.state_product": state_product,
     "elementwise": elementwise,

@@ -22,6 +22,13 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for u8": ["u8 is summed wide"],
         "no kernel for i64": ["i64 is exact"],
     },
+    ("DFT-7",): {
+        "no kernel without axes": ["no axes"],
+        "no kernel for empty tensors": ["an axis without cells"],
+    },
+    ("RDFT-9",): {"no kernel for empty tensors": ["no rows", "an axis without cells"]},
+    ("IRDFT-9",): {"no kernel for empty tensors": ["one number is none"]},
+    ("STFT-15",): {"no kernel for empty tensors": ["no signals"]},
     ("FakeQuantize-1",): {
         "no kernel for pdpd broadcasting": ["pdpd from the channels on"],
     },

@@ -25,6 +25,7 @@ from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.internal_ops.appended_state import AppendState, StateValue
+from uncork.internal_ops.rounded import Rounded
 from uncork.internal_ops.state_product import StateProduct
 from uncork.kernels import select
 from uncork.kernels.kernel_plan import (
@@ -265,6 +266,9 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
     ):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
         yield f"{rows} {inner} {columns}", find("MatMul", 1)(), [a, b]
+    for rows, columns, inner in product([1, 4, 9], [1, 7, 8, 17, 25], [1, 5]):
+        wide = [spec(generator.standard_normal(s)) for s in ((rows, inner), (inner, columns))]
+        yield f"f64 {rows} {inner} {columns}", find("MatMul", 1)(), wide
     for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
         a, b, bias = (
             numbers(generator, 3, 10),
@@ -290,6 +294,32 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
             FusedLinear(find("MatMul", 1)(transpose_b=True), 2, residual),
             given,
         )
+
+
+def fourier(generator: np.random.Generator) -> Iterator[Case]:
+    last, first = (spec(np.array([axis])) for axis in (-1, 0))
+    for length, count in product([1, 2, 7, 12, 25, 33, 64, 90], [1, 3, 8, 17]):
+        for dtype in (np.float32, np.float64):
+            pairs = spec(generator.standard_normal((count, length, 2)).astype(dtype))
+            lying = spec(generator.standard_normal((length, count, 2)).astype(dtype))
+            real = spec(generator.standard_normal((count, length)).astype(dtype))
+            name = f"{dtype.__name__} {length} {count}"
+            for wanted in (length, length + 3, max(1, length - 3)):
+                size = spec(np.array([wanted]))
+                yield f"dft {name} {wanted}", find("DFT", 7)(), [pairs, last, size]
+                yield f"rdft {name} {wanted}", find("RDFT", 9)(), [real, last, size]
+                yield f"irdft {name} {wanted}", find("IRDFT", 9)(), [pairs, last, size]
+            yield f"idft {name}", find("IDFT", 7)(), [lying, first]
+    for length, own, step in ((16, 16, 4), (20, 7, 11), (9, 1, 1)):
+        for shape, turned in product([(50,), (3, 50)], [False, True]):
+            window, size, away = (
+                numbers(generator, own),
+                spec(np.array(length)),
+                spec(np.array(step)),
+            )
+            operation = find("STFT", 15)(transpose_frames=turned)
+            given = [numbers(generator, *shape), window, size, away]
+            yield f"stft {length} {own} {step} {shape} {turned}", operation, given
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:
@@ -665,6 +695,8 @@ def last_step(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def elementwise(generator: np.random.Generator) -> Iterator[Case]:
+    for element_type, count in product((ElementType.f16, ElementType.bf16), (1, 15, 33)):
+        yield f"rounded {element_type} {count}", Rounded(element_type), [numbers(generator, count)]
     from uncork.internal_ops.fused import Fused, FusedMember
 
     multiply, add, tanh = (find(name, 1)() for name in ("Multiply", "Add", "Tanh"))
@@ -1135,6 +1167,7 @@ EDGES = {
     "compressed": compressed,
     "convolution": convolution,
     "convolution.pool": pooled_blocks,
+    "fourier": fourier,
     "gemm.einsum": einsum,
     "elementwise": elementwise,
     "embedding.bags": embedding,

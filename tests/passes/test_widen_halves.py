@@ -12,12 +12,14 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
+from uncork.kernels.runtime.target import Target
 from uncork.passes.widen_halves import widen_halves
 from uncork.storage import encode
 from uncork.types import ElementType, PartialShape
 
 #: The half types with the relative distance of two neighbours.
 HALVES = {"f16": 2.0**-10, "bf16": 2.0**-7}
+TARGET = Target.of("x86_64", "x86-64-v3", "+sse2,+avx,+avx2,+fma,+f16c")
 PARAMETERS = pytest.mark.parametrize("half", HALVES)
 
 
@@ -187,12 +189,20 @@ def test_models_without_such_layers_stay() -> None:
     x = net.input("x", [3, 8])
     net.result(net.add("SoftMax", 8, net.add("Add", 1, x, net.weights(8)), axis=1))
     model = net.builder.model()
-    assert widen_halves(model) is model
+    assert widen_halves(model, TARGET) is model
     single = Builder("f32")
     a = single.parameter("a", "f32", [2, 2])
     single.result(single.add("MatMul", 1, a, a)[0], "y")
     model = single.model()
-    assert widen_halves(model) is model
+    assert widen_halves(model, TARGET) is model
+
+
+def test_processors_that_cannot_convert_halves_have_no_such_layers() -> None:
+    net = Network("f16")
+    net.result(net.add("MatMul", 1, net.input("x", [3, 8]), net.weights(8, 8)))
+    model = net.builder.model()
+    assert widen_halves(model, Target.of("x86_64", "x86-64-v2", "+sse2")) is model
+    assert widen_halves(model, TARGET) is not model
 
 
 @PARAMETERS

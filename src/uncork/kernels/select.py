@@ -128,6 +128,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         ),
         *("Tanh", "Xor"),
     ),
+    "fourier": ("DFT", "IDFT", "IRDFT", "RDFT", "STFT"),
     "gemm.einsum": ("Einsum",),
     "gemm.state_product": ("StateProduct",),
     "embedding.bags": (
@@ -188,6 +189,15 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }
+#: The families of layers of floats whose kernels compute with f32 numbers that lie so.
+ONLY_SINGLES = (
+    "convolution",
+    "fourier",
+    "gemm.einsum",
+    "gemm.matmul",
+    "recurrent",
+    "recurrent.cell",
+)
 _FAMILY_OF = {
     type_name: family for family, type_names in FAMILIES.items() for type_name in type_names
 }

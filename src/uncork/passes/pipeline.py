@@ -15,7 +15,7 @@ from typing import cast
 
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import FAMILIES
+from uncork.kernels.select import FAMILIES, ONLY_SINGLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,8 @@ ON_LOAD: tuple[Pass, ...] = (
     Pass(
         "widen_halves",
         "layers of f16 and bf16 whose kernels read f32 are computed there, and rounded",
-        frozenset(
-            type_name
-            for family in ("attention", "convolution", "gemm.einsum", "gemm.matmul", "recurrent")
-            for type_name in (*FAMILIES[family], *FAMILIES["recurrent.cell"])
-        ),
+        frozenset(name for family in ONLY_SINGLES for name in FAMILIES[family]),
+        option="target",
     ),
     # Before `fold_constants`, which would make the matrices.
     Pass(

@@ -16,7 +16,8 @@ from dataclasses import replace
 from uncork.errors import UncorkError
 from uncork.internal_ops.rounded import Rounded
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels.select import family_of
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import ONLY_SINGLES, family_of
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.convert import Convert1
@@ -25,10 +26,6 @@ from uncork.types import ElementType, TensorSpec
 
 _SINGLE = ElementType.f32
 _HALVES = (ElementType.f16, ElementType.bf16)
-#: The families whose kernels read f32 alone.
-_OF_SINGLES = frozenset(
-    {"attention", "convolution", "gemm.einsum", "gemm.matmul", "recurrent", "recurrent.cell"}
-)
 #: What is bound to a type elsewhere: by a variable of the model, or by another input.
 _BOUND = frozenset({"Assign", "ConvertLike", "ReadValue", "Result"})
 #: Operations that compute nothing but numbers of their inputs: these need no rounding.
@@ -40,8 +37,10 @@ _EXACT = frozenset(
 )
 
 
-def widen_halves(model: Model) -> Model:
+def widen_halves(model: Model, target: Target) -> Model:
     """The model with these layers in f32, where it has one whose kernels read f32 alone."""
+    if target.has("sse2") and not target.has("f16c"):
+        return model  # an old processor, which cannot convert halves
     if not any(_begins(model, node) for node in model.nodes):
         return model
     layers = _Layers(model)
@@ -52,7 +51,7 @@ def widen_halves(model: Model) -> Model:
 
 def _begins(model: Model, node: Node) -> bool:
     """Kernels for this layer of halves read f32 alone."""
-    return family_of(node.type_name) in _OF_SINGLES and any(
+    return family_of(node.type_name) in ONLY_SINGLES and any(
         model.spec(source).element_type in _HALVES for source in node.inputs
     )
 

@@ -173,10 +173,11 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
         for part, (f, arguments) in zip(parts, lowerings)
     )
     types = tuple(operand[2] for operand in operands)
+    ops = [member.op for member in members]
     if (
         not target.has("f16c")
         and target.has("sse2")
-        and "f16" in (*types, *(m.result for m in members))
+        and any("f16" in name for name in (*types, *(m.result for m in members), *ops))
     ):
         return "no kernel for f16 on this machine"
     sizes = [_element_bytes(name) for name in (members[-1].result, *types)]

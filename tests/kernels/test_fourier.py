@@ -1,0 +1,157 @@
+"""Fourier transforms by kernels, against the sums of their definition in long doubles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from tests.kernels._run import run_native, spec_of
+from uncork.kernels.fourier.spec import LARGEST_PRIME, factors_of
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import host_target
+from uncork.kernels.select import select_kernel
+from uncork.ops import find
+from uncork.types import ElementType
+
+#: The error of a transform over its largest number, by the type.
+EXACT = {np.float32: 1e-6, np.float64: 2e-15}
+TYPES = pytest.mark.parametrize("dtype", EXACT)
+
+
+def transformed(values: np.ndarray, sign: int = -1) -> np.ndarray:
+    """The transform along the last axis, as the definition has it."""
+    places = np.arange(values.shape[-1])
+    angles = sign * 2 * np.pi * (np.outer(places, places) % len(places)) / len(places)
+    factors = np.cos(angles).astype(np.clongdouble) + 1j * np.sin(angles).astype(np.clongdouble)
+    return np.asarray(values.astype(np.clongdouble) @ factors)
+
+
+def pairs(values: np.ndarray, dtype: type = np.float32) -> np.ndarray:
+    return np.stack([values.real, values.imag], axis=-1).astype(dtype)
+
+
+def spec(array: object) -> object:
+    array = np.asarray(array)
+    return spec_of(array, ElementType.of_dtype(array.dtype))
+
+
+def run(name: str, opset: int, *inputs: object, **attributes: object) -> np.ndarray:
+    results, choice = run_native(find(name, opset)(**attributes), list(map(spec, inputs)), shift=4)
+    assert isinstance(choice, KernelPlan), choice
+    return results[0]
+
+
+def near(got: np.ndarray, wanted: np.ndarray, dtype: type) -> None:
+    np.testing.assert_allclose(
+        got.astype(np.float64),
+        wanted.astype(np.float64),
+        rtol=0,
+        atol=EXACT[dtype] * max(1.0, float(np.abs(wanted).max())),
+    )
+
+
+@TYPES
+@pytest.mark.parametrize("length", [*range(1, 34), 49, 60, 77, 97, 127, 128, 360, 1000])
+def test_lengths(length: int, dtype: type) -> None:
+    """All steps, in both directions; 19 transforms leave some lanes of the last block empty."""
+    generator = np.random.default_rng(length)
+    values = generator.standard_normal((19, length)) + 1j * generator.standard_normal((19, length))
+    given = pairs(values, dtype)
+    wanted = transformed(given[..., 0] + 1j * given[..., 1])
+    near(run("DFT", 7, given, [1]), pairs(wanted, np.longdouble), dtype)
+    back = transformed(given[..., 0] + 1j * given[..., 1], 1) / length
+    near(run("IDFT", 7, given, [-1]), pairs(back, np.longdouble), dtype)
+    real = transformed(given[..., 0])[:, : length // 2 + 1]
+    near(run("RDFT", 9, given[..., 0].copy(), [1]), pairs(real, np.longdouble), dtype)
+
+
+@TYPES
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 30, 31])
+def test_half_a_transform_gives_real_numbers_back(length: int, dtype: type) -> None:
+    generator = np.random.default_rng(length)
+    real = generator.standard_normal((3, length)).astype(dtype)
+    half = pairs(transformed(real)[:, : length // 2 + 1], dtype)
+    half[:, 0, 1] = 7  # which no transform of real numbers has, and nobody reads
+    near(run("IRDFT", 9, half, [1], [length]), real, dtype)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_axes_between_others_are_cut_and_filled(lanes: int) -> None:
+    generator = np.random.default_rng(lanes)
+    data = generator.standard_normal((2, 6, 5, 3, 2)).astype(np.float32)
+    sizes = np.array([4, 9])
+    target = replace(host_target(), lanes=lanes)
+    operation = find("DFT", 7)()
+    given = [spec(data), spec(np.array([1, 2])), spec(sizes)]
+    results, choice = run_native(operation, given, target=target)
+    assert isinstance(choice, KernelPlan), choice
+    values = np.zeros((2, 4, 9, 3), complex)
+    values[:, :, :5] = data[:, :4, ..., 0] + 1j * data[:, :4, ..., 1]
+    wanted = np.swapaxes(transformed(np.swapaxes(values, 2, 3)), 2, 3)
+    wanted = np.swapaxes(transformed(np.swapaxes(wanted, 1, 3)), 1, 3)
+    near(results[0], pairs(wanted, np.longdouble), np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_plan_for_any_number_of_transforms(threads: int) -> None:
+    builder = uncork.Builder("spectra")
+    x = builder.parameter("x", "f32", [None, 40])
+    (half,) = builder.add("RDFT", 9, x, builder.constant(np.array([1])))
+    (back,) = builder.add("IRDFT", 9, half, builder.constant(np.array([1])))
+    builder.result(half, "half")
+    builder.result(back, "back")
+    compiled = uncork.compile_model(builder.model(), threads=threads)
+    for count in (1, 16, 5000):
+        data = np.random.default_rng(count).standard_normal((count, 40)).astype(np.float32)
+        results = compiled(data)
+        assert all(step.kernel.startswith("fourier") for step in compiled.plan.steps)
+        near(results["half"], pairs(transformed(data)[:, :21], np.longdouble), np.float32)
+        near(results["back"], data, np.float32)
+
+
+def test_a_transform_keeps_its_infinities_to_itself() -> None:
+    data = np.ones((5, 12, 2), np.float32)
+    data[2, 3] = np.inf
+    made = run("DFT", 7, data, [1])
+    assert np.isfinite(made[[0, 1, 3, 4]]).all()
+    assert not np.isfinite(made[2]).all()
+
+
+def test_frames_of_a_signal() -> None:
+    generator = np.random.default_rng(0)
+    signal, window = generator.standard_normal((2, 100)), generator.standard_normal(12)
+    signal, window = signal.astype(np.float32), window.astype(np.float32)
+    framed = np.zeros(17)
+    framed[2:14] = window
+    frames = np.stack([signal[:, n : n + 17] * framed for n in range(0, 84, 6)], axis=1)
+    wanted = pairs(transformed(frames)[..., :9], np.longdouble)
+    near(run("STFT", 15, signal, window, 17, 6, transpose_frames=False), wanted, np.float32)
+    turned = run("STFT", 15, signal, window, 17, 6, transpose_frames=True)
+    near(turned, np.swapaxes(wanted, 1, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [
+        (131, f"no kernel for lengths with a prime factor above {LARGEST_PRIME}"),
+        (2 * 131, f"no kernel for lengths with a prime factor above {LARGEST_PRIME}"),
+        (1 << 23, f"no kernel for axes of {1 << 23}"),
+    ],
+)
+def test_lengths_that_are_left_to_the_reference(length: int, expected: str) -> None:
+    operation = find("DFT", 7)()
+    given = [spec(np.zeros((1, 4, 2), np.float32)), spec(np.array([1])), spec(np.array([length]))]
+    made = [uncork.types.TensorSpec(o.element_type, o.shape) for o in operation.describe(given)]
+    assert select_kernel(operation, given, made, host_target()) == expected
+
+
+def test_factors() -> None:
+    """By hand: fours first, then what is left."""
+    assert factors_of(1) == []
+    assert factors_of(2 * 4 * 4 * 3 * 25 * 127) == [4, 4, 2, 3, 5, 5, 127]
+    assert factors_of(131) is None
