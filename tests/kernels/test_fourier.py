@@ -11,7 +11,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests.kernels._run import run_native, spec_of
-from uncork.kernels.fourier.spec import LARGEST_PRIME, factors_of
+from uncork.kernels.fourier.tables import LARGEST_PRIME, factors_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import host_target
 from uncork.kernels.select import select_kernel

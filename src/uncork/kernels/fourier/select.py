@@ -18,17 +18,8 @@ from uncork.kernels.extents import (
     same_extents,
     smallest,
 )
-from uncork.kernels.fourier.spec import (
-    COMPLEX,
-    HALF,
-    LARGEST_PRIME,
-    REAL,
-    WINDOWED,
-    Fourier,
-    dtype_of,
-    factors_of,
-    tables,
-)
+from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED, Fourier
+from uncork.kernels.fourier.tables import LARGEST_PRIME, dtype_of, factors_of, tables
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
