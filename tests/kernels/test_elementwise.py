@@ -320,6 +320,33 @@ def _pow(x: float, exponent: float) -> float:
         )
 
 
+@pytest.mark.parametrize("element_type", ["f32", "f16", "bf16"])
+def test_powers_of_tensors(element_type: str) -> None:
+    """Against powers in f64, half a unit of the last place off at most, and the rules of IEEE 754
+    for numbers at the edges.
+    """
+    generator = np.random.default_rng(2)
+    bases, exponents = np.meshgrid(EDGES, [*EDGES, 0.75, 1 / 3, -7.0, 2.2])
+    bases = np.concatenate([bases.ravel(), np.exp(generator.uniform(-20, 20, 5000))])
+    exponents = np.concatenate([exponents.ravel(), generator.uniform(-6, 6, 5000)])
+    kind = ElementType.parse(element_type)
+    with np.errstate(all="ignore"):
+        specs = [spec_of(storage.encode(v, kind), kind) for v in (bases, exponents)]
+        a, b = (storage.decode(s.value, kind).astype(np.float64) for s in specs)
+        wanted = storage.encode(np.power(a, b), kind)
+    results, choice = run_native(find("Power", 1)(), specs)
+    assert isinstance(choice, KernelPlan), choice
+    got, exact_ones = (storage.decode(v, kind) for v in (results[0], wanted))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact_ones))
+    numbers = ~np.isnan(got)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(exact_ones[numbers]))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(exact_ones))
+    finite = np.isfinite(got)
+    place = {"f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}[element_type]
+    smallest = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}[element_type]
+    np.testing.assert_allclose(got[finite], exact_ones[finite], rtol=place, atol=smallest)
+
+
 @pytest.mark.parametrize("element_type", [*FLOATS, *INTEGERS, "boolean", "u4", "f8e4m3"])
 def test_selection_and_broadcast_move_bits(element_type: str) -> None:
     kind = ElementType.parse(element_type)

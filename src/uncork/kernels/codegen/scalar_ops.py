@@ -15,6 +15,7 @@ from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
 from uncork.kernels.codegen.circular import CIRCULAR
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U32, Kernel, Type, Value
+from uncork.kernels.codegen.power import power
 
 Numbers = Sequence[float]
 ScalarEmitter = Callable[[Kernel, Sequence[Value], Numbers], Value]
@@ -243,6 +244,7 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "and": lambda k, a, b: a & b,
     "or": lambda k, a, b: a | b,
     "xor": _xor,
+    "power": power,
     "prelu": _prelu,
     "swish_scaled": lambda k, a, b: a * accurate_sigmoid(k, a * b),
 }

@@ -297,17 +297,18 @@ _EXPONENTS = {
 
 def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     exponents: Array | None = inputs[1].value
+    op, name = None, inputs[0].element_type.name
     if (
-        exponents is None
-        or exponents.size == 0
-        or inputs[1].element_type.name in _HALVES
-        or (exponents != exponents.flat[0]).any()
+        exponents is not None
+        and exponents.size > 0
+        and inputs[1].element_type.name not in _HALVES
+        and (exponents == exponents.flat[0]).all()
     ):
-        return "no kernel for exponents other than one constant"
-    op = _EXPONENTS.get(float(exponents.flat[0]))
-    name = inputs[0].element_type.name
+        op = _EXPONENTS.get(float(exponents.flat[0]))
+    if op is None and name in _SINGLE:
+        return _all(operation, inputs, "power", _SINGLE)
     if op is None or name not in (_FLOATS if op not in ("same", "square", "cube") else _NUMBERS):
-        return f"no kernel for powers of {float(exponents.flat[0])} of {name}"
+        return f"no kernel for such powers of {name}"
     found = _all(operation, inputs, op, _NUMBERS)
     return found if isinstance(found, str) else Lowered(op, (0,), found.shapes[:1])
 
