@@ -256,7 +256,9 @@ def fourier(builder: uncork.Builder) -> list[Source]:
     window = builder.constant(_numbers()(12))
     rows = builder.parameter("signal", "f32", [2, 64])
     frames = builder.add("STFT", 15, rows, window, *pieces, name="frames", transpose_frames=True)
-    return [builder.add("IRDFT", 9, half, last, name="back")[0], *frames]
+    turned = {"center": False, "normalized": False, "name": "signal_again"}
+    signal = builder.add("ISTFT", 16, *frames, window, *pieces, **turned)
+    return [builder.add("IRDFT", 9, half, last, name="back")[0], *signal]
 
 
 def recurrent(builder: uncork.Builder) -> list[Source]:

@@ -32,6 +32,7 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     },
     ("IRDFT-9",): {"no kernel for empty tensors": ["one number is none"]},
     ("STFT-15",): {"no kernel for empty tensors": ["no signals"]},
+    ("ISTFT-16",): {"no kernel for empty tensors": ["no length"]},
     ("FakeQuantize-1",): {
         "no kernel for pdpd broadcasting": ["pdpd from the channels on"],
     },

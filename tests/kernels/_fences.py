@@ -320,6 +320,11 @@ def fourier(generator: np.random.Generator) -> Iterator[Case]:
             operation = find("STFT", 15)(transpose_frames=turned)
             given = [numbers(generator, *shape), window, size, away]
             yield f"stft {length} {own} {step} {shape} {turned}", operation, given
+        for centred in (False, True):
+            spectra = numbers(generator, 2, length // 2 + 1, 5, 2)
+            backward = find("ISTFT", 16)(center=centred, normalized=centred)
+            given = [spectra, window, size, away, *([spec(np.array(40))] if centred else [])]
+            yield f"istft {length} {own} {step} {centred}", backward, given
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:

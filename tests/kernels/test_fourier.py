@@ -135,6 +135,39 @@ def test_frames_of_a_signal() -> None:
     near(turned, np.swapaxes(wanted, 1, 2), np.float32)
 
 
+@TYPES
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("length", [None, 40, 150])
+def test_a_signal_of_frames(
+    length: int | None, center: bool, normalized: bool, dtype: type
+) -> None:
+    """By the page's sums: pieces that are no transform of any signal, windows with gaps."""
+    generator = np.random.default_rng(1)
+    data = generator.standard_normal((3, 9, 11, 2)).astype(dtype)
+    window = generator.standard_normal(12).astype(dtype)
+    half = np.swapaxes(data[..., 0] + 1j * data[..., 1], 1, 2).astype(np.clongdouble)
+    half[..., 0] = half[..., 0].real
+    whole = np.concatenate([half, np.conj(half[..., :0:-1])], axis=-1)  # 17 numbers, an odd length
+    pieces = transformed(whole, 1).real / 17
+    framed = np.zeros(17, np.longdouble)
+    framed[2:14] = window
+    total, weight = np.zeros((3, 217), np.longdouble), np.zeros(217, np.longdouble)
+    for t in range(11):
+        total[:, t * 20 : t * 20 + 17] += pieces[:, t] * framed
+        weight[t * 20 : t * 20 + 17] += framed**2
+    signal = np.where(weight == 0, 0, total / np.where(weight == 0, 1, weight))
+    signal *= np.sqrt(np.longdouble(17)) if normalized else 1
+    first = 8 if center else 0
+    count = length or (201 if center else 217)
+    wanted = np.zeros((3, count))
+    kept = signal[:, first : first + count]
+    wanted[:, : kept.shape[1]] = kept
+    lengths = [] if length is None else [np.array(length)]
+    made = run("ISTFT", 16, data, window, 17, 20, *lengths, center=center, normalized=normalized)
+    near(made, wanted, dtype)
+
+
 @pytest.mark.parametrize(
     ("length", "expected"),
     [

@@ -128,7 +128,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         ),
         *("Tanh", "Xor"),
     ),
-    "fourier": ("DFT", "IDFT", "IRDFT", "RDFT", "STFT"),
+    "fourier": ("DFT", "IDFT", "IRDFT", "ISTFT", "RDFT", "STFT"),
     "gemm.einsum": ("Einsum",),
     "gemm.state_product": ("StateProduct",),
     "embedding.bags": (

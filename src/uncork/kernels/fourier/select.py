@@ -19,6 +19,7 @@ from uncork.kernels.extents import (
     smallest,
 )
 from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED, Fourier
+from uncork.kernels.fourier.spec_overlap import Overlap
 from uncork.kernels.fourier.tables import LARGEST_PRIME, dtype_of, factors_of, tables
 from uncork.kernels.kernel_plan import (
     In,
@@ -35,7 +36,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9, RDFT9
-from uncork.ops.stft import STFT15
+from uncork.ops.stft import ISTFT16, STFT15
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -218,6 +219,66 @@ def select_frames(
     return _planned([only], 0)
 
 
+@selects(ISTFT16)
+def select_signal(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    """The pieces first, by inverse transforms, then their sum."""
+    data, window, frame_size, frame_step = inputs[:4]
+    assert data is not None and window is not None and isinstance(operation, ISTFT16)
+    assert frame_size is not None and frame_step is not None
+    if frame_size.value is None or frame_step.value is None:
+        return "the size of a frame is known at the call only"
+    size, length, step = _size_of(data), frame_size.value.item(), frame_step.value.item()
+    *lead, kept, frames, _ = extents(data)
+    (own,), made = extents(window), extents(outputs[0])
+    if not isinstance(own, int):
+        return "the length of the window is known at the call only"
+    if is_empty(made):
+        return "no kernel for empty tensors"
+    _length(length, -1, COMPLEX)
+    batch, pair = product(lead), 2 * size
+    count, reached = batch * frames, (frames - 1) * step + length
+    pieces = (count * length * size + (_LINE - 1)) // _LINE * _LINE
+    only = _Pass(
+        Fourier(HALF, False, _lanes(target, count, length, size), size),
+        In(0),
+        (kept * frames * pair, pair, frames * pair),
+        Scratch(0),
+        (frames * length * size, length * size, size),
+        count,
+        frames,
+        length,
+        _radices(length),
+        length // 2 + 1,
+        length,
+        inverse=True,
+    )
+    scale = np.array([math.sqrt(length) if operation.normalized else 1], dtype_of(size))
+    operands: dict[str, Operand] = {
+        "pieces": Scratch(0),
+        "window": In(1),
+        "target": Out(0),
+        "batch": batch,
+        "frames": frames,
+        "frame": length,
+        "step": step,
+        "begin": (length - own) // 2,
+        "own": own,
+        "first": length // 2 if operation.center else 0,
+        "length": made[-1],
+        "reached": reached,
+        "scale": int(scale.ctypes.data),
+        "room": Scratch(pieces),
+    }
+    spec = Overlap(max(1, target.lanes * 4 // size), size)
+    last = spec, [operands[name] for name in spec.arguments]
+    return _planned([only], pieces + 2 * reached * size, [last], [scale])
+
+
 def _size_of(data: TensorSpec) -> int:
     size = _SIZES.get(data.element_type)
     if size is None:
@@ -252,8 +313,15 @@ def _lanes(target: Target, count: SizeLike, length: int, size: int) -> int:
     return lanes
 
 
-def _planned(passes: Sequence[_Pass], memory: SizeLike) -> KernelPlan:
-    """The passes, one after the other, in so much memory for what is between them."""
+def _planned(
+    passes: Sequence[_Pass],
+    memory: SizeLike,
+    then: Sequence[KernelCall] = (),
+    keep: Sequence[Array] = (),
+) -> KernelPlan:
+    """The passes, one after the other, and other calls then, in so much memory for what is between
+    them.
+    """
     made = [each.tables() for each in passes]
     room = max(each.spec.room(each.length) for each in passes) + 2 * _LINE
     first = (memory + (_LINE - 1)) // _LINE * _LINE
@@ -265,7 +333,7 @@ def _planned(passes: Sequence[_Pass], memory: SizeLike) -> KernelPlan:
                 shares(each.count, threads, each.spec.lanes) if threads > 1 else [(0, each.count)]
             )
             found.append([each.call(own, first + n * room, *part) for n, part in enumerate(parts)])
-        return Stages(found, first + threads * room)
+        return Stages([*found, *([call] for call in then)], first + threads * room)
 
     alone = stages(1)
     cost = sum(
@@ -276,7 +344,7 @@ def _planned(passes: Sequence[_Pass], memory: SizeLike) -> KernelPlan:
         passes[0].spec.name,
         [call for stage in alone.stages for call in stage],
         alone.scratch,
-        [array for own in made for array in own],
+        [*keep, *(array for own in made for array in own)],
         cost,
         stages,
     )

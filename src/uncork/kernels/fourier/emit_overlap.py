@@ -1,0 +1,57 @@
+"""The emitter of sums of overlapping pieces of a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
+from uncork.kernels.fourier.spec_overlap import Overlap
+from uncork.kernels.runtime.target import Target
+
+
+def emit_overlap(spec: Overlap, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    type_ = F64 if spec.size == F64.bytes else F32
+    weights = a["room"] + a["reached"] * spec.size
+    scale = k.load(a["scale"], type_)
+
+    def added(value: Value, place: Value) -> None:
+        k.store(k.load(place, type_, value.lanes) + value, place)
+
+    with k.loop(0, a["batch"]) as signal:
+        for n, lanes in _vectors(k, spec, a["reached"] * 2):
+            k.store(k.number(0.0, type_, lanes), a["room"] + n * spec.size)
+        with k.loop(0, a["frames"]) as frame:
+            piece = ((signal * a["frames"] + frame) * a["frame"] + a["begin"]) * spec.size
+            start = (frame * a["step"] + a["begin"]) * spec.size
+            for n, lanes in _vectors(k, spec, a["own"]):
+                away = n * spec.size
+                window = k.load(a["window"] + away, type_, lanes)
+                number = k.load(a["pieces"] + piece + away, type_, lanes)
+                added(number * window, a["room"] + start + away)
+                added(window * window, weights + start + away)
+        target = a["target"] + signal * a["length"] * spec.size
+        there = k.maximum(k.minimum(a["reached"] - a["first"], a["length"]), k.integer(0))
+        for n, lanes in _vectors(k, spec, there):
+            place = (a["first"] + n) * spec.size
+            total, weight = (k.load(r + place, type_, lanes) for r in (a["room"], weights))
+            number = total / weight * k.splat(scale, lanes)
+            zero = k.number(0.0, type_, lanes)
+            k.store(k.select(weight.equals(0.0), zero, number), target + n * spec.size)
+        with k.loop(there, a["length"]) as n:
+            k.store(k.number(0.0, type_), target + n * spec.size)
+    k.finish()
+    return k.text()
+
+
+def _vectors(k: Kernel, spec: Overlap, count: Value) -> Iterator[tuple[Value, int]]:
+    """The bodies of two loops over so many numbers, in vectors and then one by one: (number, how
+    many).
+    """
+    whole = count & -spec.lanes
+    with k.loop(0, whole, spec.lanes) as n:
+        yield n, spec.lanes
+    with k.loop(whole, count) as n:
+        yield n, 1
