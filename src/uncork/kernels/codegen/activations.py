@@ -77,7 +77,7 @@ def tanh(k: Kernel, x: Value) -> Value:
 
 
 def relu(k: Kernel, x: Value) -> Value:
-    zero = k.number(0.0, F32, x.lanes)
+    zero = k.number(0.0, x.type, x.lanes)
     return k.select(x < zero, zero, x)
 
 

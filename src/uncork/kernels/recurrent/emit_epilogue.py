@@ -4,8 +4,9 @@ state.
 
 from __future__ import annotations
 
+from uncork.kernels.codegen import doubles
 from uncork.kernels.codegen.activations import ACTIVATIONS
-from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, F64, I32, U32, Kernel, Value
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.recurrent.spec import Recurrent
 
@@ -18,6 +19,10 @@ def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> N
         k.store(k.to_bf16(value - (high.to(U32) << 16).bits_as(F32)), address + low)
 
 
+#: The activations of f64 that are others than those of f32.
+_OF_DOUBLES = {"sigmoid": doubles.sigmoid, "tanh": doubles.tanh}
+
+
 class GateEpilogues:
     """The epilogues of the microkernels. `unit` is where the panel's units lie in a row of states,
     in bytes.
@@ -25,9 +30,11 @@ class GateEpilogues:
 
     def __init__(self, spec: Recurrent, vector: int) -> None:
         self.spec, self.vector, self.lanes = spec, vector, spec.lanes
+        self.type = F64 if spec.size == F64.bytes else F32
+        self.activations = {**ACTIVATIONS, **(_OF_DOUBLES if self.type == F64 else {})}
 
     def _load(self, k: Kernel, address: Value) -> Value:
-        return k.load(address, F32, self.lanes)
+        return k.load(address, self.type, self.lanes)
 
     def _gate(self, k: Kernel, row: Row, number: int, value: Value) -> Value:
         """An activation of a pre-activation, clamped to +-clip before."""
@@ -35,7 +42,7 @@ class GateEpilogues:
             limit = k.splat(row.extra["clip"].to(I32).bits_as(F32), self.lanes)
             value = k.select(value > limit, limit, value)  # ordered comparisons let NaN through
             value = k.select(value < -limit, -limit, value)
-        return ACTIVATIONS[self.spec.activations[number]](k, value)
+        return self.activations[self.spec.activations[number]](k, value)
 
     def products(self, k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
@@ -106,7 +113,7 @@ class GateEpilogues:
         place = self._state(row, "extra")
         cell = k.fma(f, self._load(k, place), i * c)
         k.store(cell, place)
-        self._new(k, row, o * ACTIVATIONS[self.spec.activations[2]](k, cell))
+        self._new(k, row, o * self.activations[self.spec.activations[2]](k, cell))
 
     def rnn(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):

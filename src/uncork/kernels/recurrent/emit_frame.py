@@ -4,7 +4,7 @@ the workspace.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
 from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.recurrent.emit_epilogue import store_parts
 from uncork.kernels.recurrent.spec import TILE_SCRATCH, Recurrent
@@ -18,8 +18,9 @@ class Frame:
     def __init__(self, kernel: Kernel, spec: Recurrent) -> None:
         self.k, self.spec = kernel, spec
         self.a = dict(zip(spec.arguments, kernel.arguments))
-        self.vector = spec.lanes * 4
-        self.row = self.a["padded"] * 4
+        self.type: Type = F64 if spec.size == F64.bytes else F32
+        self.vector = spec.lanes * spec.size
+        self.row = self.a["padded"] * spec.size
         #: Factors of the products with R and with X: f32, or pairs of bf16 in rows of their own.
         self.factors, self.inputs = self.a["hidden"], self.a["inputs"]
         #: A row of factors of the state, in bytes.
@@ -80,13 +81,17 @@ class Frame:
         whole = hidden & -lanes
         with k.loop(0, whole, lanes) as i:
             k.store(
-                k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes),
-                target + i * 4,
+                k.number(0.0, self.type, lanes)
+                if source is None
+                else k.load(source + i * self.spec.size, self.type, lanes),
+                target + i * self.spec.size,
             )
         with k.loop(whole, hidden) as i:
             k.store(
-                k.number(0.0, F32) if source is None else k.load(source + i * 4, F32),
-                target + i * 4,
+                k.number(0.0, self.type)
+                if source is None
+                else k.load(source + i * self.spec.size, self.type),
+                target + i * self.spec.size,
             )
 
     def round(self, source: Value, target: Value, count: Value, blocks: Value, low: Value) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I64, INDEX_TYPES, Value, Variable
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Value, Variable
 from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.recurrent.emit_epilogue import GateEpilogues
 from uncork.kernels.recurrent.emit_frame import Frame
@@ -81,7 +81,7 @@ class InputProjection:
                     + k.select(index.below(a["inputs"]), index, a["inputs"]) * self.f.ahead_row
                 )
                 with k.loop(0, self.f.ahead_row, self.f.vector) as offset:
-                    k.store(k.load(source + offset, F32, spec.lanes), target.get() + offset)
+                    k.store(k.load(source + offset, self.f.type, spec.lanes), target.get() + offset)
                 target.set(target.get() + self.f.ahead_row)
 
     def _multiply(self, rows: Variable, team: ThreadTeam | None) -> None:

@@ -17,7 +17,7 @@ class Microkernels:
     """Makes microkernels that end in different ways."""
 
     def __init__(self, frame: Frame) -> None:
-        self.k, self.spec = frame.k, frame.spec
+        self.k, self.spec, self.number = frame.k, frame.spec, frame.type
         self.layout = tiles.Layout(frame.gate_vectors, frame.spec.parts)
 
     def make(
@@ -25,7 +25,10 @@ class Microkernels:
     ) -> Microkernel | tiles.TileMicrokernel:
         if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
             return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
-        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts > 0)
+        pairs = self.spec.parts > 0
+        return Microkernel(
+            self.k, name, self.spec.lanes, vectors, extra, end, pairs, number=self.number
+        )
 
 
 def each(

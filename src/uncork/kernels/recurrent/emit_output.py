@@ -23,7 +23,7 @@ class Output:
         start, count = k.integer(0), a["hidden"]
         if first is not None:
             start, count = (
-                first * 4,
+                first * f.spec.size,
                 k.maximum(k.minimum(a["hidden"] - first, k.integer(units)), k.integer(0)),
             )
         with k.loop(0, rows) as row:
@@ -31,7 +31,10 @@ class Output:
             offset = row * f.row + start
             f.copy(
                 new + offset,
-                a["y"] + original * a["y_row"] + self.rows.time(row, t) * a["hidden"] * 4 + start,
+                a["y"]
+                + original * a["y_row"]
+                + self.rows.time(row, t) * a["hidden"] * f.spec.size
+                + start,
                 count,
             )
             with k.if_(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):

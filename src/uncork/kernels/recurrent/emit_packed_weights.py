@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
 from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, PackWeights
 from uncork.kernels.runtime.target import Target
 
@@ -11,31 +11,32 @@ def emit_packed_weights(spec: PackWeights, machine: Target) -> str:
     """The LLVM text."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     weights, inner, hidden, panels, target = k.arguments
-    row, step = inner * 4, spec.gates * spec.units * 4
+    size, type_ = spec.size, F64 if spec.size == F64.bytes else F32
+    row, step = inner * size, spec.gates * spec.units * size
 
     with k.loop(0, panels) as panel:
         there = hidden - panel * spec.units
         for gate in range(spec.gates):
             source = weights + (hidden * gate + panel * spec.units) * row
-            first = target + panel * inner * step + gate * spec.units * 4
+            first = target + panel * inner * step + gate * spec.units * size
 
             def every(source: Value = source, first: Value = first) -> None:
                 with k.loop(0, inner) as position:
                     values = [
-                        k.load(source + row * unit + position * 4, F32)
+                        k.load(source + row * unit + position * size, type_)
                         for unit in range(spec.units)
                     ]
                     for unit, value in enumerate(values):
-                        k.store(value, first + position * step + unit * 4)
+                        k.store(value, first + position * step + unit * size)
 
             def some(source: Value = source, first: Value = first, there: Value = there) -> None:
                 with k.loop(0, spec.units) as unit, k.loop(0, inner) as position:
-                    place = first + position * step + unit * 4
+                    place = first + position * step + unit * size
                     with k.if_else(unit < there) as (given, past):
                         with given:
-                            k.store(k.load(source + row * unit + position * 4, F32), place)
+                            k.store(k.load(source + row * unit + position * size, type_), place)
                         with past:
-                            k.store(k.number(0.0, F32), place)
+                            k.store(k.number(0.0, type_), place)
 
             with k.if_else(there >= spec.units, likely=True) as (whole, part):
                 with whole:

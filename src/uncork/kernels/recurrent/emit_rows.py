@@ -49,7 +49,7 @@ class Rows:
     def begin(self) -> None:
         """Initial states in order, tables of addresses, zeros where Y and Ho have no step."""
         k, a, p, f = self.k, self.a, self.p, self.f
-        hidden = a["hidden"] * 4
+        hidden = a["hidden"] * self.spec.size
         with k.loop(0, a["batch"]) as row:
             original = k.load(p["order"] + row * 8, I64)
             length = k.load(p["lengths"] + row * 8, I64)

@@ -63,16 +63,16 @@ class Step:
             """
             offset = row * f.row
             return {
-                "ahead": products + row * f.ahead_row + panel * (units * gates * 4),
+                "ahead": products + row * f.ahead_row + panel * (units * gates * self.spec.size),
                 "ahead_row": f.ahead_row,
-                "unit": panel * (units * 4),
+                "unit": panel * (units * self.spec.size),
                 "new": new + offset,
                 "row": f.row,
                 "clip": a["clip"],
                 "extra": p["extra"] + offset,
                 "reset": p["reset"] + offset,
                 "old": old + offset,
-                "inner_bias": a["inner_bias"] + panel * (units * 4),
+                "inner_bias": a["inner_bias"] + panel * (units * self.spec.size),
                 "pairs": pairs + row * f.pairs_row,
                 "low": f.row >> 1,
                 "source_row": f.pairs_row,
@@ -101,7 +101,7 @@ class Step:
             self.second.run(
                 k,
                 p["table_reset"],
-                a["r_new"] + panel * f.factors * (wide * 4 * parts),
+                a["r_new"] + panel * f.factors * (wide * self.spec.size * parts),
                 f.factors,
                 rows,
                 lambda row: given(row, panel, wide, 3),

@@ -34,7 +34,7 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
     """
     hidden = r.shape[1]
     every = range(spec.gates)
-    inner = bias[3 * hidden :] if spec.cell == "gru_after" else np.zeros(0, np.float32)
+    inner = bias[3 * hidden :] if spec.cell == "gru_after" else np.zeros(0, r.dtype)
     units = spec.units
     if spec.cell == "gru":
         packed_r, packed_new = (
@@ -42,7 +42,7 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
             _panels(spec, r, (2,), hidden, spec.wide),
         )
     else:
-        packed_r, packed_new = _panels(spec, r, every, hidden, units), np.zeros(0, np.float32)
+        packed_r, packed_new = _panels(spec, r, every, hidden, units), np.zeros(0, r.dtype)
     inner = _panels(spec, inner.reshape(-1, 1), (0,), hidden, units) if inner.size else inner
     packed_bias = _panels(spec, bias.reshape(-1, 1), every, hidden, units)
     products = [_panels(spec, w, every, hidden, units), packed_r, packed_new]
@@ -92,7 +92,7 @@ def _panels(
     """
     count = spec.padded(hidden)
     inner = weights.shape[1]
-    packed = np.zeros((count, inner, len(gates)), np.float32)
+    packed = np.zeros((count, inner, len(gates)), weights.dtype)
     for position, gate in enumerate(gates):
         packed[:hidden, :, position] = weights[gate * hidden : (gate + 1) * hidden]
     return np.ascontiguousarray(

@@ -10,10 +10,8 @@ import numpy as np
 
 from uncork.ir.hints import Hints
 from uncork.kernels.extents import certainly, extents, nanoseconds
-from uncork.kernels.kernel_plan import (
-    KernelPlan,
-    Selection,
-)
+from uncork.kernels.gemm.spec_matmul import DOUBLE, SINGLE
+from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
 from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.runtime.target import Target
@@ -112,8 +110,11 @@ def planned(
     `weights` are W, R and B with directions first, and `lengths` the type of the rows' lengths, ""
     without any: see `Recurrent`.
     """
-    if lookup is None and x.element_type is not ElementType.f32:
-        return f"no kernel for {x.element_type}"
+    size = SINGLE
+    if lookup is None:
+        if x.element_type not in (ElementType.f32, ElementType.f64):
+            return f"no kernel for {x.element_type}"
+        size = x.element_type.dtype.itemsize
     if not all(source.shape.is_static for source in weights):
         return "the shapes of the weights are known at the call only"
     values = [source.value for source in weights if source.value is not None]
@@ -125,17 +126,19 @@ def planned(
     if not isinstance(inner, int):
         return "how long a step of X is is known at the call only"
     clipped = 0 < operation.clip < math.inf
-    precision, tiles = (
-        _products(hints.precision, batch, target) if len(values) == 3 else ("f32", "")
-    )
+    if clipped and size == DOUBLE:
+        return "no kernel for f64 that is clipped"
+    singles = len(values) == 3 and size == SINGLE
+    precision, tiles = _products(hints.precision, batch, target) if singles else ("f32", "")
     spec = Recurrent(
         cell,
         operation.functions(),
-        target.lanes,
+        max(1, target.lanes * SINGLE // size),
         lengths,
         clipped,
         precision,
         tiles,
+        size=size,
     )
     if lookup is not None:
         if len(values) < 3 or precision != "f32":

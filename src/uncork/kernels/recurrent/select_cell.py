@@ -39,7 +39,7 @@ def select_cell(
     assert x is not None and w is not None and r is not None
     b = biases[0] if biases else None
     if b is None:
-        b = _zeros(operation)
+        b = _zeros(operation, x.element_type)
         if w.value is None or r.value is None:
             return "weights of the call without B"
     batch, inner = extents(x)
@@ -47,10 +47,10 @@ def select_cell(
     return planned(operation, x, (batch, 1, inner), weights, "", (False,), target, hints, True)
 
 
-def _zeros(operation: Recurrent) -> TensorSpec:
+def _zeros(operation: Recurrent, element_type: ElementType) -> TensorSpec:
     """Biases of a cell that has none."""
     count = operation.bias_count() * operation.hidden_size
-    return TensorSpec(ElementType.f32, PartialShape([count]), np.zeros(count, np.float32))
+    return TensorSpec(element_type, PartialShape([count]), np.zeros(count, element_type.dtype))
 
 
 def _with_direction(spec: TensorSpec) -> TensorSpec:

@@ -58,7 +58,7 @@ def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, memb
 
 def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
     """With fewer rows than this there is more to gain from sharing units than rows."""
-    return members * (_BLOCK if spec.gates * hidden * hidden * 4 > _TEAM_BYTES else 1)
+    return members * (_BLOCK if spec.gates * hidden * hidden * spec.size > _TEAM_BYTES else 1)
 
 
 @dataclass
@@ -107,7 +107,9 @@ class SequenceCalls:
 
     def workspace(self, batch: SizeLike) -> SizeLike:
         """Bytes for so many rows, in whole cache lines."""
-        return self._y_at(batch) + (_lines(self.steps * self.hidden * 4) if self.states_only else 0)
+        return self._y_at(batch) + (
+            _lines(self.steps * self.hidden * self.spec.size) if self.states_only else 0
+        )
 
     def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
@@ -146,8 +148,11 @@ class SequenceCalls:
                     places.append(0)
                     continue
                 panels, source = (
-                    PackWeights(count, width),
-                    In(self._first_weights + number, (d * total + first) * hidden * inner * 4),
+                    PackWeights(count, width, spec.size),
+                    In(
+                        self._first_weights + number,
+                        (d * total + first) * hidden * inner * spec.size,
+                    ),
                 )
                 many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
                 self.packing.append(pack_weights_call(panels, source, inner, hidden, many, target))
@@ -157,7 +162,7 @@ class SequenceCalls:
 
     def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
         """One direction of some rows of the batch."""
-        directions, row, steps = len(self.walks), self.hidden * 4, self.steps
+        directions, row, steps = len(self.walks), self.hidden * self.spec.size, self.steps
         at = (first * directions + d) * row  # of a row's state in this direction
         has_cell = self.spec.cell == "lstm"
         states: list[Operand] = [In(1, at), directions * row]
@@ -179,7 +184,7 @@ class SequenceCalls:
             size = ElementType.parse(self.spec.lengths).dtype.itemsize
             each = In(self._lengths_input, first * size)
         step = (
-            self.inputs * 4
+            self.inputs * self.spec.size
             if self.lookup is None
             else ElementType.parse(self.spec.lookup).dtype.itemsize
         )

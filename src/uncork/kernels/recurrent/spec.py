@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.gemm.spec_matmul import DOUBLE, SINGLE
 from uncork.kernels.names import flags as name_flags
 
 
@@ -37,6 +38,7 @@ class Recurrent:
     lookup: str = ""
     wraps: bool = False  # negative ids count from the end
     strict: bool = False  # ids that are outside are refused; otherwise they stand for zeros
+    size: int = SINGLE  # bytes of a number: of f32, or of f64
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -47,6 +49,7 @@ class Recurrent:
         flags = ("_clipped" if self.clipped else "") + (
             "" if self.precision == "f32" else f"_{self.precision}"
         )
+        flags += "_f64" if self.size == DOUBLE else ""
         flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
         flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(self, "wraps", "strict")
         lengths = self.lengths or "whole"
@@ -80,7 +83,7 @@ class Recurrent:
     @property
     def packing(self) -> Hashable:
         """What the packed weights depend on."""
-        return self.cell, self.lanes, self.parts, self.block
+        return self.cell, self.lanes, self.parts, self.block, self.size
 
     @property
     def block(self) -> int:

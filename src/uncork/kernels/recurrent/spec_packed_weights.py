@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.gemm.spec_matmul import DOUBLE, SINGLE
+
 
 @dataclass(frozen=True, slots=True)
 class PackWeights:
@@ -17,16 +19,17 @@ class PackWeights:
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_packed_weights:emit_packed_weights"
     gates: int
     units: int
+    size: int = SINGLE  # bytes of a number
 
     @property
     def name(self) -> str:
-        return f"panels_{self.gates}x{self.units}"
+        return f"panels_{self.gates}x{self.units}" + ("_f64" if self.size == DOUBLE else "")
 
     def bytes(self, count: int, inner: int) -> int:
         """Room for `count` panels of so many steps of the inner product."""
-        return count * inner * self.gates * self.units * 4
+        return count * inner * self.gates * self.units * self.size
 
 
-#: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` of f32 to `target [panels,
+#: Addresses, strides in bytes, counts: `weights [gates, hidden, inner]` to `target [panels,
 #: inner, gates, units]`, zeros past hidden.
 ARGUMENTS = ("weights", "inner", "hidden", "panels", "target")

@@ -14,7 +14,7 @@ _AHEAD_BYTES = 640 << 10
 
 def ahead_steps(spec: Recurrent, batch: SizeLike, steps: SizeLike, hidden: int) -> SizeLike:
     """Time steps whose products with X are made at once."""
-    row = spec.padded(hidden) * spec.gates * 4
+    row = spec.padded(hidden) * spec.gates * spec.size
     rows = largest(1, batch * row)
     return largest(1, smallest(steps, _AHEAD_BYTES // rows))
 
@@ -25,7 +25,7 @@ def workspace(
     """Bytes of room for the order of rows, their states, the products with X, and tables of
     addresses; with bf16 also for factors.
     """
-    row = spec.padded(hidden) * 4
+    row = spec.padded(hidden) * spec.size
     ahead = ahead_steps(spec, batch, steps, hidden)
     tiles = TILE_SCRATCH if spec.tiles else 0
     more = 16 if spec.tiles else 0  # a tile may reach past the last row
