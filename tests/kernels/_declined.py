@@ -190,15 +190,10 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "LSTMSequence-5",
         "RNNSequence-5",
     ): {
-        "no kernel for f64": ["f64 is f64"],
         "no kernel for f16": ["f16 carries the state in f32 and rounds once"],
         "no kernel for bf16": ["bf16 carries the state in f32 and rounds once"],
     },
-    ("GRUCell-3",): {"no kernel for f64": ["f64 is f64"]},
     ("LSTMCell-1",): {"no kernel for coupled gates": ["input_forget couples the gates"]},
-    ("RNNCell-1",): {
-        "no kernel for f64": ["the sigmoid of a large number is right at both ends"],
-    },
     ("MatMul-1",): {
         "no kernel for empty matrices": ["an empty sum is 0"],
         "no kernel for i8": ["i8 wraps"],

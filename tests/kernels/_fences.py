@@ -657,6 +657,25 @@ def recurrent(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{name} {attributes} {hidden} {batch}", operation, specs
 
 
+def sequences(generator: np.random.Generator) -> Iterator[Case]:
+    yield from recurrent(generator)
+    yield from of_doubles(recurrent(generator))
+
+
+def cells(generator: np.random.Generator) -> Iterator[Case]:
+    yield from cell(generator)
+    yield from of_doubles(cell(generator))
+
+
+def of_doubles(cases: Iterator[Case]) -> Iterator[Case]:
+    """Those of few and of some units, in f64."""
+    for name, operation, specs in cases:
+        if operation.hidden_size in (1, 17):
+            values = [s.value for s in specs]
+            wide = [v.astype(np.float64) if v.dtype == np.float32 else v for v in values]
+            yield f"f64 {name}", operation, [spec(value) for value in wide]
+
+
 def cell(generator: np.random.Generator) -> Iterator[Case]:
     """The steps of the sequences of one direction, each a cell."""
     for name, operation, specs in recurrent(generator):
@@ -1189,8 +1208,8 @@ EDGES = {
     "selection": pick,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
-    "recurrent": recurrent,
-    "recurrent.cell": cell,
+    "recurrent": sequences,
+    "recurrent.cell": cells,
     "reduction": reduce,
     "detection": detection,
     "finding": finding,

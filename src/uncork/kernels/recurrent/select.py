@@ -10,10 +10,9 @@ import numpy as np
 
 from uncork.ir.hints import Hints
 from uncork.kernels.extents import certainly, extents, nanoseconds
-from uncork.kernels.gemm.spec_matmul import DOUBLE, SINGLE
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
-from uncork.kernels.recurrent.spec import Recurrent
+from uncork.kernels.recurrent.spec import DOUBLE, SINGLE, Recurrent
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects_with_hints
 from uncork.ops import Operation

@@ -8,8 +8,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.gemm.spec_matmul import DOUBLE, SINGLE
 from uncork.kernels.names import flags as name_flags
+
+#: Bytes of a number: of f32, of f64.
+SINGLE, DOUBLE = 4, 8
 
 
 @dataclass(frozen=True, slots=True)

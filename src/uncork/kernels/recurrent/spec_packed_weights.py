@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.gemm.spec_matmul import DOUBLE, SINGLE
+from uncork.kernels.recurrent.spec import DOUBLE, SINGLE
 
 
 @dataclass(frozen=True, slots=True)
