@@ -114,6 +114,21 @@ def test_one_plan_for_any_number_of_transforms(threads: int) -> None:
         near(results["back"], data, np.float32)
 
 
+def test_sizes_that_a_model_computes_from_the_shape() -> None:
+    """As converters write them: the length is a number in the calls of one plan."""
+    builder = uncork.Builder("spectra")
+    x = builder.parameter("x", "f32", [None, None, 2])
+    axes = builder.constant(np.array([1]))
+    (shape,) = builder.add("ShapeOf", 3, x)
+    (size,) = builder.add("Gather", 8, shape, axes, builder.constant(np.array(0)))
+    builder.result(builder.add("DFT", 7, x, axes, size)[0], "y")
+    compiled = uncork.compile_model(builder.model())
+    for count, length in ((3, 12), (5, 12), (2, 30)):
+        data = np.random.default_rng(length).standard_normal((count, length, 2)).astype(np.float32)
+        wanted = transformed(data[..., 0] + 1j * data[..., 1])
+        near(compiled(data)["y"], pairs(wanted, np.longdouble), np.float32)
+
+
 def test_a_transform_keeps_its_infinities_to_itself() -> None:
     data = np.ones((5, 12, 2), np.float32)
     data[2, 3] = np.inf

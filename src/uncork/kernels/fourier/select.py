@@ -11,10 +11,12 @@ import numpy as np
 
 from uncork.kernels.extents import (
     KernelDeclined,
+    certainly,
     extents,
     is_empty,
     nanoseconds,
     product,
+    same,
     same_extents,
     smallest,
 )
@@ -37,7 +39,7 @@ from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9, RDFT9
 from uncork.ops.stft import ISTFT16, STFT15
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike, facts_of
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Bytes of a number.
@@ -117,9 +119,8 @@ def select_transform(
     data, axes, signal_size = (*inputs, None)[:3]
     assert data is not None and axes is not None
     transform = cast("DFT7 | IRDFT9", operation)
-    lengths = None if signal_size is None else signal_size.value
-    if axes.value is None or (signal_size is not None and lengths is None):
-        return "axes and sizes are known at the call only"
+    if axes.value is None:
+        return "axes are known at the call only"
     size = _size_of(data)
     sizes, made = list(extents(data)), list(extents(outputs[0]))
     if is_empty(made):
@@ -131,8 +132,7 @@ def select_transform(
     places = [int(axis) % len(sizes) for axis in axes.value.flat]
     if not places:
         return "no kernel without axes"
-    given = [-1] * len(places) if lengths is None else [int(n) for n in lengths.flat]
-    walk = list(zip(places, given))
+    walk = list(zip(places, _wanted(signal_size, len(places))))
     if not transform.from_complex:  # the axis of real numbers comes first
         walk.reverse()
     passes: list[_Pass] = []
@@ -142,6 +142,11 @@ def select_transform(
         last = number == len(walk) - 1
         kind = REAL if not transform.from_complex and not number else COMPLEX
         kind = HALF if not transform.to_complex and last else kind
+        # What a model computes from a shape is that size, or the result's, which may be numbers.
+        if isinstance(wanted, Size):
+            wanted = -1 if _equal(wanted, sizes[axis]) and kind != HALF else wanted
+        if isinstance(wanted, Size) and kind != REAL:
+            wanted = made[axis]
         length = _length(sizes[axis], wanted, kind)
         kept = length // 2 + 1 if kind == REAL else length
         after = [*sizes[:axis], kept, *sizes[axis + 1 :]]
@@ -286,9 +291,27 @@ def _size_of(data: TensorSpec) -> int:
     return size
 
 
-def _length(size: SizeLike, wanted: int, kind: str) -> int:
+def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
+    """The size of each axis, -1 to keep it."""
+    if signal_size is None:
+        return [-1] * count
+    if signal_size.value is not None:
+        return [int(n) for n in signal_size.value.flat]
+    found = [n for n in signal_size.elements or () if isinstance(n, (int, Size))]
+    if len(found) < count:
+        raise KernelDeclined("sizes are known at the call only")
+    return found
+
+
+def _equal(a: SizeLike, b: SizeLike) -> bool:
+    """Both are one number in every call of this plan."""
+    facts = facts_of([a, b])
+    return same(a, b) if facts is None else facts.certainly_equal(a, b)
+
+
+def _length(size: SizeLike, wanted: SizeLike, kind: str) -> int:
     """How long the transforms of an axis are."""
-    length = wanted if wanted != -1 else (size - 1) * 2 if kind == HALF else size
+    length = wanted if not certainly(wanted, -1) else (size - 1) * 2 if kind == HALF else size
     if not isinstance(length, int):
         raise KernelDeclined("the length of an axis is known at the call only")
     if not 1 <= length <= _LONGEST:
