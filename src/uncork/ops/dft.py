@@ -28,6 +28,8 @@ import numpy.fft
 from uncork.ops._common.vectors import known_axes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Input, Output
+from uncork.ops._size_arithmetic import certainly_at_least
+from uncork.symbolic import Size
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
@@ -81,12 +83,23 @@ class _Fourier(Operation):
         for i, axis in enumerate(a for a in places or () if a is not None):
             if None not in (places or ()):
                 wanted = -1 if signal_size is None else None if sizes is None else sizes[i]
-                results[axis] = self._size(results[axis], wanted, i == len(places or ()) - 1)
+                element = signal_size.elements[i] if signal_size and signal_size.elements else None
+                expressed = (
+                    Dimension.of(element)
+                    if isinstance(element, Size) and certainly_at_least(element, 0)
+                    else DYNAMIC
+                )
+                last = i == len(places or ()) - 1
+                results[axis] = self._size(results[axis], wanted, last, expressed)
         return PartialShape(results + ([Dimension(2, 2)] if self.to_complex else []))
 
-    def _size(self, size: Dimension, wanted: int | None, last: bool) -> Dimension:
-        """The output's size along an axis: `wanted` is -1 to keep it, None when unknown."""
-        given = DYNAMIC if wanted is None else size if wanted == -1 else Dimension.of(wanted)
+    def _size(
+        self, size: Dimension, wanted: int | None, last: bool, expressed: Dimension
+    ) -> Dimension:
+        """The output's size along an axis: `wanted` is -1 to keep it, None when it is no number;
+        then it is what is `expressed`.
+        """
+        given = expressed if wanted is None else size if wanted == -1 else Dimension.of(wanted)
         if last and not self.to_complex:
             return (size - 1) * 2 if wanted == -1 else given
         return given // 2 + 1 if last and not self.from_complex else given
