@@ -457,7 +457,7 @@ def test_weights_that_are_read_as_codes_are_not_kept_as_numbers() -> None:
     compiled(GENERATOR.standard_normal((1, 128, 4, 4)).astype(np.float32))
     constants = [
         node.operation
-        for node in compiled._executor._prepared.nodes
+        for node in compiled.executor.prepared.nodes
         if isinstance(node.operation, QuantizedConstant)
     ]
     assert len(constants) == 1
