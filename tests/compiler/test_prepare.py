@@ -257,7 +257,7 @@ class Terminal(io.StringIO):
 def prepared_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stderr: io.StringIO) -> str:
     """What is written while a model is prepared whose kernels no file has."""
     store = ObjectStore(tmp_path)
-    monkeypatch.setattr("uncork.compiler.planner.STORE", store)
+    monkeypatch.setattr("uncork.compiler.layer_kernels.STORE", store)
     monkeypatch.setattr("sys.stderr", stderr)
     compiled = uncork.compile_model(model(), threads=2)
     compiled.prepare()
@@ -282,7 +282,7 @@ def test_an_interrupted_preparation_is_taken_up_again(
 ) -> None:
     """What had been compiled is there; the model is usable."""
     store = ObjectStore(tmp_path)
-    monkeypatch.setattr("uncork.compiler.planner.STORE", store)
+    monkeypatch.setattr("uncork.compiler.layer_kernels.STORE", store)
     made = kernel_cache.llvm_text
     asked: list[object] = []
 

@@ -15,6 +15,7 @@ from uncork.compiler.call_plan import (
     ReferenceStep,
     ResultSpec,
 )
+from uncork.compiler.layer_kernels import LayerKernels
 from uncork.compiler.planned_parts import (
     NotPlanned,
     OpenSegment,
@@ -26,22 +27,17 @@ from uncork.compiler.planned_parts import (
     whole_cost,
 )
 from uncork.compiler.policy import LOOK_COST
-from uncork.compiler.shared_work import Work
 from uncork.compiler.size_planner import SizePlanner
 from uncork.compiler.size_program import Unbound
 from uncork.files import MappedFile, size_function
 from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import kernel_plan, select
-from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
-from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.read_size import ReadSize
-from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
-    CallTable,
     KernelArgument,
     SizeOperand,
     Slot,
@@ -51,7 +47,6 @@ from uncork.kernels.runtime.segment_plan import (
     VersionAddress,
 )
 from uncork.kernels.runtime.target import Target, release_gil
-from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.symbolic import Facts, Size, Symbol
 from uncork.types import TensorSpec
@@ -79,9 +74,8 @@ class Planner(SizePlanner):
         looked at only.
         """
         super().__init__(model, facts)
-        self.target, self._compiles = target, compilers > 0
-        self._threads, self._compilers, self._files = threads, compilers, files
-        self._works: dict[int, Work] = {}
+        self._kernels = LayerKernels(target, threads, compilers)
+        self._files, self._compiles = files, compilers > 0
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
         self._arguments = self._inputs + self._outputs
@@ -92,7 +86,7 @@ class Planner(SizePlanner):
         """The plan. Raises NotPlanned where sizes are not known as expressions."""
         for node in self.model.nodes:
             if node.type_name not in ("Parameter", "Result"):
-                self.choices[node.id] = self._choice(node)
+                self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
         self._used_symbols = self._symbols_needed()
         self._compile()
         self._begin()
@@ -154,41 +148,11 @@ class Planner(SizePlanner):
             if node.id in self.choices and not self._is_given(node)
         ]
         works = [
-            self._work(node, choice)
+            self._kernels.work(node, choice)
             for node, choice in steps
             if isinstance(choice, kernel_plan.KernelPlan)
         ]
-        if self.target is not None and self._compiles:
-            STORE.prepare(
-                [spec for work in works for spec in work.kernels],
-                entry_functions(),
-                self.target,
-                self._compilers,
-            )
-
-    def _choice(self, node: Node) -> kernel_plan.Selection:
-        outputs = [port.spec for port in node.outputs]
-        if self.target is None or node.operation is None:
-            return select.unavailable() or "asked for"
-        if any(spec.element_type.dtype == object for spec in outputs):
-            return "no kernel for strings"
-        if any(spec.rank is None for spec in outputs):
-            return "the rank of its result is known at the call only"
-        try:
-            return select.select_kernel(
-                node.operation,
-                [self._spec(source) for source in node.inputs],
-                outputs,
-                self.target,
-                node.hints,
-            )
-        except (TypeError, ValueError) as error:
-            if all(
-                spec.shape.is_static
-                for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))
-            ):
-                raise
-            return f"its kernels are not made for open sizes: {error}"
+        self._kernels.compile(works)
 
     # ---- what is needed
 
@@ -204,7 +168,7 @@ class Planner(SizePlanner):
                 needed |= symbols_of(port.spec)
             choice = self.choices.get(node.id)
             if isinstance(choice, kernel_plan.KernelPlan):
-                for size in self._work(node, choice).sizes:
+                for size in self._kernels.work(node, choice).sizes:
                     needed |= size.symbols
         return needed | {
             s for symbol in needed for s in self.facts.canonical(Size.of(symbol)).symbols
@@ -219,7 +183,7 @@ class Planner(SizePlanner):
         if size_of and (
             isinstance(first.cost, Size) or first.cost > LOOK_COST or len(self._parts) > 1
         ):
-            look = self._address(WholeFile()) if self._files else 0
+            look = self._kernels.address(WholeFile()) if self._files else 0
             first.steps[:0] = [
                 Step(look, (size_of, file.handle, len(file))) for file in self._files
             ]
@@ -272,7 +236,7 @@ class Planner(SizePlanner):
                 SlotAddress(found.slot),
                 VersionAddress(),
             )
-            segment.steps.append(Step(self._address(ReadSize(element_type.name)), words))
+            segment.steps.append(Step(self._kernels.address(ReadSize(element_type.name)), words))
             self._use(Source(node.id, symbol.origin.output))
         self._step += 1
         self._next_segment()
@@ -291,7 +255,7 @@ class Planner(SizePlanner):
         self, node: Node, choice: kernel_plan.KernelPlan, specs: Sequence[TensorSpec]
     ) -> None:
         segment = self._segment()
-        work = self._work(node, choice)
+        work = self._kernels.work(node, choice)
         read = work.inputs
         locations = {i: self._location(source) for i, source in enumerate(node.inputs) if i in read}
         for source in node.inputs:
@@ -306,7 +270,7 @@ class Planner(SizePlanner):
                 condition = self.program.both([self._condition(when) for when in whens])
                 steps = [
                     Step(
-                        self._address(spec),
+                        self._kernels.address(spec),
                         tuple(
                             self._kernel_argument(node, operand, locations, scratch)
                             for operand in operands
@@ -316,7 +280,7 @@ class Planner(SizePlanner):
                 ]
                 segment.steps.append(
                     replace(
-                        steps[0] if len(steps) == 1 else self._parallel_step(steps),
+                        steps[0] if len(steps) == 1 else self._kernels.parallel_step(steps),
                         condition=condition,
                     )
                 )
@@ -324,19 +288,6 @@ class Planner(SizePlanner):
         segment.cost = segment.cost + whole_cost(choice.cost)
         self._note(node, choice.kernel + work.threads)
         self._step += 1
-
-    def _work(self, node: Node, choice: kernel_plan.KernelPlan) -> Work:
-        if node.id not in self._works:
-            self._works[node.id] = Work.of(choice, self._threads)
-        return self._works[node.id]
-
-    def _address(self, spec: KernelSpec) -> int:
-        return STORE.address(spec, self.target) if self._compiles else 0
-
-    def _parallel_step(self, calls: Sequence[Step]) -> Step:
-        """The step that makes calls together."""
-        table = CallTable(tuple(calls))
-        return Step(*dispatch(len(calls), table)) if self._compiles else Step(0, (table,))
 
     def _condition(self, when: kernel_plan.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(
@@ -447,5 +398,5 @@ class Planner(SizePlanner):
             target,
             self.program.operand(bytes_of(spec)),
         )
-        self._segment().steps.append(Step(self._address(CopyBytes()), words))
+        self._segment().steps.append(Step(self._kernels.address(CopyBytes()), words))
         self._step += 1

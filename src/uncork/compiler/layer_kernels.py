@@ -1,0 +1,76 @@
+"""The kernels of a plan's layers: how they are selected, their work for some threads, where they
+are when they are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from uncork.compiler.shared_work import Work
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import kernel_plan, select
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.resize import entry_functions
+from uncork.kernels.runtime.segment_plan import CallTable, Step
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.thread_pool import dispatch
+from uncork.types import TensorSpec
+
+
+class LayerKernels:
+    """The kernels of the layers of one plan. A layer's work is for at most so many `threads`.
+
+    So many `compilers` make kernels at a time; by none, no kernel is made, and addresses are 0.
+    """
+
+    def __init__(self, target: Target | None, threads: int, compilers: int) -> None:
+        self._target, self._threads, self._compilers = target, threads, compilers
+        self._works: dict[int, Work] = {}
+
+    def select(
+        self, model: Model, node: Node, spec: Callable[[Source], TensorSpec]
+    ) -> kernel_plan.Selection:
+        """What computes a layer of a model: kernels, no step, or the reason why a reference does.
+
+        `spec` tells what the plan knows of an input.
+        """
+        outputs = [port.spec for port in node.outputs]
+        if self._target is None or node.operation is None:
+            return select.unavailable() or "asked for"
+        if any(output.element_type.dtype == object for output in outputs):
+            return "no kernel for strings"
+        if any(output.rank is None for output in outputs):
+            return "the rank of its result is known at the call only"
+        try:
+            inputs = [spec(source) for source in node.inputs]
+            return select.select_kernel(node.operation, inputs, outputs, self._target, node.hints)
+        except (TypeError, ValueError) as error:
+            if all(s.shape.is_static for s in (*outputs, *(model.spec(s) for s in node.inputs))):
+                raise
+            return f"its kernels are not made for open sizes: {error}"
+
+    def work(self, node: Node, selected: kernel_plan.KernelPlan) -> Work:
+        """The work of a layer, shared by threads."""
+        if node.id not in self._works:
+            self._works[node.id] = Work.of(selected, self._threads)
+        return self._works[node.id]
+
+    def compile(self, works: Iterable[Work]) -> None:
+        """Have the kernels of all this work ready: several threads compile them."""
+        if self._target is not None and self._compilers:
+            STORE.prepare(
+                [spec for work in works for spec in work.kernels],
+                entry_functions(),
+                self._target,
+                self._compilers,
+            )
+
+    def address(self, spec: KernelSpec) -> int:
+        """Where a compiled kernel begins."""
+        return STORE.address(spec, self._target) if self._compilers else 0
+
+    def parallel_step(self, calls: Sequence[Step]) -> Step:
+        """The step that makes calls at the same time, on several threads."""
+        table = CallTable(tuple(calls))
+        return Step(*dispatch(len(calls), table)) if self._compilers else Step(0, (table,))
