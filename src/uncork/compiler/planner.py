@@ -23,6 +23,7 @@ from uncork.compiler.planned_parts import (
     closed,
     dimensions,
     own_dtype,
+    packable,
     symbols_of,
     whole_cost,
 )
@@ -34,17 +35,14 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
-from uncork.kernels.runtime.read_size import ReadSize
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
     KernelArgument,
     SizeOperand,
     Slot,
-    SlotAddress,
     Step,
     TensorAddress,
-    VersionAddress,
 )
 from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
@@ -209,7 +207,9 @@ class Planner(SizePlanner):
         elements also out of a kernel's.
         """
         symbols = self._finds(node)
-        if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
+        if isinstance(choice, str) or not all(
+            symbol.origin.is_element and packable(specs[symbol.origin.output]) for symbol in symbols
+        ):
             self._reference(
                 node,
                 choice if isinstance(choice, str) else "a size that only the call finds",
@@ -217,27 +217,8 @@ class Planner(SizePlanner):
             )
             return
         self._run(node, choice, specs)
-        self._read_sizes(node, specs, symbols)
-
-    def _read_sizes(
-        self, node: Node, specs: Sequence[TensorSpec], symbols: Sequence[Symbol]
-    ) -> None:
-        """Plan the steps that read sizes which a kernel has found; the next segment is made of
-        them.
-        """
-        segment = self._segment()
-        for symbol, found in zip(symbols, self._bound(symbols)):
-            element_type = specs[symbol.origin.output].element_type
-            operand = kernel_plan.Out(
-                symbol.origin.output, symbol.origin.position * element_type.dtype.itemsize
-            )
-            words = (
-                self._kernel_argument(node, operand, {}, None),
-                SlotAddress(found.slot),
-                VersionAddress(),
-            )
-            segment.steps.append(Step(self._kernels.address(ReadSize(element_type.name)), words))
-            self._use(Source(node.id, symbol.origin.output))
+        for spec, arguments in self._reads(node, specs, symbols):
+            self._segment().steps.append(Step(self._kernels.address(spec), arguments))
         self._step += 1
         self._next_segment()
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from uncork.compiler.body_planner import BodyPlanner
-from uncork.compiler.call_plan import FoundSymbol
+from uncork.compiler.call_plan import ConstantLocation, FoundSymbol
 from uncork.compiler.planned_parts import NotPlanned, OpenSegment, lowered, own_dtype
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, ArrayGuard, Bind, SizeCheck, Slot
+from uncork.kernels.runtime.read_size import ReadSize
+from uncork.kernels.runtime.segment_plan import (
+    ArgumentAddress,
+    ArrayGuard,
+    Bind,
+    KernelArgument,
+    SizeCheck,
+    Slot,
+    SlotAddress,
+    VersionAddress,
+)
 from uncork.symbolic import Facts, Guard, Origin, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -134,6 +145,21 @@ class SizePlanner(BodyPlanner):
         )
         self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result)]
         return result
+
+    def _reads(
+        self, node: Node, specs: Sequence[TensorSpec], symbols: Sequence[Symbol]
+    ) -> Iterator[tuple[ReadSize, tuple[KernelArgument, ...]]]:
+        """The kernels that read sizes which this layer's kernel finds, with their arguments. The
+        next segment is made of these sizes.
+        """
+        for symbol, found in zip(symbols, self._bound(symbols)):
+            source, position = Source(node.id, symbol.origin.output), symbol.origin.position
+            element_type = specs[source.output].element_type
+            location = self._location(source)
+            assert not isinstance(location, ConstantLocation)
+            element = replace(location, offset=position * element_type.dtype.itemsize)
+            self._use(source)
+            yield ReadSize(element_type.name), (element, SlotAddress(found.slot), VersionAddress())
 
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]

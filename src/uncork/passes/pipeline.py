@@ -188,6 +188,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         option="target",
     ),
     Pass("fuse_elementwise", "chains of operations element by element become one", option="target"),
+    # After `fuse_elementwise`: what is stretched for a chain is read by its last layer.
+    Pass(
+        "absorb_broadcasts",
+        "layers element by element stretch their operands themselves",
+        frozenset({"Broadcast", "Tile"}),
+        option="target",
+    ),
 )
 
 

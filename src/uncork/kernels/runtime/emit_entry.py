@@ -142,12 +142,18 @@ def _bind_sizes(e: _Entry) -> None:
 
 
 def _make_list(e: _Entry) -> None:
-    """The list of the results of all segments."""
-    k, made = e.k, e.first.head("made")
+    """The list of the results of all segments. It holds None for those that later segments make:
+    other threads may come between, and look at all objects that there are.
+    """
+    k, first = e.k, e.first
+    made, none = first.head("made"), first.head("none")
     with k.if_(made > 0):
-        e.made.set(k.call_address(e.first.head("list"), [made]))
+        e.made.set(k.call_address(first.head("list"), [made]))
         with k.if_(e.made.get().equals(0), likely=False):
             e.give_up(k.integer(0))
+        with k.loop(first.head("results"), made) as i:
+            k.call_address(first.head("take"), [none])
+            k.call_address(first.head("set_item"), [e.made.get(), i, none])
 
 
 def _make_results(e: _Entry) -> None:

@@ -33,6 +33,7 @@ HEAD = (
     "buffers", "buffer_table", "live", "live_before", "patches", "patch_table", "addresses",
     "address_table", "results", "result_table", "steps", "step_table", "array_type", "long", "save",
     "restore", "list", "set_item", "take", "drop", "occurred", "empty", "next", "made",
+    "none",
 )  # fmt: skip
 
 #: The context that all segments of one running call share: working memory, its bytes, the bytes

@@ -217,6 +217,7 @@ class Segment:
             "live_before": before.live if before else 0, "patches": len(patches),
             "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
             "array_type": id(np.ndarray), "next": 0, "made": len(results),
+            "none": id(None),
             **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
         everything = [head[name] for name in HEAD]
