@@ -108,7 +108,7 @@ class Resizing:
         self.terms = terms
 
     def _in_loops(self) -> None:
-        """The same by loops over the taps."""
+        """The resized result by loops over the taps."""
         self.taps = {f"t{loop}": taps.count for loop, taps in self.rows.items()}
         places = {loop: f"R{loop}[t{loop}, {loop}]" for loop in self.rows}
         weights = [f"P{loop}[t{loop}, {loop}]" for loop, taps in self.rows.items() if taps.weighted]

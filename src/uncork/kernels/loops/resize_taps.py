@@ -45,7 +45,9 @@ class KnownTaps:
         self.count = len(self._cells)
 
     def of_channels(self, count: int) -> KnownTaps:
-        """The same of an axis and one behind it that stays, of so many elements, as one axis."""
+        """The taps of an axis joined with one behind it that stays, of so many elements, as one
+        axis.
+        """
         joined = copy.copy(self)
         beside = np.arange(count, dtype=np.int32)
         cells = self._cells[..., np.newaxis] * count + beside
