@@ -30,6 +30,7 @@ from uncork.kernels.codegen.llvm_types import (
     VectorType,
     Void,
 )
+from uncork.kernels.codegen.words import FOLDED, WORD, folded
 
 __all__ = [
     "BrainFloat",
@@ -73,7 +74,7 @@ class Module:
 class Block:
     """Instructions that run one after the other."""
 
-    __slots__ = ("changed", "ended", "known", "lines", "name")
+    __slots__ = ("changed", "ended", "known", "lines", "name", "words")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -82,6 +83,8 @@ class Block:
         #: What variables hold here, and which of them memory does not hold yet.
         self.known: dict[str, Ref] = {}
         self.changed: dict[str, None] = {}
+        #: Words that were computed here, by what computes them.
+        self.words: dict[tuple[str, str, str], Ref] = {}
 
 
 class Function(Ref):
@@ -252,7 +255,20 @@ class IRBuilder:
 
     def binary(self, word: str, a: Ref, b: Ref) -> Ref:
         """An instruction of two values of one type, which its result has."""
+        if a.type is WORD and word in FOLDED:
+            return folded(self, word, a, b)
         return self._value(a.type, f"{word} {a.type.text} {a.name}, {b.name}")
+
+    # ---- words
+
+    def word(self, word: str, a: Ref, b: Ref) -> Ref:
+        """An instruction of two words, or what it gave before in this block."""
+        key = word, a.name, b.name
+        result = self.block.words.get(key)
+        if result is None:
+            result = self._value(WORD, f"{word} i64 {a.name}, {b.name}")
+            self.block.words[key] = result
+        return result
 
     def convert(self, word: str, a: Ref, type_: LLVMType) -> Ref:
         """An instruction that makes a value of another type."""

@@ -15,6 +15,7 @@ import numpy as np
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.tiles import runs_of_sets
+from uncork.kernels.runtime.packed_weights import arranged
 from uncork.types import Array
 
 #: The fewest channels of a step of the sums, for which finding its place in a table pays.
@@ -90,4 +91,4 @@ def packed_sets(work: BlockedWork, run: SetsOfOutputs) -> Array:
         own = np.pad(own, around)
     some = own[:, run.first * work.lanes : run.first * work.lanes + wide * run.sets]
     apart = some.reshape(len(alike.groups), run.sets, wide, channels // work.step, work.step, *taps)
-    return np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32)
+    return arranged(apart.transpose(0, 1, 5, 3, 6, 4, 2))
