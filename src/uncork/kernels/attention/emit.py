@@ -207,15 +207,20 @@ def _score(
     base: Value,
     width: Value,
 ) -> None:
-    """Scores of all rows with the keys from `base` on: whole panels, then one of fewer vectors."""
+    """Scores of all rows with the keys from `base` on: panels of all vectors, of which the last one
+    may have fewer keys, then what is left, the largest power of two of vectors at a time.
+    """
     lanes, panel = spec.lanes, spec.panel
-    whole = width // panel
+    vectors_there = (width + (lanes - 1)) // lanes
+    whole = vectors_there // spec.vectors
 
     def address(row: Value) -> Value:
         return block.queries + row * (spec.size * 4) if spec.copies_queries else query(row)
 
-    def scores(number: Value, vectors: int, partly: bool) -> None:
-        table = packed + (base // panel + number) * (panel * spec.size * 4)
+    def scores(number: Value, vectors: int, begin: Value) -> None:
+        """Some vectors of a panel, from a key of it on."""
+        table = packed + (base // panel + number) * (panel * spec.size * 4) + begin * 4
+        key = number * panel + begin
         with k.loop(0, rows, spec.rows) as first:
             lines = [address(first + r) for r in range(spec.rows)]
             sums = [
@@ -240,26 +245,28 @@ def _score(
                 step(k.integer(spec.size - 1))
             for r in range(spec.rows):
                 bias = mask(first + r)
+                line = block.scores + (first + r) * spec.score_row + key * 4
                 for v in range(vectors):
-                    key = base + number * panel + v * lanes
                     there = (
-                        k.lanes_below(width - (number * panel + v * lanes), lanes)
-                        if partly and v == vectors - 1
+                        k.lanes_below(width - key - v * lanes, lanes)
+                        if (v == vectors - 1)
                         else None
                     )
                     x = block.masked(
-                        sums[r][v].get() * k.splat(block.scale, lanes), bias, key, there
+                        sums[r][v].get() * k.splat(block.scale, lanes),
+                        bias,
+                        base + key + v * lanes,
+                        there,
                     )
-                    k.store(
-                        x,
-                        block.scores
-                        + (first + r) * spec.score_row
-                        + (number * panel + v * lanes) * 4,
-                    )
+                    k.store(x, line + v * lanes * 4)
 
     with k.loop(0, whole) as number:
-        scores(number, spec.vectors, False)
-    vectors = (width - whole * panel + (lanes - 1)) // lanes
-    for some in range(1, spec.vectors + 1):
-        with k.if_(vectors.equals(some)):
-            scores(whole, some, True)
+        scores(number, spec.vectors, k.integer(0))
+    left = vectors_there - whole * spec.vectors
+    done = k.variable(k.integer(0))
+    some = 1 << (spec.vectors - 1).bit_length() >> 1
+    while some:
+        with k.if_(left - done.get() >= some):
+            scores(whole, some, done.get() * lanes)
+            done.set(done.get() + some)
+        some //= 2

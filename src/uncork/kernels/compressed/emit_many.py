@@ -78,9 +78,9 @@ def _decode(
     whole = a["inner"] // stored.block * stored.block
     line = stored.block * 4
 
-    def turn(rows: list[Value], position: Value, j: int, vectors: int) -> None:
+    def turn(rows: list[Value], position: Value, j: Value, vectors: int) -> None:
         for d, turned in enumerate(columns_of(rows)):
-            k.store(turned, panel + (position + (d * vectors + j)) * (spec.width * 4))
+            k.store(turned, panel + (position + j + d * vectors) * (spec.width * 4))
 
     def block(position: Value, partly: bool) -> None:
         vectors = stored.block // lanes
@@ -89,7 +89,7 @@ def _decode(
             turn(
                 [decoder.block(column_at(a, number), position, partly)[0] for number in numbers],
                 position,
-                0,
+                k.integer(0),
                 1,
             )
             return
@@ -97,11 +97,12 @@ def _decode(
             begin = column_at(a, k.minimum(first + c, a["columns"] - 1))
             for j, vector in enumerate(decoder.block(begin, position, partly)):
                 k.store(vector, scratch + c * line + j * lanes * 4)
-        for j in range(vectors):
+        with k.loop(0, vectors) as number:  # written once: turning takes many instructions
+            near = scratch + number * (lanes * 4)
             turn(
-                [k.load(scratch + (c * line + j * lanes * 4), F32, lanes) for c in range(lanes)],
+                [k.load(near + c * line, F32, lanes) for c in range(lanes)],
                 position,
-                j,
+                number,
                 vectors,
             )
 

@@ -111,6 +111,8 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         entry = a["table"] + number * ENTRY
         return a["source"] + k.load(entry, I64), a["filters"] + k.load(entry + 8, I64)
 
+    read: dict[tuple[str, int], Value] = {}
+
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
         first = vector * spec.together
         places = [
@@ -121,11 +123,14 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         def operand(name: str, kind: str) -> Value:
             if kind == ELEMENT:
                 return side_by_side([k.load(place + a[name], F32, spec.lanes) for place in places])
-            return (
-                k.load(a[name] + first * spec.lanes * 4, F32, wide)
-                if kind == CHANNEL
-                else k.load(a[name], F32)
-            )
+            # Read once for all pixels: results are stored between them, so LLVM may not do that.
+            if (name, vector) not in read:
+                read[name, vector] = (
+                    k.load(a[name] + first * spec.lanes * 4, F32, wide)
+                    if kind == CHANNEL
+                    else k.load(a[name], F32)
+                )
+            return read[name, vector]
 
         made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):

@@ -6,23 +6,43 @@ This is the only file that imports llvmlite; whoever finds all kernels on disk d
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from llvmlite import binding
 from llvmlite.binding import ffi
 
-from uncork.concurrency import held_at_forks
+from uncork.concurrency import held_at_forks, in_child
 from uncork.kernels.runtime.exec_memory import can_map
 
-#: Passes over each function, in LLVM's order. Kernels are unrolled, put into vectors and freed of
-#: what does not change in a loop by whoever writes them: what is left to do is to keep variables in
-#: registers, to simplify expressions, and to join blocks. That takes a tenth of the time of `-O1`,
-#: and the code is as fast.
-_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
+#: Passes over each function. Kernels are unrolled, put into vectors, and freed of what does not
+#: change in a loop and of what is the same in a block by whoever writes them: what is left to do is
+#: to keep variables in registers. That takes a thirtieth of the time of `-O1`, and the code is as
+#: fast.
+_PASSES = ("sroa",)
+#: How much code generation does: instructions are not put in order a second time behind the choice
+#: of registers, which takes a twentieth of the time and brings nothing that can be measured.
+_LEVEL = 1
+#: LLVM's option that leaves loop strength reduction out. It would look for the best way to write
+#: the addresses in loops, for a quarter of all the time; kernels have written them already, and are
+#: as fast without.
+_AS_WRITTEN = "-disable-lsr"
 #: Code lives as long as its engine.
 _engines: list[Any] = []
+#: How many threads want addresses as they are written.
+_writing = 0
+_count = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _count
+    _count = threading.Lock()
+
+
+in_child(_renew_lock)
 
 
 def _wait_at_forks() -> None:
@@ -83,6 +103,32 @@ def _object_of(module: Any, machine: Any) -> bytes:
     builder = binding.create_pass_builder(machine, options)
     functions = [function for function in module.functions if not function.is_declaration]
     _run("LLVMPY_RunNewFunctionPassManager", _passes(builder), builder, functions)
+    with _addresses_as_written():
+        return _emitted(module, machine)
+
+
+@contextlib.contextmanager
+def _addresses_as_written() -> Iterator[None]:
+    """Have code generated without `_AS_WRITTEN`'s pass for as long as this lasts.
+
+    LLVM has the option once for the process. Others that compile beside this, such as Numba, have
+    the pass again when the last thread is done.
+    """
+    global _writing
+    with _count:
+        _writing += 1
+        if _writing == 1:
+            binding.set_option("uncork", f"{_AS_WRITTEN}=true")
+    try:
+        yield
+    finally:
+        with _count:
+            _writing -= 1
+            if _writing == 0:
+                binding.set_option("uncork", f"{_AS_WRITTEN}=false")
+
+
+def _emitted(module: Any, machine: Any) -> bytes:
     emit = _unlocked("LLVMPY_TargetMachineEmitToMemory", 4)
     if emit is None:
         code: bytes = machine.emit_object(module)
@@ -154,8 +200,8 @@ def _target_machine(cpu: str, features: str) -> Any:
     target = binding.Target.from_default_triple()
     if can_map():  # one piece of code that finds its constants by their distance
         return target.create_target_machine(
-            cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
+            cpu=cpu, features=features, opt=_LEVEL, reloc="pic", codemodel="small"
         )
     return target.create_target_machine(
-        cpu=cpu, features=features, opt=3, jit=True, codemodel="jitdefault"
+        cpu=cpu, features=features, opt=_LEVEL, jit=True, codemodel="jitdefault"
     )
