@@ -29,7 +29,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.movement.strided_copy import strided_copy_call
-from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.packed_weights import arranged, packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -149,7 +149,7 @@ class _Maker:
             apart = some.reshape(
                 groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps
             )
-            found.append(np.ascontiguousarray(apart.transpose(0, 1, 5, 3, 6, 4, 2), np.float32))
+            found.append(arranged(apart.transpose(0, 1, 5, 3, 6, 4, 2)))
         return found
 
     @property

@@ -22,7 +22,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -83,9 +83,12 @@ class _Maker:
     def _packed(self) -> Array:
         """`[position, group, channel, outputs of the group]`"""
         g, wide = self.g, self.blocks * self.work.lanes
-        by_position = transformed(self.work.filters[0], self.side)
-        apart = by_position.reshape(self.cells, g.outputs // wide, wide, g.channels)
-        return np.ascontiguousarray(apart.transpose(0, 1, 3, 2))
+        filters = self.work.filters[0]
+        made = zeros((self.cells, g.outputs // wide, g.channels, wide))
+        for number in range(g.outputs // wide):  # some at a time: they fit in the cache
+            some = transformed(filters[number * wide : (number + 1) * wide], self.side)
+            made[:, number] = some.transpose(0, 2, 1)
+        return made
 
     @property
     def scratch(self) -> int:
@@ -192,7 +195,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         apart = work.filters.reshape(
             work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps
         )
-        return [np.ascontiguousarray(np.tile(apart.transpose(0, 3, 4, 2, 1), together), np.float32)]
+        return [arranged(np.tile(apart.transpose(0, 3, 4, 2, 1), together))]
 
     packed_weights = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
     planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4

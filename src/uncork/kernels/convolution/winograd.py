@@ -40,12 +40,12 @@ def transforms(m: int) -> tuple[Matrix, Matrix, Matrix]:
 
 
 def transformed(filters: Array, m: int) -> Array:
-    """`filters [O, C, 3, 3]` as `[n * n, O, C]`, computed in f64."""
+    """`filters [O, C, 3, 3]` as `[n * n, O, C]`, computed and given in f64."""
     by = np.array(transforms(m)[1])
     # Both sides at once, as one product.
     taps = filters.reshape(-1, TAPS * TAPS).astype(np.float64)
     wide: Array = np.kron(by, by) @ taps.T
-    return wide.reshape(-1, *filters.shape[:2]).astype(np.float32)
+    return wide.reshape(-1, *filters.shape[:2])
 
 
 def _product(factors: list[Fraction]) -> Fraction:

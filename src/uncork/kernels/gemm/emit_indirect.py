@@ -33,7 +33,13 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
     extra = (*_EXTRA, *spec.end.arguments)
     masked = 1 if spec.lanes == FREE_MASKS else NEVER
     full, tail = of_panels(
-        k, spec, extra, spec.tail, masked, lambda columns: _row_epilogue(spec, columns)
+        k,
+        spec,
+        extra,
+        spec.tail,
+        masked,
+        lambda columns: _row_epilogue(spec, columns),
+        long=not spec.neighbours,
     )
     places = relative_operands(spec.end, a, a["target"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width

@@ -18,8 +18,8 @@ from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS, MASKED
 
-#: Multiplications that hide what a turn of a loop costs.
-_TURN = 48
+#: Multiplications that hide what a turn of a loop costs: more only take longer to compile.
+_TURN = 24
 #: From so many rows on a kernel of a known tail has masks too. Of fewer rows the next layer would
 #: wait: what is stored with a mask is not read before it is in the cache.
 MANY = 4
@@ -193,12 +193,13 @@ def of_panels(
     tail: int,
     masked: int,
     end: Callable[[int], EpilogueEmitter],
+    long: bool = False,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
     Functions for `masked` rows and more have masks for the last panel: they are the same for all
     tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
-    stores a row of so many columns.
+    stores a row of so many columns, which may take `long` whatever the epilogue is.
     """
     width = spec.lanes * spec.vectors
     columns = width if tail == MASKED else tail
@@ -214,7 +215,7 @@ def of_panels(
             spec.vectors,
             extra,
             end(columns),
-            long=is_long(spec.end),
+            long=long or is_long(spec.end),
             masked=masked,
             others=others,
             used=-(-columns // spec.lanes),

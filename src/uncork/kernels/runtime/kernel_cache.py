@@ -175,8 +175,6 @@ class ObjectStore:
                     missing[one.name, one.description] = one
                 else:
                     self._functions[found] = address
-            if missing and threads > 1:
-                _load_compiler()
             work = SideBySide(
                 missing.values(),
                 lambda one: one.make(),
@@ -184,7 +182,8 @@ class ObjectStore:
                 _progress.get(),
             )
             try:
-                work.run(threads)
+                with _compiler() if missing else contextlib.nullcontext():
+                    work.run(threads)
             finally:  # an interrupt leaves what is done
                 for one, compiled in work.made.items():
                     found = one.name, one.description, target
@@ -255,15 +254,19 @@ def _key(name: str, description: str, target: Target) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
 
-def _load_compiler() -> None:
+@contextlib.contextmanager
+def _compiler() -> Iterator[None]:
     """Import what compiles, and have LLVM loaded, in this thread: a fork waits for it, and does not
     know of those that help.
     """
-    with contextlib.suppress(Exception):  # it is told by the first kernel
-        import uncork.kernels.runtime.elf_link  # noqa: F401
-        from uncork.kernels.runtime import llvm
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(Exception):  # it is told by the first kernel
+            import uncork.kernels.runtime.elf_link  # noqa: F401
+            from uncork.kernels.runtime import llvm
 
-        llvm.load()
+            llvm.load()
+            stack.enter_context(llvm.compiling())
+        yield
 
 
 def _compiled(name: str, text: str, target: Target) -> _Compiled:

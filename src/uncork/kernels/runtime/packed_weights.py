@@ -44,7 +44,14 @@ def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
     if begins_a_line(array) and array.flags.c_contiguous:
         return array
-    copy = zeros(array.shape, array.dtype.type)
+    return arranged(array, array.dtype.type)
+
+
+def arranged(array: Array, dtype: type[np.generic] = np.float32) -> Array:
+    """A copy of numbers in the order of their indices, whatever it is in memory, that begins at a
+    cache line.
+    """
+    copy = zeros(array.shape, dtype)
     copy[...] = array
     return copy
 
