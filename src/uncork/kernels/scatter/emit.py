@@ -63,19 +63,33 @@ def emit_elements(spec: Elements, machine: Target) -> str:
     index, last = INDEX_TYPES[spec.index], spec.before + spec.after
     bytes_of = spec.action.run if spec.action.word in MOVES else STORED[spec.action.stored].bytes
 
+    def step(depth: int) -> Value:
+        """How far it is to the next element in the result; along the axis, its index says."""
+        return k.integer(0) if depth == spec.before else a[f"place_{depth}"]
+
     def loops(depth: int, place: Value, number: Value) -> None:
         """`number` is how many elements of the loops so far lie before this one."""
-        if depth <= last:
+        if depth < last:
             with k.loop(0, a[f"count_{depth}"]) as i:
-                # How far it is along the axis, its index says.
-                step = k.integer(0) if depth == spec.before else i * a[f"place_{depth}"]
-                loops(depth + 1, place + step, number * a[f"count_{depth}"] + i)
+                loops(depth + 1, place + i * step(depth), number * a[f"count_{depth}"] + i)
             return
-        along = _inside(
-            k, k.load(a["indices"] + number * index.bytes, index), a["size"], spec.wraps
+        first = number * a[f"count_{last}"]
+        # An element has so few instructions that addresses are counted on, not computed again.
+        place_at, index_at, row_at = (
+            k.variable(begin)
+            for begin in (
+                place,
+                a["indices"] + first * index.bytes,
+                a["rows"] + first * bytes_of,
+            )
         )
-        target = place + along * a[f"place_{spec.before}"]
-        _act(k, spec.action, target, a["rows"] + number * bytes_of, 1, 1)
+        with k.loop(0, a[f"count_{last}"]):
+            along = _inside(k, k.load(index_at.get(), index), a["size"], spec.wraps)
+            target = place_at.get() + along * a[f"place_{spec.before}"]
+            _act(k, spec.action, target, row_at.get(), 1, 1)
+            place_at.set(place_at.get() + step(last))
+            index_at.set(index_at.get() + index.bytes)
+            row_at.set(row_at.get() + bytes_of)
 
     loops(0, a["places"], k.integer(0))
     k.finish()
