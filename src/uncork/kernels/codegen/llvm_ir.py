@@ -4,10 +4,6 @@ the time.
 A function's variables (`alloca`) are read and written by `get` and `set`. Inside a block they are
 names, so that LLVM is not given a load and a store for each; memory sees what a block has left in
 them when it ends.
-
-Places in memory are sums of 64-bit words with numbers that are known: those are added up here, and
-what is the same in a block is written once (`_Offset`). LLVM has passes for that; they take longer
-than anything else that it does with a kernel before it chooses instructions.
 """
 
 from __future__ import annotations
@@ -34,6 +30,7 @@ from uncork.kernels.codegen.llvm_types import (
     VectorType,
     Void,
 )
+from uncork.kernels.codegen.words import FOLDED, WORD, folded
 
 __all__ = [
     "BrainFloat",
@@ -53,11 +50,8 @@ __all__ = [
     "Void",
 ]
 
-_BIT, _WORD = IntType(1), IntType(64)
+_BIT = IntType(1)
 _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-#: Instructions of words whose known parts are computed here, and half of all words.
-_OF_WORDS = frozenset(("add", "sub", "mul"))
-_HALF = 1 << 63
 
 
 class Module:
@@ -91,20 +85,6 @@ class Block:
         self.changed: dict[str, None] = {}
         #: Words that were computed here, by what computes them.
         self.words: dict[tuple[str, str, str], Ref] = {}
-
-
-class _Offset(Ref):
-    """A word and a known number more. It is added where the sum is used, and not only read from."""
-
-    __slots__ = ("_builder", "base", "number")
-
-    def __init__(self, builder: IRBuilder, base: Ref, number: int) -> None:
-        self.type = base.type
-        self._builder, self.base, self.number = builder, base, number
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self._builder.word("add", self.base, Constant(_WORD, self.number)).name
 
 
 class Function(Ref):
@@ -275,8 +255,8 @@ class IRBuilder:
 
     def binary(self, word: str, a: Ref, b: Ref) -> Ref:
         """An instruction of two values of one type, which its result has."""
-        if a.type is _WORD and word in _OF_WORDS:
-            return self._of_words(word, a, b)
+        if a.type is WORD and word in FOLDED:
+            return folded(self, word, a, b)
         return self._value(a.type, f"{word} {a.type.text} {a.name}, {b.name}")
 
     # ---- words
@@ -286,35 +266,9 @@ class IRBuilder:
         key = word, a.name, b.name
         found = self.block.words.get(key)
         if found is None:
-            found = self._value(_WORD, f"{word} i64 {a.name}, {b.name}")
+            found = self._value(WORD, f"{word} i64 {a.name}, {b.name}")
             self.block.words[key] = found
         return found
-
-    def _of_words(self, word: str, a: Ref, b: Ref) -> Ref:
-        """A sum, difference or product of words, whose known parts are computed here."""
-        (base, number), (other, more) = _parts(a), _parts(b)
-        if word == "mul":
-            if base is None:
-                base, number, other, more = other, more, base, number
-            if other is not None:
-                return self.word(word, a, b)
-            if base is None or more in (0, 1):
-                return self._offset(base if more else None, number * more)
-            return self._offset(self.word(word, base, Constant(_WORD, more)), number * more)
-        sign = -1 if word == "sub" else 1
-        if other is None:
-            return self._offset(base, number + sign * more)
-        if base is None:
-            if word == "sub":
-                return self._offset(self.word(word, Constant(_WORD, 0), other), number - more)
-            return self._offset(other, number + more)
-        return self._offset(self.word(word, base, other), number + sign * more)
-
-    def _offset(self, base: Ref | None, number: int) -> Ref:
-        number = (number + _HALF) % (2 * _HALF) - _HALF  # words wrap
-        if base is None:
-            return Constant(_WORD, number)
-        return _Offset(self, base, number) if number else base
 
     def convert(self, word: str, a: Ref, type_: LLVMType) -> Ref:
         """An instruction that makes a value of another type."""
@@ -433,14 +387,6 @@ class IRBuilder:
         return self.call(
             self.module.globals.get(name) or Function(self.module, signature, name), [a, b]
         )
-
-
-def _parts(word: Ref) -> tuple[Ref | None, int]:
-    """A word as another one, None where there is none, and a known number."""
-    if isinstance(word, _Offset):
-        return word.base, word.number
-    name = word.name
-    return (word, 0) if name[0] in "%@u" else (None, int(name))
 
 
 def _pointee(pointer: Ref) -> LLVMType:
