@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -229,6 +230,28 @@ def test_a_description_of_the_cpu(tmp_path: Path) -> None:
     file.write_text("something else\n")
     assert cpu.described_by_system(str(file)) is None
     assert cpu.described_by_system(str(tmp_path / "missing")) is None
+
+
+def test_the_option_of_llvm_holds_while_something_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is set once for many kernels, and others have the default again, also after an error."""
+    from uncork.kernels.runtime import llvm
+
+    told: list[str] = []
+    monkeypatch.setattr(
+        "uncork.kernels.runtime.llvm.binding.set_option", lambda _, option: told.append(option)
+    )
+    store = ObjectStore(tmp_path)
+    wanted = [store_module.Wanted("answer", str(n), partial(answer, n)) for n in range(3)]
+    store.prepare([], wanted, threads=2)
+    assert told == ["-disable-lsr=true", "-disable-lsr=false"]
+    assert [call(store.address_of(one)) for one in wanted] == [0, 1, 2]
+    with pytest.raises(RuntimeError):
+        llvm.compiled("no assembly", *llvm.host())
+    with pytest.raises(ZeroDivisionError), llvm.compiling():
+        raise ZeroDivisionError
+    assert told[2:] == ["-disable-lsr=true", "-disable-lsr=false"]
 
 
 def test_threads_that_ask_at_once_get_one_function(tmp_path: Path) -> None:

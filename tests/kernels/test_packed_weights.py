@@ -9,7 +9,13 @@ pytest.importorskip("llvmlite")
 
 from uncork.kernels.gemm.indirect import panels
 from uncork.kernels.gemm.spec_indirect import indirect_gemm
-from uncork.kernels.runtime.packed_weights import PackedWeights, begins_a_line, packed, panels_of
+from uncork.kernels.runtime.packed_weights import (
+    PackedWeights,
+    arranged,
+    begins_a_line,
+    packed,
+    panels_of,
+)
 
 
 def test_columns_lie_side_by_side_and_zeros_past_the_last() -> None:
@@ -28,6 +34,15 @@ def test_every_number_is_at_its_place(order: str, count: int, inner: int) -> Non
     for column in range(len(found) * 48):
         expected = columns[column] if column < count else np.zeros(inner)
         np.testing.assert_array_equal(found[column // 48, :, column % 48], expected)
+
+
+def test_any_order_in_memory_is_brought_to_that_of_the_indices() -> None:
+    source = np.arange(210, dtype=np.float64).reshape(5, 6, 7)
+    found = arranged(source.transpose(2, 0, 1)[::-1])
+    assert found.dtype == np.float32 and begins_a_line(found) and found.flags.c_contiguous
+    for place in np.ndindex(found.shape):
+        assert found[place] == source[place[1], place[2], 6 - place[0]]
+    assert PackedWeights([found], []).arrays[0] is found
 
 
 def test_packing_keeps_an_array_that_lies_well() -> None:
