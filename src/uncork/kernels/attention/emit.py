@@ -249,7 +249,7 @@ def _score(
                 for v in range(vectors):
                     there = (
                         k.lanes_below(width - key - v * lanes, lanes)
-                        if (v == vectors - 1)
+                        if v == vectors - 1
                         else None
                     )
                     x = block.masked(
