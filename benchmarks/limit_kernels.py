@@ -126,7 +126,7 @@ def _emit_sums(name: str, columns: int, lanes: int, ahead: int) -> str:
         for first in range(0, columns // lanes, _BLOCK):
             vectors = range(first, min(columns // lanes, first + _BLOCK))
             chains = [
-                [k.variable(k.number(0.0, F32, lanes)) for _ in vectors]
+                [k.variable(k.constant(0.0, F32, lanes)) for _ in vectors]
                 for _ in range(max(1, min(4, 8 // len(vectors))))
             ]
             whole = start + ((end - start) // len(chains)) * len(chains)
@@ -253,7 +253,7 @@ def multiplying() -> tuple[Callable[[], int], float]:
         k = Kernel(name, ["source", "panel", "times", "result"])
         left, right, repeats, target = k.arguments
         sums = [
-            [k.variable(k.number(0.0, F32, vector)) for _ in range(vectors)] for _ in range(rows)
+            [k.variable(k.constant(0.0, F32, vector)) for _ in range(vectors)] for _ in range(rows)
         ]
         with k.loop(0, repeats), k.loop(0, inner) as step:
             weights = [
@@ -292,7 +292,7 @@ def reading(memory: Array, times: int) -> Callable[[], int]:
 
         k = Kernel(name, ["memory", "size", "times", "result"])
         source, size, repeats, target = k.arguments
-        sums = [k.variable(k.number(0.0, F32, vector)) for _ in range(8)]
+        sums = [k.variable(k.constant(0.0, F32, vector)) for _ in range(8)]
         with k.loop(0, repeats), k.loop(source, source + size, step) as address:
             for n, total in enumerate(sums):
                 total.set(total.get() + k.load(address + n * vector * 4, F32, vector))

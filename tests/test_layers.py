@@ -47,6 +47,7 @@ ROOMS: list[set[str]] = [
         "kernel_plan",
         "select",
         "select_epilogue",
+        "stored_types",
         "runtime",
         "codegen",
         "entry",

@@ -21,6 +21,7 @@ from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels import select
 from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime.emit_entry import emit_entry
+from uncork.kernels.runtime.read_size import ReadSize
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
@@ -33,8 +34,10 @@ Line = tuple[str, str, str]
 
 
 def call_kernels(recorder: Recorder) -> Iterator[Line]:
-    """The kernels that no operation selects: what looks at files, and the entry of a call."""
+    """The kernels that no operation selects: what looks at files, what reads sizes, the entry."""
     yield "calls", "whole file", recorder.digest(WholeFile())
+    for element in ("i8", "u8", "i32", "u32", "i64", "u64"):
+        yield "calls", f"read size of {element}", recorder.digest(ReadSize(element))
     yield "calls", "entry", text_digest(emit_entry())
 
 

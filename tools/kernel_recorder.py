@@ -28,6 +28,7 @@ TARGETS = {
     "x86-64-v3": Target.of("x86_64", "x86-64-v3", _V3),
     "x86-64-v4": Target.of("x86_64", "x86-64-v4", _V4),
     "avx512bf16": Target.of("x86_64", "cooperlake", _BF16),
+    "znver4": Target.of("x86_64", "znver4", _BF16),
     "amx": Target.of("x86_64", "sapphirerapids", f"{_BF16},+amx-tile,+amx-bf16", tiles=True),
     "aarch64": Target.of("aarch64", "neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod"),
 }

@@ -7,11 +7,12 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests.ops.test_every_op import ALL
 
+from tools.kernel_types import kernel_types
 from tools.pages import write_or_check
 from uncork import ops
 from uncork.kernels import select
@@ -30,15 +31,19 @@ version that is not newer. "Types" are those of the first input (of the output w
 Every operation can run by its reference, the defining NumPy code, in exact types: f64 in f64,
 64-bit integers in 64 bits, f16 and bf16 accumulated in f32 and rounded once.
 
-"Runs by" says what else it can run by with `backend="cpu"`:
+"Kernels for" says for which of these types it runs by something faster with `backend="cpu"`, as
+plans of one layer tell that are made of the samples; shapes and attributes may be declined, see
+`print(compiled.plan)` for a model:
 
-- kernel: generated native code, for the types and shapes that it serves; mostly f32, see
-  `print(compiled.plan)` for a model;
-- move: native code that moves values of any type;
+- types: generated native code for them;
+- moved: native code that moves values of any type;
 - view: nothing runs, the result is the input in another shape;
-- reference: always the reference.
+- body: the layers inside run as a plan of their own;
+- state: the variable is held in place between calls, its value is read and written there;
+- sizes: computed with the sizes of a call;
+- a dash: always the reference.
 
-| operation | versions | types | runs by | what it does | the newest version |
+| operation | versions | types | kernels for | what it does | the newest version |
 |---|---|---|---|---|---|
 """
 OPENVINO = """
@@ -76,27 +81,41 @@ NAMED = {
     _ports.NUMERIC: "numbers",
     _ports.INTEGER: "integers",
     _ports.REAL: "f16 bf16 f32 f64",
+    _ports.ANY - _ports.STRING: "all but string",
+    _ports.ARITHMETIC | _ports.BOOLEAN: "numbers of at least a byte, boolean",
+    _ports.INTEGER | _ports.BOOLEAN: "integers, boolean",
+}
+#: Parts of a graph that are no step of a plan.
+NOT_BY_KERNELS = {
+    **dict.fromkeys(("If", "Loop", "TensorIterator"), "body"),
+    **dict.fromkeys(("Assign", "ReadValue"), "state"),
+    "ShapeOf": "sizes",
 }
 
 
 def types_of(operation: type[ops.Operation]) -> str:
-    if not operation.inputs:
-        return ""
-    types = operation.inputs[0].types
-    return NAMED.get(types) or " ".join(t.name for t in ElementType if t in types)
+    return named(operation.inputs[0].types) if operation.inputs else ""
 
 
-def runs_by(operation: type[ops.Operation]) -> str:
-    """What runs it where the reference need not."""
+def named(types: Iterable[ElementType]) -> str:
+    """A set of types in few words."""
+    some = frozenset(types)
+    return NAMED.get(some) or " ".join(t.name for t in ElementType if t in some)
+
+
+def kernels_for(operation: type[ops.Operation]) -> str:
+    """What runs it where the reference need not, and for which types."""
     if operation.type_name in select.FAMILIES["movement.view"]:
         return "view"
+    if operation.type_name in NOT_BY_KERNELS:
+        return NOT_BY_KERNELS[operation.type_name]
+    found = frozenset(kernel_types(operation))
     if (
-        select.family_of(operation.type_name) is not None
-        or operation.type_name in count_first.TYPES
+        select.family_of(operation.type_name) is None
+        and operation.type_name not in count_first.TYPES
     ):
-        return "kernel"
-    moves = operation.deterministic and any(port.moved for port in operation.inputs)
-    return "move" if moves else "reference"
+        return "moved" if found else "-"
+    return named(found) or "-"
 
 
 def descriptions(operation: type[ops.Operation]) -> tuple[str, str]:
@@ -151,7 +170,7 @@ def page() -> str:
         newest = versions[max(versions)]
         numbers = ", ".join(map(str, sorted(versions)))
         rows.append(
-            f"| {type_name} | {numbers} | {types_of(newest)} | {runs_by(newest)} | "
+            f"| {type_name} | {numbers} | {types_of(newest)} | {kernels_for(newest)} | "
             f"{' | '.join(descriptions(newest))} |\n"
         )
     count = sum(len(ops.versions_of(t)) for t in ops.type_names())

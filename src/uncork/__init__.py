@@ -101,13 +101,13 @@ def __getattr__(name: str) -> Any:
         # The object is given, or Python would add a suggestion of its own, which is of any name
         # that is not far.
         raise AttributeError(no_such_name(name, __all__), name=name, obj=None)
-    found = (
+    result = (
         getattr(importlib.import_module(_LATER[name]), name)
         if _LATER[name]
         else importlib.import_module(f"uncork.{name}")
     )
-    globals()[name] = found
-    return found
+    globals()[name] = result
+    return result
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,6 @@ files escaped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 #: Rows that a table shows.
 _MOST = 200
@@ -13,6 +12,8 @@ _MOST = 200
 
 def html_table(caption: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with a caption; long ones are cut, and say so."""
+    from html import escape  # notebooks only: its list of all entities takes a while to load
+
     head = "".join(f"<th>{escape(title)}</th>" for title in heading)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"

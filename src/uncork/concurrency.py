@@ -94,7 +94,7 @@ class _Gate:
         self.changed.release()
 
     def after_fork_in_child(self) -> None:
-        """The same where only this thread is left, which may be inside."""
+        """Let others enter in a child process, which has this thread only; it may be inside."""
         me = threading.get_ident()
         self.inside = Counter({me: self.inside[me]} if me in self.inside else {})
         self.after_fork()

@@ -105,7 +105,7 @@ def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """As `os.path.lexists`, which takes a name that cannot be for one that is free."""
+    """Whether something has this name, as `os.path.lexists` says; a name that cannot be is free."""
     try:
         os.lstat(path)
     except FileNotFoundError:

@@ -79,7 +79,9 @@ class Dimension:
         return self.low
 
     def __eq__(self, other: object) -> bool:
-        """The same bounds and, where sizes are symbols, the same expression."""
+        """Whether two dimensions have the same bounds and, where sizes are symbols, the same
+        expression.
+        """
         if isinstance(other, Dimension):
             return self.low == other.low and self.high == other.high and self._size == other._size
         return isinstance(other, int) and self.low == self.high == other
@@ -156,8 +158,8 @@ class Dimension:
         return facts is None or open_sizes is None or facts.require_at_least(*open_sizes)
 
     def is_multiple_of(self, number: int) -> bool:
-        """It may be a multiple of the number; where sizes are symbols, every call is demanded to
-        make it one.
+        """Whether the size may be a multiple of the number; where sizes are symbols, every call is
+        demanded to make it one.
         """
         if self._size is not None and (facts := self._size.facts) is not None:
             facts.require_multiple(self._size, number)

@@ -389,7 +389,7 @@ class TensorSpec:
         return None if numbers is None else [n if isinstance(n, int) else None for n in numbers]
 
     def sizes(self) -> list[Element] | None:
-        """As `integers`, with expressions where sizes are symbols."""
+        """The elements as `integers` gives them, with expressions where sizes are symbols."""
         if self.value is not None:
             return [int(v) for v in np.asarray(self.value).ravel()]
         if self.elements is not None:

@@ -35,7 +35,7 @@ def agree(model: uncork.Model, calls: Sequence[Sequence[np.ndarray]]) -> uncork.
 
 
 def kernel_bodies(compiled: uncork.CompiledModel) -> list[KernelBody]:
-    operations = [node.operation for node in compiled._executor._prepared.nodes]
+    operations = [node.operation for node in compiled.executor.prepared.nodes]
     return [
         b.body
         for o in operations

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ import uncork
 from uncork import PartialShape
 from uncork.compiler import state_storage
 from uncork.compiler.plan import Plan
+from uncork.compiler.variables import VariableState
 from uncork.ir.model import Source
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 
@@ -77,9 +79,15 @@ def both(model: uncork.Model) -> list[uncork.CompiledModel]:
 
 def storage(compiled: uncork.CompiledModel, name: str) -> Array:
     """Where the value of a variable lies."""
-    kept = compiled._state[name]
-    assert isinstance(kept, tuple), "the variable does not grow in place"
-    return kept[0]
+    array = kept(compiled, name).storage
+    assert array is not None, "the variable does not grow in place"
+    return array
+
+
+def kept(compiled: uncork.CompiledModel, name: str) -> VariableState:
+    """A variable of the model, by its name."""
+    (variable,) = (v for v in compiled.query_state() if v.name == name)
+    return variable
 
 
 def of_every_call(plan: Plan) -> list[str]:
@@ -170,7 +178,7 @@ def test_a_call_that_fails_leaves_the_state() -> None:
     """
     compiled = uncork.compile_model(list_of_rows())
     compiled(rows(1, 2), GOOD)
-    kept = compiled._state["rows"]
+    held = storage(compiled, "rows")
     for given, ids, message in (
         (rows(8), BAD, r"indices\[0\] is 7"),
         (np.zeros((1, 2), np.float32), GOOD, r"expected shape \[\?,1\]"),
@@ -178,7 +186,8 @@ def test_a_call_that_fails_leaves_the_state() -> None:
     ):
         with pytest.raises(uncork.InputError, match=message):
             compiled(given, ids)
-        assert compiled._state["rows"] is kept
+        assert storage(compiled, "rows") is held
+        assert kept(compiled, "rows").state.tolist() == [[1], [2]]
     assert compiled(rows(3), GOOD)["whole"].tolist() == [[1], [2], [3]]
 
 
@@ -253,7 +262,7 @@ def test_what_the_model_makes_of_the_value_may_be_appended() -> None:
     for number, expected in enumerate(([], [1], [1, 2, 2], [1, 2, 2, 2, 4, 4, 3])):
         for each in (compiled, slow):
             assert each(rows(number + 1))["old"].ravel().tolist() == expected
-    assert isinstance(compiled._state["v"], tuple)
+    assert kept(compiled, "v").storage is not None
 
 
 # ---- rows that are picked
@@ -323,10 +332,11 @@ def test_rows_that_move_take_memory_that_there_is(monkeypatch: pytest.MonkeyPatc
 def test_the_storage_for_rows_that_move_is_given_back() -> None:
     compiled = uncork.compile_model(beams())
     seen(compiled, [1, 2], [0, 1])
+    spare = weakref.ref(storage(compiled, "v"))
     seen(compiled, [3, 4], [1, 0])
-    assert compiled._state["v"][2] is not None
+    assert spare() is not None, "the next rows that move take it"
     compiled.release_memory()
-    assert compiled._state["v"][2] is None
+    assert spare() is None
     assert seen(compiled, [5, 6], [1, 0]) == [[1, 4, 5], [2, 3, 6]]
 
 
@@ -472,7 +482,7 @@ def test_what_only_looks_like_growing(rule: Any, expected: list[float]) -> None:
         for number in (1, 2, 3):
             result = compiled(rows(number))["v"]
         assert result.ravel().tolist() == expected
-        assert not isinstance(compiled._state["v"], tuple)
+        assert kept(compiled, "v").storage is None
 
 
 def test_as_many_as_the_data_tell() -> None:
@@ -687,7 +697,7 @@ def test_requests_and_threads_have_states_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-    assert "rows" not in compiled._state
+    assert kept(compiled, "rows").storage is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -138,7 +138,7 @@ def test_a_size_that_a_guard_has_made_1_is_another_plan() -> None:
     x, bias = b.parameter("x", "f32", [None, 3]), b.parameter("bias", "f32", [None, None])
     b.result(b.add("Tanh", 1, b.add("Add", 1, x, bias)[0])[0], "y")
     compiled = compile_model(b.model())
-    plans = compiled._executor.plans
+    plans = compiled.executor.plans
     assert plans is not None
     for shape in ((1, 1), (4, 3), (1, 3), (4, 1), (4, 3)):
         given = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)

@@ -430,6 +430,42 @@ def sample(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("GridSample", 9, x, places, name="sampled"))
 
 
+def boxes(builder: uncork.Builder) -> tuple[Source, Source, Source]:
+    """Images, boxes in them and the image of each."""
+    return (
+        builder.parameter("x", "f32", [1, 4, 6, 7]),
+        builder.parameter("boxes", "f32", [None, 4]),
+        builder.parameter("images", "i64", [None]),
+    )
+
+
+def regions(builder: uncork.Builder) -> list[Source]:
+    bins = {"pooled_h": 2, "pooled_w": 2, "sampling_ratio": 2, "spatial_scale": 0.5}
+    given = boxes(builder)
+    return [
+        builder.add("ROIAlign", 9, *given, mode=mode, name=mode, **bins)[0]
+        for mode in ("avg", "max")
+    ]
+
+
+def pooled_boxes(builder: uncork.Builder) -> list[Source]:
+    x, places = (
+        builder.parameter("x", "f32", [1, 4, 6, 7]),
+        builder.parameter("numbered", "f32", [None, 5]),
+    )
+    bins = {"pooled_h": 2, "pooled_w": 2, "spatial_scale": 0.5}
+    parts = {"output_dim": 1, "group_size": 2, "spatial_scale": 0.5}
+    return [
+        *builder.add("ROIPooling", 1, x, places, name="largest", **bins),
+        *builder.add("PSROIPooling", 1, x, places, mode="average", name="means", **parts),
+    ]
+
+
+def colours(builder: uncork.Builder) -> list[Source]:
+    image = builder.parameter("image", "u8", [None, 6, 8, 1])
+    return [builder.add(kind, 8, image, name=kind)[0] for kind in ("NV12toRGB", "I420toBGR")]
+
+
 def move(builder: uncork.Builder) -> list[Source]:
     x, y = builder.parameter("x", "f32", [3, 20]), builder.parameter("y", "f32", [3, 4])
     (turned,) = builder.add("Transpose", 1, x, builder.constant(np.array([1, 0])), name="turned")
@@ -467,6 +503,15 @@ def detection(builder: uncork.Builder) -> list[Source]:
         for number in (np.int64(10), np.float32(0.5), np.float32(0.1))
     ]
     return list(builder.add("NonMaxSuppression", 9, boxes, scores, *numbers, name="suppressed"))
+
+
+def detections(builder: uncork.Builder) -> list[Source]:
+    given = [
+        builder.parameter(name, "f32", shape)
+        for name, shape in (("moves", [None, 40]), ("sure", [None, 30]), ("priors", [1, 2, 40]))
+    ]
+    how = {"keep_top_k": [5], "nms_threshold": 0.5, "normalized": True}
+    return list(builder.add("DetectionOutput", 8, *given, name="detections", **how))
 
 
 def generation(builder: uncork.Builder) -> list[Source]:
@@ -521,10 +566,13 @@ def quantized_table(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags"))
 
 
-def sparse_lookup(builder: uncork.Builder) -> list[Source]:
-    from tests.passes.test_sparse_lookups import layers
-
-    return [layers(builder, "feature", _numbers()(50, 24))]
+def scattered_counts(builder: uncork.Builder) -> list[Source]:
+    keys, zeros = builder.parameter("keys", "i64", [30]), builder.constant(np.zeros(7, np.int64))
+    unique = builder.add("Unique", 10, keys)
+    axis = builder.constant(np.int64(0))
+    return list(
+        builder.add("ScatterUpdate", 3, zeros, unique[0], unique[3], axis, name="histogram")
+    )
 
 
 def transpose(builder: uncork.Builder) -> list[Source]:
@@ -655,8 +703,11 @@ FAMILIES = {
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.bins": pooled_boxes,
+    "loops.colours": colours,
     "loops.normalise": normalise,
     "loops.pool": pool,
+    "loops.regions": regions,
     "loops.resize": resize,
     "loops.sample": sample,
     "loops.scan": scan,
@@ -668,11 +719,12 @@ FAMILIES = {
     "recurrent.cell": cells,
     "reduction": reduce,
     "detection": detection,
+    "detection.output": detections,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,
     "search": search,
-    "embedding.sparse": sparse_lookup,
+    "scatter.counts": scattered_counts,
     "movement.state": state,
     "movement.transpose": transpose,
     "movement.view": views,
@@ -688,6 +740,7 @@ SIZES = {
         "feature_indices": 30,
     },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
+    **{"boxes": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
 }
 
 

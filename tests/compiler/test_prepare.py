@@ -153,7 +153,7 @@ def test_a_model_goes_without_the_collector(way: str) -> None:
             for found in gc.get_objects()
             if type(found) is Context and id(found) not in before
         ]
-        kept.append(weakref.ref(compiled._executor))
+        kept.append(weakref.ref(compiled.executor))
         assert len(kept) > 1
         del compiled
         assert [found() for found in kept] == [None] * len(kept)

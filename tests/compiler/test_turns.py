@@ -692,7 +692,7 @@ def test_a_branch_is_a_step(alone: list[int]) -> None:
         (draw(0, 4),),
     )
     assert not alone, "no branch is run by Python"
-    plans = compiled._executor.plans
+    plans = compiled.executor.plans
     assert plans is not None
     assert [plan.is_native for _, plan in plans.plans] == [True]
     x = np.ones((3, 4), np.float32)

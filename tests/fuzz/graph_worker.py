@@ -60,8 +60,8 @@ class _Answered:
 
     def __init__(self, compiled: uncork.CompiledModel) -> None:
         self.not_planned = 0
-        stateful = compiled._executor._stateful
-        executor = compiled._executor if stateful is None else stateful.executor
+        stateful = compiled.executor.stateful
+        executor = compiled.executor if stateful is None else stateful.executor
         assert isinstance(executor, Executor)
         plans = executor.plans
         assert plans is not None

@@ -48,7 +48,7 @@ def test_graphs_with_variables_have_some_that_grow_and_some_whose_rows_are_picke
         lifted = functionalize_variables(case(f"states2026:{number}").model)
         for append in () if lifted is None else lifted.appended:
             layers["grown"] += 1
-            layers["picked"] += append.pick is not None
+            layers["picked"] += append.selection is not None
             layers["asked for its shape"] += append.shape_is_read
     assert layers["grown"] > 60
     assert layers["picked"] > 15

@@ -28,6 +28,29 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     ("Sin-1",): {
         "no kernel for i32": ["integers"],
     },
+    ("DetectionOutput-1", "DetectionOutput-8"): {
+        "no kernel for boxes of each class or classes of each box": [
+            "boxes of each class",
+            "as in MXNet: the best class of each box, numbered from 0",
+            "as in MXNet: the best two of all, from the threshold up",
+        ],
+        "no kernel for two stages": [
+            "priors moved first, and boxes that are no objects",
+            "five inputs in pixels",
+        ],
+    },
+    ("DetectionOutput-1",): {
+        "no kernel for numbers of boxes that only the call knows": ["no priors"],
+    },
+    ("PSROIPooling-1",): {
+        "no kernel for bilinear": [
+            "bilinear: the middle",
+            "bilinear: from corner to corner",
+            "bilinear: the mean of the parts",
+            "bilinear: outside adds 0",
+            "the page's example, smaller",
+        ],
+    },
     ("GridSample-9",): {
         "no kernel for i64 at places of f32": [
             "i64 by the nearest is exact",
@@ -44,20 +67,14 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
             "padding comes first",
             "pads of axes that stay, and shorter than the rank",
         ],
-        "no kernel for u8": ["u8: halves to even", "u8 by linear_onnx is computed in f32"],
-        "no kernel for i8": ["i8 does not wrap"],
+        "no kernel for u8": ["u8 by linear_onnx is computed in f32"],
     },
     ("Interpolate-11",): {
         "no kernel for pads": [
             "padding comes first",
             "pads of axes that stay, and shorter than the rank",
         ],
-        "no kernel for u8": [
-            "u8: halves to even",
-            "u8 by linear_onnx is computed in f32",
-            "bilinear_pillow of u8",
-        ],
-        "no kernel for i8": ["i8 does not wrap"],
+        "no kernel for u8": ["u8 by linear_onnx is computed in f32", "bilinear_pillow of u8"],
     },
     ("Add-1",): {
         "no kernel for pdpd broadcasting": [

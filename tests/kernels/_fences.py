@@ -363,6 +363,14 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
             BlockedConvolution(apart, (True, False), block),
             [blocked, channels],
         )
+        shared = numbers(generator, 2, 3, 3, columns, block)
+        groups = numbers(generator, 2, 3 * block // 2, 3 * block // 2, 3, 3)
+        groups.value[...] *= 0.1
+        yield (
+            f"groups that share a block {columns} {block}",
+            BlockedConvolution(apart, (True, False), block),
+            [shared, groups],
+        )
 
 
 def pooled_blocks(generator: np.random.Generator) -> Iterator[Case]:
@@ -789,6 +797,58 @@ def resize(generator: np.random.Generator) -> Iterator[Case]:
                 find("Interpolate", 11)(**how),
                 [data, spec(np.array(sizes)), spec(np.array(axes))],
             )
+    for columns, channels, mode, name in product(
+        [1, 3, 17], [1, 3, 15, 16], ("nearest", "linear", "cubic"), ("f32", "u8", "f16")
+    ):
+        if (name, channels, mode == "nearest") == ("u8", 16, False):
+            continue  # the reference's order of sums is another
+        values = generator.integers(0, 99, (2, 3, columns, channels))
+        data = spec(storage.encode(values, ElementType.parse(name)), name)
+        operation = find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes")
+        label = f"{columns} {channels} {mode} {name} channels last"
+        yield label, operation, [data, spec(np.array([5, 9])), spec(np.array([1, 2]))]
+
+
+def colours(generator: np.random.Generator) -> Iterator[Case]:
+    kinds = ("I420toRGB", "I420toBGR", "NV12toRGB", "NV12toBGR")
+    for kind, columns, name in product(kinds, [1, 3, 8, 16, 17, 40], ("u8", "f32", "f16")):
+        sizes = [(2, 4, 2 * columns, 1)]
+        halves = [(2, 2, columns, 1)] * 2 if "I420" in kind else [(2, 2, columns, 2)]
+        for shapes in ([(2, 6, 2 * columns, 1)], [*sizes, *halves]):
+            planes = [
+                spec(storage.encode(generator.integers(0, 256, s), ElementType.parse(name)), name)
+                for s in shapes
+            ]
+            yield f"{columns} {name} {kind} {len(shapes)}", find(kind, 8)(), planes
+
+
+def regions(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, mode, ratio in product([1, 3, 16, 17, 40], ("avg", "max"), (0, 1, 2, 3)):
+        data = numbers(generator, 2, 3, 5, columns)
+        boxes = generator.uniform(-2, max(columns, 5) + 2, (4, 4)).astype(np.float32)
+        boxes[3, 2] = np.nan
+        how = {"pooled_h": 3, "pooled_w": 2, "sampling_ratio": ratio, "spatial_scale": 1.0}
+        given = [data, spec(boxes), spec(np.array([0, 1, 1, 0]))]
+        yield f"{columns} {mode} {ratio}", find("ROIAlign", 9)(mode=mode, **how), given
+
+
+def bins(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, size in product([1, 3, 16, 17, 40], [1, 3, 7, 20]):
+        boxes = generator.uniform(-4, max(columns, 5) + 4, (5, 5)).astype(np.float32)
+        boxes[:, 0] = 1, 0, 1, -1, 0
+        boxes[1, 3:] = np.nan, 9
+        data = numbers(generator, 2, 3, 5, columns)
+        for method in ("max", "bilinear"):
+            how = {"pooled_h": 2, "pooled_w": size, "method": method}
+            unit = boxes / [[1, *[1.0 if method == "max" else columns + 5.0] * 4]]
+            operation = find("ROIPooling", 1)(spatial_scale=1.0, **how)
+            yield f"{columns} {size} {method}", operation, [data, spec(unit.astype(np.float32))]
+        if size < 20:
+            operation = find("PSROIPooling", 1)(
+                output_dim=2, group_size=size, spatial_scale=0.5, mode="average"
+            )
+            parts = numbers(generator, 2, 2 * size * size, 5, columns)
+            yield f"{columns} {size} parts", operation, [parts, spec(boxes)]
 
 
 def sample(generator: np.random.Generator) -> Iterator[Case]:
@@ -985,6 +1045,28 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
             yield (f"boxes {count} {limit} {center}", *each)
 
 
+def detections(generator: np.random.Generator) -> Iterator[Case]:
+    for priors, classes, keep, clip in product([1, 3, 17, 40], [1, 2, 16, 17], [-1, 5], [0, 1]):
+        first = generator.uniform(0, 0.7, (priors, 2))
+        boxes = np.concatenate([first, first + generator.uniform(0.1, 0.3, (priors, 2))], 1)
+        both = np.stack([boxes.reshape(-1), np.full(4 * priors, 0.1)])[None]
+        given = [
+            numbers(generator, 2, 4 * priors),
+            spec(generator.random((2, priors * classes)).astype(np.float32)),
+            spec(both.astype(np.float32)),
+        ]
+        operation = find("DetectionOutput", 1)(
+            num_classes=classes,
+            keep_top_k=[keep],
+            top_k=30,
+            nms_threshold=0.4,
+            confidence_threshold=0.2,
+            normalized=True,
+            clip_after_nms=bool(clip),
+        )
+        yield f"{priors} {classes} {keep} {clip}", operation, given
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1054,30 +1136,18 @@ def quantized_table(generator: np.random.Generator) -> Iterator[Case]:
         )
 
 
-def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.sparse_lookup import SparseLookup
+def scattered_counts(generator: np.random.Generator) -> Iterator[Case]:
+    """Keys up to the last place, and data of every width."""
+    from uncork.internal_ops.scattered_counts import ScatteredCounts
 
-    fill, gather = find("SparseFillEmptyRows", 16)(), find("Gather", 8)()
-    for columns, ids, filtered, mean in product(
-        [1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]
+    operation = ScatteredCounts(find("ScatterUpdate", 3)(), find("Unique", 10)())
+    for places, count, keys, data in product(
+        [1, 2, 7, 8, 9, 33], [1, 3, 8, 40], ["int64", "int32", "uint8"], ["i4", "i8", "f4"]
     ):
-        sizes = generator.integers(0, 4, 9)
-        places = np.array(
-            [(row, column) for row, size in enumerate(sizes) for column in range(size)], np.int64
-        ).reshape(-1, 2)
-        values = generator.integers(-2 if filtered else 0, 20, len(places)).astype(ids)
-        values[-1:] = 19  # the last row ends where the table does
-        given = [
-            numbers(generator, 20, columns),
-            spec(values),
-            spec(places),
-            spec(np.array([9, 3])),
-        ]
-        yield (
-            f"{columns} {ids} {filtered} {mean}",
-            SparseLookup(fill, gather, gather if filtered else None, mean),
-            given,
-        )
+        given = generator.integers(0, places, count).astype(keys)
+        given[-1:] = places - 1
+        values = generator.integers(0, 50, places).astype(data)
+        yield f"{places} {count} {keys} {data}", operation, [spec(values), spec(given)]
 
 
 def transpose(generator: np.random.Generator) -> Iterator[Case]:
@@ -1142,8 +1212,11 @@ EDGES = {
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.bins": bins,
+    "loops.colours": colours,
     "loops.normalise": normalise,
     "loops.pool": pool,
+    "loops.regions": regions,
     "loops.resize": resize,
     "loops.sample": sample,
     "loops.scan": scan,
@@ -1155,11 +1228,12 @@ EDGES = {
     "recurrent.cell": cell,
     "reduction": reduce,
     "detection": detection,
+    "detection.output": detections,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,
     "search": search,
-    "embedding.sparse": sparse_lookup,
+    "scatter.counts": scattered_counts,
     "movement.state": appended,
     "gemm.state_product": state_product,
     "movement.transpose": transpose,

@@ -228,6 +228,58 @@ def test_groups_of_whole_blocks(inner: int, lanes: int, outputs: int, channels: 
     )
 
 
+#: Of groups: channels and outputs in quarters of a block, and how many groups fill whole blocks.
+STRADDLING = [(6, 6, 2), (6, 6, 4), (10, 10, 4), (14, 14, 2), (3, 3, 4), (5, 9, 4), (8, 6, 2)]
+
+
+@pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
+@pytest.mark.parametrize(("channels", "outputs", "groups"), STRADDLING)
+def test_groups_that_straddle_blocks(
+    blocks: tuple[int, int], channels: int, outputs: int, groups: int
+) -> None:
+    """Groups begin and end within blocks: all lie alike, or one in two, or in four; windows within
+    the data, on zeros around them, by regions of taps, and in strips of rows.
+    """
+    inner, lanes = channels * blocks[0] // 4, outputs * blocks[1] // 4
+    for taps, dilation, size in (
+        (1, 1, (3, 16)),
+        (3, 1, (6, 15)),
+        (3, 5, (7, 6)),
+        (3, 1, (90, 85)),
+    ):
+        pad = (taps // 2 * dilation,) * 2
+        convolved(
+            (2, groups * inner, *size),
+            (groups, lanes, inner, taps, taps),
+            blocks,
+            strides=(2, 2) if size[0] == 90 else (1, 1),
+            dilations=(dilation,) * 2,
+            begin=pad,
+            end=pad,
+            ended=True,
+            threads=(1, 3),
+        )
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_groups_that_share_a_block_do_not_see_each_other(value: float) -> None:
+    b, members = BLOCKS[0], 3 * BLOCKS[0] // 2
+    x, w = np.ones((1, 4 * members, 5, 9)), np.ones((4, members, members, 1, 1))
+    x[0, members + 1] = value
+    expected = np.full((1, 4 * members, 5, 9), float(members))
+    expected[0, members : 2 * members] = value
+    operation = find("GroupConvolution", 1)(
+        strides=(1, 1), dilations=(1, 1), pads_begin=(0, 0), pads_end=(0, 0)
+    )
+    arrays = [to_blocks(x.astype(np.float32), b), w.astype(np.float32)]
+    blocked = BlockedConvolution(operation, (True, False), b)
+    specs = [spec_of(array, ElementType.f32) for array in arrays]
+    outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
+    chosen = select_kernel(blocked, specs, outputs, host_target())
+    (found,) = run_fenced(chosen, specs, outputs, False)
+    np.testing.assert_array_equal(found, to_blocks(expected.astype(np.float32), b))
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_data_larger_than_the_cache_in_strips(stride: int) -> None:
     """Rows are laid out some at a time, the last time fewer."""

@@ -4,6 +4,7 @@ layers would make, in f64.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,6 +20,7 @@ from uncork.internal_ops.compressed_linear import (
     FusedCompressedLinear,
 )
 from uncork.internal_ops.fused import FusedMember
+from uncork.kernels.compressed import select
 from uncork.kernels.compressed.select import declined
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
@@ -68,6 +70,26 @@ def test_stored_types(stored: str, zeros: str, scales: bool, half: bool) -> None
             close(multiplied(weights, x), weights, x)
             taken += 1
     assert taken or (stored == "nf4" and (half or not host_target().has("avx512f")))
+
+
+@pytest.mark.skipif(host_target().lanes != 16, reason="vectors are too short for panels")
+@pytest.mark.parametrize("stored", ["f16", "bf16"])
+@pytest.mark.parametrize("rows", [8, 9, 17, 40])
+def test_codes_in_panels(monkeypatch: pytest.MonkeyPatch, stored: str, rows: int) -> None:
+    """On a processor that converts beside its multiplications, as on others; matrices of either
+    order.
+    """
+    for columns, inner in ((1, 3), (48, 5), (50, 33), (97, 64)):
+        weights = matrix(np.random.default_rng(columns), stored, columns, inner, scales=False)
+        turned = replace(weights, codes=weights.codes.transpose(1, 2, 0).copy(), axes=(2, 0, 1))
+        x = numbers(rows, inner)
+        for cpu, given in product(("", "none"), (weights, turned)):
+            monkeypatch.setattr(select, "_CONVERTING", cpu)
+            operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), given)
+            results, choice = run_native(operation, [spec_of(x, ElementType.f32)])
+            assert isinstance(choice, KernelPlan) and results is not None
+            assert ("_panels" in choice.kernel) == (not cpu)
+            close(results[0], weights, x)
 
 
 @pytest.mark.skipif(not host_target().has("avx2"), reason="it takes AVX2")
@@ -158,13 +180,16 @@ def test_what_ends_a_product(columns: int, rows: int) -> None:
     ("change", "why"),
     [
         ({"stored": "i4", "inner": 12}, "within a word"),
-        ({"stored": "i8", "inner": 120, "group": 24}, "within a block"),
+        ({"stored": "i8", "inner": 15, "group": 3}, "within a block"),  # of vectors, halved
         ({"stored": "i4", "inner": 128, "group": 4}, "within a word"),
         ({"stored": "nf4", "inner": 16, "half": True}, "rounded to f16"),
     ],
 )
 def test_what_no_kernel_takes(change: dict[str, object], why: str) -> None:
     given = {"columns": 4, "scales": True} | change
+    if why == "within a block":
+        for size in ("inner", "group"):
+            given[size] = given[size] * host_target().lanes // 2
     if given["stored"] == "nf4" and not host_target().has("avx512f"):
         why = "nf4"
     assert why in declined(matrix(np.random.default_rng(5), **given), host_target())

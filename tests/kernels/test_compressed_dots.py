@@ -25,7 +25,7 @@ from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed.emit_digits import emit_digits
 from uncork.kernels.compressed.emit_dots import emit_dot_rows
 from uncork.kernels.compressed.spec_dots import Digits, DotRows
-from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, way_of
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import select_kernel
@@ -82,7 +82,7 @@ def hold(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int) -
 @pytest.mark.parametrize(("zeros", "scales"), [("", False), ("", True), ("whole", True)])
 def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> None:
     given = {"host": host_target(), "AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
-    if not runnable(given) or way_of(given)[0] not in (FOUR_MIXED, FOUR_SIGNED):
+    if not runnable(given) or dot_method_of(given)[0] not in (FOUR_MIXED, FOUR_SIGNED):
         pytest.skip("the processor has no products of four bytes")
     generator = np.random.default_rng(1)
     for (columns, inner, group), rows in product(SIZES, ROWS):

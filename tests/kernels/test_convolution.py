@@ -26,10 +26,10 @@ from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
-WAYS = ("chosen", "planes", "rows", "rows, little room", "planes, little room", "phases")
+DOT_METHODS = ("chosen", "planes", "rows", "rows, little room", "planes, little room", "phases")
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=DOT_METHODS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     go(monkeypatch, request.param)
     return request.param
@@ -217,7 +217,7 @@ def cases(draw: st.DrawFn) -> tuple:
     )
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", DOT_METHODS)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_random(way: str, transposed: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:

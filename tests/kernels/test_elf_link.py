@@ -52,7 +52,7 @@ def tanh_of_eight() -> str:
     inner.store(accurate_tanh(inner, inner.load(begin, F32, 8)), end)
     inner.finish()
     kernel.call(inner, [source, target])
-    kernel.store(kernel.number(2.5, F64) * kernel.load(source, F32).to(F64), target + 32)
+    kernel.store(kernel.constant(2.5, F64) * kernel.load(source, F32).to(F64), target + 32)
     kernel.finish(kernel.integer(5))
     return kernel.text()
 

@@ -87,8 +87,8 @@ def test_constants_are_exact(type_: object, number: float, tmp_path: Path) -> No
     """Each number, alone and in a vector, is NumPy's of the type; -0.0 is not 0.0."""
     dtype = {F16: np.float16, F32: np.float32, F64: np.float64}[type_]
     k = Kernel("constants", ["target"])
-    k.store(k.number(number, type_, 4), k.arguments[0])
-    k.store(k.number(number, type_), k.arguments[0] + 4 * type_.bytes)
+    k.store(k.constant(number, type_, 4), k.arguments[0])
+    k.store(k.constant(number, type_), k.arguments[0] + 4 * type_.bytes)
     k.finish()
     found, expected = np.empty(5, dtype), np.full(5, number, dtype)
     run(k, tmp_path, found.ctypes.data)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,16 @@ def whole(*numbers: int) -> TensorSpec:
     return spec_of(np.array(numbers), ElementType.i64)
 
 
+#: Of images with channels last: rows and columns.
+SIZES = [whole(4, 9), whole(1, 2)]
+
+
+def of_channels(mode: str) -> Operation:
+    """Resizes images whose channels come last."""
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes", **how)
+
+
 def cases(
     generator: np.random.Generator, columns: int
 ) -> Iterator[tuple[Operation, list[TensorSpec]]]:
@@ -83,11 +94,58 @@ def cases(
                 find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes"),
                 [x, sizes, axes],
             )
+        for mode in ("nearest", "linear", "cubic"):
+            yield of_channels(mode), [drawn(generator, name, 2, columns, 5, 3), *SIZES]
+            yield of_channels(mode), [drawn(generator, name, 2, 5, 3, columns), *SIZES]
         if name != "f64":
             for how in ({}, {"padding_mode": "reflection"}, {"mode": "bicubic"}):
                 yield find("GridSample", 9)(**how), [x, drawn(generator, "f32", 2, 4, columns, 2)]
             yield find("SoftMax", 8)(axis=1), [x]
             yield find("LogSoftmax", 5)(axis=1), [x]
+
+
+def finite_cases(
+    generator: np.random.Generator, columns: int
+) -> Iterator[tuple[Operation, list[TensorSpec]]]:
+    """What is of whole numbers, or refuses what is no number."""
+    for name in ("u8", "i8", "i16", "i32"):
+        for mode in ("linear", "cubic"):
+            yield of_channels(mode), [drawn(generator, name, 2, 5, columns, 3), *SIZES]
+    for name in ("u8", "f32", "f64", "f16", "bf16"):
+        light = drawn(generator, name, 2, 6, 2 * columns, 1)
+        colour = drawn(generator, name, 2, 2, columns, 1)
+        yield find("I420toRGB", 8)(), [light]
+        yield find("NV12toBGR", 8)(), [light]
+        yield find("I420toBGR", 8)(), [drawn(generator, name, 2, 4, 2 * columns, 1), colour, colour]
+    for name, mode, ratio in product(("f32", "f64", "f16", "bf16"), ("avg", "max"), (0, 2, 3)):
+        bins = {"pooled_h": 2, "pooled_w": 7, "sampling_ratio": ratio, "spatial_scale": 0.5}
+        boxes = np.array(
+            [[-3, -1, columns, 4], [0, 0, 2 * columns, 12], [5, 5, 2, 2], [1, 2, 3, 4]]
+        )
+        yield (
+            find("ROIAlign", 9)(mode=mode, aligned_mode="half_pixel", **bins),
+            [
+                drawn(generator, name, 2, 17, 6, columns),
+                spec_of(storage.encode(boxes, ElementType.parse(name)), ElementType.parse(name)),
+                whole(1, 0, 0, 1),
+            ],
+        )
+
+    for name, method in product(("f32", "f64", "f16", "bf16"), ("max", "bilinear", "average")):
+        element_type = ElementType.parse(name)
+        boxes = np.array(
+            [[1, 0, 0, columns, 3], [0, -4, 1, 2, 9], [0, 9, 9, 1, 1], [-1, 0, 0, 9, 9]]
+        )
+        if method == "bilinear":
+            boxes = boxes / [1, *[columns + 4] * 4]
+        given = spec_of(storage.encode(boxes, element_type), element_type)
+        data = drawn(generator, name, 2, 8, 6, columns)
+        if method == "average":
+            parts = {"output_dim": 2, "group_size": 2, "spatial_scale": 0.5}
+            yield find("PSROIPooling", 1)(mode=method, **parts), [data, given]
+            continue
+        bins = {"pooled_h": 3, "pooled_w": 9, "spatial_scale": 0.5}
+        yield find("ROIPooling", 1)(method=method, **bins), [data, given]
 
 
 @pytest.mark.parametrize("columns", [1, 5, 8, 17, 40])
@@ -100,7 +158,8 @@ def test_every_width_of_vectors(processor: str, columns: int) -> None:
         if feature.startswith("+")
     ):
         pytest.skip("this processor has no such instructions")
-    for operation, specs in cases(np.random.default_rng(columns), columns):
+    generator = np.random.default_rng(columns)
+    for operation, specs in (*cases(generator, columns), *finite_cases(generator, columns)):
         results, choice = run_native(operation, specs, 1, target)
         assert isinstance(choice, KernelPlan), f"{operation.label()}: {choice}"
         assert results is not None

@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels._fences import run_fenced
 from tests.kernels._quantized import ODD, POSITIVE, SIGNED, Layer, grid, spec
 from uncork.internal_ops.quantized import PLAIN, Held, QuantizedProduct, Reheld
-from uncork.kernels.gemm.dots import SINGLE, way_of
+from uncork.kernels.gemm.dots import SINGLE, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import select_kernel
@@ -97,7 +97,7 @@ def test_layers(name: str, target: str) -> None:
 def test_generic_ways_take_the_same_calls(other: object) -> None:
     """Processors without any instruction for products of bytes."""
     bare = Target.of("riscv64", "generic-rv64", "+m")
-    assert way_of(bare) == (SINGLE, 4)
+    assert dot_method_of(bare) == (SINGLE, 4)
     layer = Layer((24, 8, 3, 3), sizes=(1, 6, 7), pad=1, result=SIGNED, other=other)
     operation, specs = layer.made(np.random.default_rng(2))
     chosen = select_kernel(operation, specs, operation.describe(specs), bare)

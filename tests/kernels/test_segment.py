@@ -15,18 +15,32 @@ from uncork.kernels.codegen.emit import F32, Kernel
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.entry_method import native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
+from uncork.kernels.runtime.layout import (
+    BUSY,
+    CHECK_FAILED,
+    HEAD,
+    NO_MEMORY,
+    OK,
+    OTHER_ARGUMENTS,
+)
+from uncork.kernels.runtime.read_size import ReadSize
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
     Bind,
+    BufferAddress,
+    BufferLifetime,
     IdentityGuard,
     MadeResult,
     SegmentPlan,
+    SizeCheck,
     Slot,
+    SlotAddress,
     Step,
+    VersionAddress,
 )
+from uncork.kernels.runtime.target import host_target
 
 
 def doubling() -> int:
@@ -181,3 +195,87 @@ def test_results_are_made_and_given(native: bool) -> None:
         run(None, given, "a word")
         run(None, -given, "a word")
     assert sys.getrefcount(np.dtype("f")) < before + 100
+
+
+def reading(element: str, argument: int, slot: int, offset: int = 0) -> Step:
+    """The step that reads a size out of an argument."""
+    words = at(argument, offset), SlotAddress(Slot(slot)), VersionAddress()
+    return Step(STORE.address(ReadSize(element), host_target()), words)
+
+
+def found_rows() -> tuple[Segment, Context]:
+    """Arguments: numbers, and how many of them are doubled. Results: all doubled (of 4 there are),
+    and so many as a buffer holds that is found to be large enough.
+    """
+    step, context = doubling(), Context([0, 2, 0], 1)
+    first = SegmentPlan((Step(step, (at(0), at(2), 4)), reading("i64", 1, 0)))
+    then = SegmentPlan(
+        (
+            Step(step, (at(2), BufferAddress(0), Slot(0))),
+            Step(step, (BufferAddress(0), at(3), Slot(0))),
+            reading("i32", 1, 2, 8),
+        ),
+        checks=(SizeCheck("at_least", Slot(0), Slot(1), False, 5),),
+        buffers=(BufferLifetime(0, Slot(0), 1, 2),),
+    )
+    last = SegmentPlan((Step(step, (at(3), at(4), Slot(2))),))
+    made = [MadeResult(np.dtype(np.float32), sizes) for sizes in ((4,), (Slot(0),), (Slot(2),))]
+    guards = ArrayGuard(np.dtype(np.float32), (4,)), ArrayGuard(np.dtype(np.int64), (2,))
+    segments = [Segment(first, context, 1, array_guards=guards, results=made[:1])]
+    for number, plan in enumerate((then, last), 1):
+        segments.append(
+            Segment(
+                plan,
+                context,
+                1,
+                results=made[number : number + 1],
+                before=segments[-1],
+                first_result=number,
+            )
+        )
+    segments[0].go_on_with(segments[1:])
+    return segments[0], context
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_one_call_goes_on_with_sizes_that_it_finds(native: bool) -> None:
+    made, context = found_rows()
+    run = made.run if native else made.run_by_ctypes
+    x = np.array([1, 2, 3, 4], np.float32)
+    assert run(x, np.array([3, 1])) == NO_MEMORY
+    context.grow(context.get("needed"), 1 << 20)
+    for count, few in ((3, 1), (3, 2), (2, 0), (4, 4), (4, 4)):
+        results = run(x, np.array([count, few]))
+        assert [len(result) for result in results] == [4, count, few]
+        np.testing.assert_array_equal(results[0], 2 * x)
+        np.testing.assert_array_equal(results[1], 8 * x[:count])
+        np.testing.assert_array_equal(results[2], 16 * x[:few])
+    assert run(x, np.array([1, 1])) == CHECK_FAILED
+    assert context.get("failed") == 5
+    assert run(-x, np.array([3, 1])) == 0, "the first step refuses"
+    assert run(x.astype(np.float64), np.array([3, 1])) == OTHER_ARGUMENTS
+    assert len(run(x, np.array([2, 2]))) == 3, "it is usable as before"
+
+
+@pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="counts of references")
+def test_results_of_a_call_that_stops_in_the_middle_are_given_back() -> None:
+    made, context = found_rows()
+    context.grow(4096, 1 << 20)
+    x, dtype = np.array([1, 2, 3, 4], np.float32), np.dtype(np.float32)
+    made.run(x, np.array([1, 1]))
+    before = sys.getrefcount(dtype)
+    for _ in range(200):
+        assert made.run(x, np.array([1, 1])) == CHECK_FAILED
+    assert sys.getrefcount(dtype) < before + 100
+
+
+@pytest.mark.parametrize("element", ["i8", "u8", "i32", "u32", "i64", "u64"])
+def test_sizes_of_every_type_are_read(element: str) -> None:
+    dtype = np.dtype(f"{element[0]}{int(element[1:]) // 8}")
+    context = Context([0], 0)
+    made = Segment(SegmentPlan((reading(element, 0, 0, dtype.itemsize),)), context, 0)
+    version = context.get("version")
+    for value in (7, 7, np.iinfo(dtype).max if element != "u64" else 1 << 62, 0):
+        assert made.run(np.array([9, value], dtype)) == OK
+        assert context.value(Slot(0)) == value
+    assert context.get("version") == version + 3, "it grows where the size is another one"

@@ -170,6 +170,32 @@ def test_mobile_blocks(shape: list[int | None]) -> None:
     assert sum(kernel.startswith("depthwise") for kernel in kernels) == 3
 
 
+@pytest.mark.parametrize("shape", [[1, 14, 14], [None, None, None]])
+@pytest.mark.parametrize("members", [3 * WIDE // 2, 5 * WIDE // 4])
+def test_groups_that_are_no_whole_blocks_stay_in_blocks(
+    shape: list[int | None], members: int
+) -> None:
+    """1x1, groups that straddle blocks, 1x1, and a sum: the layout changes at both ends only."""
+    wide = 4 * members
+    b = uncork.Builder("groups")
+    y = b.parameter("x", "f32", [shape[0], wide, *shape[1:]])
+    for _ in range(2):
+        (h,) = b.add("ReLU", 1, convolution(b, y, wide, wide, 1))
+        around = {"strides": [1] * 2, "dilations": [1] * 2, "pads_begin": [1] * 2}
+        filters = b.constant(numbers(4, members, members, 3, 3))
+        (h,) = b.add("GroupConvolution", 1, h, filters, **around, pads_end=[1] * 2)
+        y = b.add("Add", 1, convolution(b, h, wide, wide, 1), y)[0]
+    b.result(y, "y")
+    model = b.model()
+    arrays = [numbers(n or 2, wide, h or 13, w or 17) for n, h, w in (shape, [1, 14, 14])]
+    fast, slow = compile_model(model), compile_model(model, backend="reference")
+    for x in arrays:
+        np.testing.assert_allclose(fast(x)["y"], slow(x)["y"], rtol=0, atol=1e-4)
+    kernels = [step.kernel for step in fast.plan.steps]
+    assert sum("_partial" in kernel for kernel in kernels) == 2
+    assert sum(step.operation.endswith("Blocks-0") for step in fast.plan.steps) == 2
+
+
 def test_one_convolution_that_is_little_work_stays_as_it_is() -> None:
     b = uncork.Builder("little")
     b.result(convolution(b, b.parameter("x", "f32", [1, WIDE, 30, 30]), WIDE, WIDE, 1), "y")
@@ -242,24 +268,26 @@ def test_random(data: st.DataObject) -> None:
     values = [(x, WIDE)]
     for number in range(data.draw(st.integers(2, 6))):
         value, channels = data.draw(st.sampled_from(values))
-        kind = data.draw(st.sampled_from(["3x3", "1x1", "apart", "sum", "relu"]))
+        kind = data.draw(st.sampled_from(["3x3", "1x1", "apart", "groups", "sum", "relu"]))
         if kind in ("3x3", "1x1"):
-            outputs = data.draw(st.sampled_from([WIDE // 2, WIDE, 2 * WIDE, 5]))
+            outputs = data.draw(st.sampled_from([WIDE // 2, WIDE, 2 * WIDE, 3 * WIDE, 5]))
             values.append((convolution(b, value, channels, outputs, int(kind[0])), outputs))
-        elif kind == "apart":
+        elif kind in ("apart", "groups"):
             around = {
                 "strides": [1, 1],
                 "dilations": [1, 1],
                 "pads_begin": [1, 1],
                 "pads_end": [1, 1],
             }
+            of = (1, 2, 3, 4, 6, WIDE // 2) if kind == "groups" else (1,)
+            members = data.draw(st.sampled_from([n for n in of if channels % n == 0]))
             values.append(
                 (
                     b.add(
                         "GroupConvolution",
                         1,
                         value,
-                        b.constant(numbers(channels, 1, 1, 3, 3)),
+                        b.constant(numbers(channels // members, members, members, 3, 3)),
                         **around,
                     )[0],
                     channels,

@@ -96,7 +96,7 @@ def model(matrix: Source, builder: uncork.Builder, transposed: bool = True, end:
 
 def compressed(made: Model) -> list[CompressedLinear]:
     """The products of the model that read stored weights."""
-    nodes = uncork.compile_model(made, threads=1)._executor._prepared.nodes
+    nodes = uncork.compile_model(made, threads=1).executor.prepared.nodes
     return [node.operation for node in nodes if isinstance(node.operation, CompressedLinear)]
 
 

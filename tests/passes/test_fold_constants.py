@@ -38,7 +38,7 @@ def dequantized(product: bool = False) -> uncork.Model:
 
 def converts(compiled: uncork.CompiledModel) -> bool:
     """The codes are converted by calls."""
-    return any(node.type_name == "Convert" for node in compiled._executor._prepared.nodes)
+    return any(node.type_name == "Convert" for node in compiled.executor.prepared.nodes)
 
 
 def test_weights_are_made_once() -> None:
@@ -78,7 +78,7 @@ def test_what_only_repeats_is_left() -> None:
     compiled = compile_model(b.model())
     assert not any(
         node.type_name == "Const" and node.outputs[0].spec.shape.size == 10_000
-        for node in compiled._executor._prepared.nodes
+        for node in compiled.executor.prepared.nodes
     )
     np.testing.assert_array_equal(
         compiled(np.ones((100, 100), np.float32))["y"], np.full((100, 100), 2)

@@ -409,7 +409,7 @@ def test_layers_mean_what_they_meant() -> None:
     from uncork.ir.interpret import interpret
 
     model = residual(how="FakeQuantize")
-    options = pipeline.Options(compile_model(model)._executor.target)
+    options = pipeline.Options(compile_model(model).executor.target)
     changed = pipeline.run(
         pipeline.WITH_SIZES, pipeline.run(pipeline.ON_LOAD, model, options), options
     )

@@ -116,7 +116,7 @@ from uncork.kernels.runtime.layout import BUSY, HEAD
 b = uncork.Builder("long enough to let other threads run")
 b.result(b.add("Exp", 1, b.parameter("x", "f32", [4000, 300]))[0])
 model = uncork.compile_model(b.model()); data = np.ones((4000, 300), np.float32); model(data)
-run = model._executor.last.run
+run = model.executor.last.run
 run.__self__[HEAD.index("busy")] = 1  # as while another thread is in it
 assert run(data) == BUSY
 def again(): assert type(run(data)) is list

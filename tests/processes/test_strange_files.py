@@ -178,18 +178,18 @@ def test_what_is_copied_may_be_cut(large: Path) -> None:
 
 def test_small_weights_are_copied(model: Path) -> None:
     compiled = uncork.load(model)
-    assert compiled._executor.files == ()
+    assert compiled.executor.files == ()
     os.truncate(model.with_suffix(".bin"), 0)
     assert compiled([15])[0].tolist() == [[60, 61, 62, 63]]
 
 
 def test_large_weights_are_mapped_once(large: Path) -> None:
     model = uncork.read_model(large)
-    (file,) = uncork.compile_model(model)._executor.files
+    (file,) = uncork.compile_model(model).executor.files
     assert isinstance(file, MappedFile) and file.path == large.with_suffix(".bin")
     assert mapped_file(np.ones(3)) is None
     model = uncork.read_model(large, mmap=False)
-    assert uncork.compile_model(model)._executor.files == ()
+    assert uncork.compile_model(model).executor.files == ()
 
 
 def test_mapped_files_are_closed(large: Path) -> None:

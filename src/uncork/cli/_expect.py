@@ -77,18 +77,18 @@ def compared(
         arrays = {next(iter(results)): arrays}
     names = list(results)
     problems: list[Problem] = []
-    found: list[Expected] = []
+    result: list[Expected] = []
     for name, array in arrays.items():
         position = names.index(name) if name in names else find_port(compiled.outputs, name)
         if position is None:
             problems.append(Problem(path, no_such_port(compiled.outputs, name, "output")))
             continue
-        found.append(Expected(name, _held(results[names[position]], array, allowed or _DEFAULT)))
+        result.append(Expected(name, _held(results[names[position]], array, allowed or _DEFAULT)))
     if problems:
         raise InputError.of_all("", problems)
-    if not found:
+    if not result:
         raise InputError("has no arrays to compare with", path)
-    return found
+    return result
 
 
 def _held(ours: Array, theirs: Array, allowed: Tolerance) -> Difference:

@@ -25,7 +25,7 @@ class RandomBounds:
         self.segments: dict[int, int] = {}  # segment ids: how many segments there are
         # beginnings of bags: the input that has the ids, where it is one
         self.offsets: dict[int, int | None] = {}
-        numbers = {parameter: number for number, parameter in enumerate(model.parameters)}
+        numbers = {parameter: index for index, parameter in enumerate(model.parameters)}
 
         def number_of(source: Source) -> int | None:
             while model.by_id[source.node].type_name in (

@@ -36,12 +36,14 @@ def given_tables(arguments: argparse.Namespace) -> dict[str, str]:
 def files_read(arguments: argparse.Namespace) -> list[Read]:
     """The files that `uncork run` and `shrink` read: they must never be written over."""
     weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
-    found: list[Read] = [("the model", arguments.model), ("the weights", weights)]
-    found += [(f"table '{n}'", path_of_table(p)) for n, p in given_tables(arguments).items()]
+    result: list[Read] = [("the model", arguments.model), ("the weights", weights)]
+    result += [(f"table '{n}'", path_of_table(p)) for n, p in given_tables(arguments).items()]
     for text in arguments.input:  # NAME=FILE, NAME=FILE:KEY or FILE; both may have '=' in them
         ends = [text, *(text[i + 1 :] for i, character in enumerate(text) if character == "=")]
-        found += [("an input", path) for end in (text, *ends) for path in (end, path_of_table(end))]
-    return found
+        result += [
+            ("an input", path) for end in (text, *ends) for path in (end, path_of_table(end))
+        ]
+    return result
 
 
 def _table(text: str) -> tuple[str, str]:

@@ -81,8 +81,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _parser_of(command: str) -> Parser:
-    found: Parser = importlib.import_module(f"uncork.cli.{command.replace('-', '_')}").parser()
-    return found
+    result: Parser = importlib.import_module(f"uncork.cli.{command.replace('-', '_')}").parser()
+    return result
 
 
 def _options(command: str) -> list[str]:

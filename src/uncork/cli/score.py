@@ -47,9 +47,9 @@ class _ScoreParser(Parser):
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         # argparse knows no option whose second word depends on its first.
         words = list(words)
-        for place in range(len(words) - 2):
-            if words[place] == "--on-error" and words[place + 1] == "reject":
-                words[place + 1 : place + 3] = [f"reject={words[place + 2]}"]
+        for index in range(len(words) - 2):
+            if words[index] == "--on-error" and words[index + 1] == "reject":
+                words[index + 1 : index + 3] = [f"reject={words[index + 2]}"]
                 break
         return super().read(words)
 

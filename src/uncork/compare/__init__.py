@@ -111,13 +111,13 @@ def compare(
     )
     try:
         walk = Walk(opened, arrays, peer, backend)
-        found = Comparison(opened, peer.name)
+        result = Comparison(opened, peer.name)
         if not walk.matches:
-            found.outputs_note = "no layer has a counterpart by its name or its place"
-        found.layers = list(walk.reports(progress))
-        found.bad = walk.first_bad
-        _compare_outputs(found, opened, arrays, peer, backend)
-        return found
+            result.outputs_note = "no layer has a counterpart by its name or its place"
+        result.layers = list(walk.reports(progress))
+        result.bad = walk.first_bad
+        _compare_outputs(result, opened, arrays, peer, backend)
+        return result
     finally:
         peer.close()
 

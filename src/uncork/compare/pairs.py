@@ -43,13 +43,13 @@ def _fits(shape: PartialShape, theirs: Sequence[int | None] | None) -> bool:
 
 def _nearest(key: str, inputs: Mapping[str, Sequence[str]], paired: set[str]) -> set[str]:
     """What is in pairs nearest above a tensor of the peer."""
-    found: set[str] = set()
+    result: set[str] = set()
     waiting, seen = list(inputs.get(key, ())), set[str]()
     while waiting:
         other = waiting.pop()
         if other in paired:
-            found.add(other)
+            result.add(other)
         elif other not in seen:
             seen.add(other)
             waiting.extend(inputs.get(other, ()))
-    return found
+    return result

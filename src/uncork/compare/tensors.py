@@ -45,7 +45,7 @@ class PeerModel:
 
 def matched(model: Model, peer: PeerModel) -> dict[Source, str]:
     """The peer's key of each tensor of ours that it has."""
-    found = _by_layer(model, peer)
+    result = _by_layer(model, peer)
     by_name = _by_name(model, peer)
     if peer.numbered:
         by_position = zip((Source(p, 0) for p in model.parameters), peer.inputs)
@@ -55,9 +55,9 @@ def matched(model: Model, peer: PeerModel) -> dict[Source, str]:
         )
         by_name = consistent(model, {**dict(by_position), **by_name}, inputs, shapes)
     for source, key in by_name.items():
-        found.setdefault(source, key)
-    _by_structure(model, peer, found)
-    return found
+        result.setdefault(source, key)
+    _by_structure(model, peer, result)
+    return result
 
 
 def _by_layer(model: Model, peer: PeerModel) -> dict[Source, str]:
@@ -66,15 +66,15 @@ def _by_layer(model: Model, peer: PeerModel) -> dict[Source, str]:
     ours: dict[str, int] = defaultdict(int)
     for node in model.nodes:
         ours[node.name] += 1
-    found: dict[Source, str] = {}
+    result: dict[Source, str] = {}
     for node in model.nodes:
         if ours[node.name] > 1 or not _is_computed(node):
             continue
         for output in range(len(node.outputs)):
             key = single.get((node.name, node.type_name.lower(), output))
             if key is not None:
-                found[Source(node.id, output)] = key
-    return found
+                result[Source(node.id, output)] = key
+    return result
 
 
 def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
@@ -85,7 +85,7 @@ def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
     for tensor in peer.tensors:
         for name in tensor.names:
             theirs[name].add(tensor.key)
-    found: dict[Source, str] = {}
+    result: dict[Source, str] = {}
     for node in model.nodes:
         if not _is_computed(node):
             continue
@@ -97,8 +97,8 @@ def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
             )
             keys = {key for name in (*port.names, *own) for key in theirs.get(name, ())}
             if len(keys) == 1:
-                found[Source(node.id, output)] = keys.pop()
-    return found
+                result[Source(node.id, output)] = keys.pop()
+    return result
 
 
 def _by_structure(model: Model, peer: PeerModel, found: dict[Source, str]) -> None:

@@ -49,8 +49,8 @@ class Results(Sequence[Array]):
         return iter(self._arrays)
 
     def __contains__(self, key: object) -> bool:
-        """There is an output of this name, at this position or of this port; or the array is one of
-        the results.
+        """Whether there is an output of this name, at this position or of this port; or the array
+        is one of the results.
         """
         return find_port(self._ports, key) is not None or any(
             array is key for array in self._arrays

@@ -125,10 +125,10 @@ def _fits(port: ModelPort, array: Any, result: Array) -> None:
 
 def _apart(compiled: CompiledModel, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     """Refuse results that lie where an input or another result does."""
-    for number, array in enumerate(outputs):
-        for other in (*inputs, *outputs[:number]):
+    for index, array in enumerate(outputs):
+        for other in (*inputs, *outputs[:index]):
             if isinstance(array, np.ndarray) and np.may_share_memory(array, other):
                 raise InputError(
                     "expected memory of its own, got some that another bound array has",
-                    f"output '{compiled.outputs[number].name}'",
+                    f"output '{compiled.outputs[index].name}'",
                 )

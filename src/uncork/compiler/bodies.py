@@ -39,6 +39,8 @@ class BodyExecutor(Protocol):
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None: ...
 
+    def plans_for(self, shapes: Mapping[int, Sequence[int | None]]) -> list[CallPlan]: ...
+
     def call_plans(self) -> list[CallPlan]: ...
 
 
@@ -55,6 +57,8 @@ class KernelBody:
         self.body = body
         self._executor_of = executor_of
         self._described: OrderedDict[object, tuple[TensorSpec, ...]] = OrderedDict()
+        #: One plan makes all its calls, as far as anybody knows, so that it may be part of a step.
+        self.may_be_step = True
         self.renew_locks()
         renews_locks(self)
 
@@ -106,6 +110,10 @@ class KernelBody:
                 while len(self._described) > _DESCRIBED:
                     self._described.popitem(last=False)
         return known
+
+    def refuse_steps(self) -> None:
+        """A call needed another plan than the step that ran it has."""
+        self.may_be_step = False
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.compiler.call_plan import BodyRun, BranchTensor, Place
+from uncork.compiler.call_plan import BodyRun, BranchTensor, Location
 from uncork.compiler.placement import Placement
 from uncork.compiler.planned_parts import bytes_of, dimensions
 from uncork.ir.model import Node
 from uncork.kernels import kernel_plan
-from uncork.kernels.runtime.segment_plan import Step, Word
+from uncork.kernels.runtime.segment_plan import BufferAddress, KernelArgument, Step
 from uncork.ops._body import SubGraphOperation
 from uncork.types import TensorSpec
 
@@ -22,13 +22,13 @@ class BodyPlanner(Placement):
     #: Kernels are made; a plan without them is only looked at, and its branches are not planned.
     _compiles = True
 
-    def _word(
+    def _kernel_argument(
         self,
         node: Node,
         operand: kernel_plan.Operand,
-        places: dict[int, Place],
+        locations: dict[int, Location],
         scratch: int | None,
-    ) -> Word:
+    ) -> KernelArgument:
         """An argument of a step."""
         raise NotImplementedError
 
@@ -44,6 +44,10 @@ class BodyPlanner(Placement):
 
         return body_run(node.operation)
 
+    def _usual_shape(self, spec: TensorSpec) -> Sequence[int | None]:
+        """The sizes of a tensor in calls like the one that is planned; None where that is open."""
+        raise NotImplementedError
+
     def _run_branches(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
         """The step of an If whose branches are native. False where they are not."""
         if (
@@ -55,34 +59,72 @@ class BodyPlanner(Placement):
         from uncork.compiler import branch_steps  # few models have bodies
 
         given = [self._spec(source) for source in node.inputs]
-        branches = branch_steps.native_branches(node.operation, given, specs)
+        branches = branch_steps.native_branches(node.operation, given, specs, self._usual_shape)
         if branches is None:
             return False
         segment = self._segment()
-        places = {i: self._place(source) for i, source in enumerate(node.inputs)}
+        locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):
-            self._place_output(node, position, spec, None)
+            self._locate_output(node, position, spec, None)
         inputs = {
-            i: self._tensor_of(node, kernel_plan.In(i), spec, places)
+            i: self._tensor_of(node, kernel_plan.In(i), spec, locations)
             for i, spec in enumerate(given)
         }
         outputs = {
-            i: self._tensor_of(node, kernel_plan.Out(i), spec, places)
+            i: self._tensor_of(node, kernel_plan.Out(i), spec, locations)
             for i, spec in enumerate(specs)
         }
-        step = branch_steps.branch_step(branches, inputs[0].word, inputs, outputs)
+        step = branch_steps.branch_step(branches, inputs[0].address, inputs, outputs)
         segment.steps.append(Step(*step))
         segment.cost = segment.cost + branch_steps.cost(branches)
         self._note(node, "bodies")
         self._step += 1
         return True
 
+    def _run_loop(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
+        """The step of a loop whose body is native, and whose outputs have known sizes. False where
+        it is none.
+        """
+        if not self._compiles or node.type_name not in ("Loop", "TensorIterator"):
+            return False
+        from uncork.compiler import loop_steps  # few models have bodies
+        from uncork.ops.iteration import Iteration
+
+        assert isinstance(node.operation, Iteration)
+        given = [self._spec(source) for source in node.inputs]
+        loop = loop_steps.native_loop(node.operation, given, specs, self._usual_shape)
+        if loop is None:
+            return False
+        segment = self._segment()
+        locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
+        for source in node.inputs:
+            self._use(source)
+        for position, spec in enumerate(specs):
+            self._locate_output(node, position, spec, None)
+        words = loop_steps.LoopWords(
+            loop,
+            lambda operand: self._kernel_argument(node, operand, locations, None),
+            self.program.operand,
+            lambda size: BufferAddress(self._new_buffer(size)),
+        )
+        segment.steps.append(Step(*words.step()))
+        segment.cost = segment.cost + loop.cost
+        self._note(node, "bodies")
+        self._step += 1
+        return True
+
     def _tensor_of(
-        self, node: Node, operand: kernel_plan.Operand, spec: TensorSpec, places: dict[int, Place]
+        self,
+        node: Node,
+        operand: kernel_plan.Operand,
+        spec: TensorSpec,
+        locations: dict[int, Location],
     ) -> BranchTensor:
-        sizes = tuple(map(self.program.number, dimensions(spec)))
+        sizes = tuple(map(self.program.operand, dimensions(spec)))
         return BranchTensor(
-            self._word(node, operand, places, None), sizes, self.program.number(bytes_of(spec))
+            self._kernel_argument(node, operand, locations, None),
+            sizes,
+            self.program.operand(bytes_of(spec)),
         )

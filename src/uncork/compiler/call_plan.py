@@ -15,19 +15,19 @@ from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
     BufferAddress,
+    KernelArgument,
     MadeResult,
-    Number,
     SegmentPlan,
+    SizeOperand,
     Slot,
     TensorAddress,
-    Word,
 )
 from uncork.symbolic import Origin, Relation, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConstantPlace:
+class ConstantLocation:
     """An array that is part of the model."""
 
     array: Array
@@ -35,18 +35,18 @@ class ConstantPlace:
 
 #: Where a tensor lies: in an array of the call, in the working memory, among tensors of sizes, or
 #: in the model.
-Place = Union[ArgumentAddress, BufferAddress, TensorAddress, ConstantPlace]
+Location = Union[ArgumentAddress, BufferAddress, TensorAddress, ConstantLocation]
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedTensor:
+class LocatedTensor:
     """A tensor where it lies, with its element type and sizes. Sizes are None where its own array
     tells them.
     """
 
-    place: Place
+    location: Location
     element_type: ElementType
-    sizes: tuple[Number, ...] | None
+    sizes: tuple[SizeOperand, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class BranchTensor:
     bytes.
     """
 
-    word: Word
-    sizes: tuple[Number, ...]
-    bytes: Number
+    address: KernelArgument
+    sizes: tuple[SizeOperand, ...]
+    bytes: SizeOperand
 
 
 class BodyRun(Protocol):
@@ -98,7 +98,7 @@ class ReferenceStep:
     node: Node
     #: Of the inputs, with expressions for what only a call knows.
     specs: tuple[TensorSpec, ...]
-    inputs: tuple[PlacedTensor, ...]
+    inputs: tuple[LocatedTensor, ...]
     outputs: tuple[int, ...]
     shapes: tuple[tuple[int | None, ...] | None, ...]
     found: tuple[FoundSymbol, ...] = ()
@@ -107,22 +107,17 @@ class ReferenceStep:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadStep:
-    """A step that reads sizes which kernels have computed as values of tensors."""
-
-    tensors: tuple[PlacedTensor, ...]
-    found: tuple[FoundSymbol, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class NativeStep:
-    """A native segment, and the results of the model, by number, that it makes."""
+    """A native segment, and the results of the model, by number, that it makes.
+
+    One native call runs those that follow each other: one ends where it has found a size.
+    """
 
     segment: SegmentPlan
     makes: tuple[tuple[int, MadeResult], ...] = ()
 
 
-Part = Union[NativeStep, ReferenceStep, ReadStep]
+Part = Union[NativeStep, ReferenceStep]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +130,7 @@ class PlannedStep:
     kernel: str
     reason: str
     note: str
-    place: Place | None
+    location: Location | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +140,7 @@ class ResultSpec:
     """
 
     dtype: np.dtype[Any]
-    sizes: tuple[Number, ...] | None
+    sizes: tuple[SizeOperand, ...] | None
     argument: int
 
 

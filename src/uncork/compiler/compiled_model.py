@@ -16,14 +16,15 @@ from uncork.compiler.execute import Executor
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.options import Ids, Precision
 from uncork.compiler.plan import Plan
-from uncork.compiler.plan_set import PlannedCall
+from uncork.compiler.repeated_call import RepeatedCall
 from uncork.compiler.shapes import shapes_of
+from uncork.compiler.variable_values import Values
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError
 from uncork.ir.constants import mapped_files
 from uncork.ir.elsewhere import COMPILED, missing
 from uncork.ir.model import Model
-from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
+from uncork.ir.ports import PORT_HEADING, ModelPort, port_of, port_rows
 from uncork.kernels.runtime.kernel_cache import compilations_told
 from uncork.kernels.runtime.target import Target
 from uncork.passes import pipeline
@@ -31,7 +32,6 @@ from uncork.progress import progress_line
 from uncork.types import Array
 
 if TYPE_CHECKING:
-    from uncork.compiler.growing_state import Values
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.variables import VariableState
@@ -45,7 +45,7 @@ class CompiledModel:
     def __init__(self, model: Model, executor: Executor) -> None:
         self.model = model
         self._executor = executor
-        self._state: Values = {}
+        self._state = Values()
         self.renew_locks()
         renews_locks(self)
         self.inputs = model.inputs
@@ -57,10 +57,15 @@ class CompiledModel:
             np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None
             for port in self.inputs
         ]
-        self._names = [port.name for port in self.inputs]
         self._native_outputs = all(port.element_type.is_native for port in self.outputs)
 
         self._all_native = self._native_outputs and None not in self._dtypes
+        self._repeated = RepeatedCall(executor, self.inputs, self.outputs, self._all_native)
+
+    @property
+    def executor(self) -> Executor:
+        """What runs the calls, for whoever looks into it; it may change with any version."""
+        return self._executor
 
     def renew_locks(self) -> None:
         """Make the lock of the variables: at the start, and in a child process."""
@@ -74,20 +79,11 @@ class CompiledModel:
         with loss.
         """
         try:
-            ordered = self._in_order(inputs, named)
-            last = self._executor.last
-            if (
-                ordered is not None
-                and last is not None
-                and (fast := self._fast(last, ordered)) is not None
-            ):
-                return fast
-            if (
-                ordered is not None
-                and self.model.sinks
-                and (fast := self._fast_with_state(ordered)) is not None
-            ):
-                return fast
+            results = self._repeated.results(inputs, named)
+            if results is None and self.model.sinks:
+                results = self._repeated_with_state(inputs, named)
+            if results is not None:
+                return results
             for file in self._executor.files:  # the fast call looked itself
                 file.check()
             with at_most(self._executor.threads):
@@ -112,50 +108,15 @@ class CompiledModel:
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         return Results(self.outputs, owned(shown, arrays))
 
-    def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
-        """The inputs as the model has them; None when it takes `match` to find them, or to say what
-        is wrong.
-        """
-        if len(inputs) == 1 and type(inputs[0]) is dict and not named:
-            named = inputs[0]
-            inputs = ()
-        if not named:
-            return inputs if len(inputs) == len(self._names) else self._listed(inputs)
-        if inputs or len(named) != len(self._names):
-            return None
-        try:
-            return [named[name] for name in self._names]
-        except KeyError:
-            return self._by_key(named)
-
-    def _listed(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
-        """The inputs that came as one list."""
-        only = inputs[0] if len(inputs) == 1 else None
-        return only if isinstance(only, (list, tuple)) and len(only) == len(self._names) else None
-
-    def _by_key(self, named: Mapping[Any, Any]) -> list[Any] | None:
-        """The inputs that came by positions, ports or further names; None when some are missing."""
-        found = {find_port(self.inputs, key): value for key, value in named.items()}
-        return (
-            [found[i] for i in range(len(self._names))]
-            if found.keys() == set(range(len(self._names)))
-            else None
-        )
-
-    def _fast(self, last: PlannedCall, inputs: Sequence[Any]) -> Results | None:
-        """The results, if this call is like the one before it."""
-        if not self._all_native:
-            return None
-        found: Any = last.run(*inputs)
-        results = found if type(found) is list else last.retry(found, inputs)
-        return None if results is None else Results(self.outputs, results)
-
-    def _fast_with_state(self, inputs: Sequence[Any]) -> Results | None:
-        """The results as `_fast` gives them, of a model with variables."""
-        if not self._all_native or not self._need_no_conversion(inputs):
+    def _repeated_with_state(
+        self, inputs: Sequence[Any], named: Mapping[str, Any]
+    ) -> Results | None:
+        """The results of a model with variables, if this call is like the one before it."""
+        ordered = self._repeated.in_order(inputs, named)
+        if ordered is None or not self._all_native or not self._need_no_conversion(ordered):
             return None
         with self._turn:
-            results = self._executor.run_with_state_as_before(inputs, self._state)
+            results = self._executor.run_with_state_as_before(ordered, self._state)
         return None if results is None else Results(self.outputs, results)
 
     def _need_no_conversion(self, inputs: Sequence[Any]) -> bool:
@@ -270,15 +231,16 @@ class CompiledModel:
         """
         self._executor.release_memory()
         if self.model.sinks:
-            from uncork.compiler.state_storage import release_spares
-
             with self._turn:
-                release_spares(self._state)
+                self._state.release_spares()
 
     def reset_state(self) -> None:
-        """Forget what the calls so far have assigned to the model's variables."""
+        """Forget what the calls so far have assigned to the model's variables.
+
+        What variables have grown in is kept for their next values, until `release_memory`.
+        """
         with self._turn:
-            self._state.clear()
+            self._state.reset()
 
     def query_state(self) -> list[VariableState]:
         """The model's variables, to read, set and reset one by one: see `VariableState`."""

@@ -29,8 +29,9 @@ from uncork.symbolic import Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
-    from uncork.compiler.growing_state import GrowingStateExecutor, Values
+    from uncork.compiler.growing_state import GrowingStateExecutor
     from uncork.compiler.state import StateExecutor
+    from uncork.compiler.variable_values import Values
 
 
 def kernels_available() -> bool:
@@ -106,7 +107,7 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = (
+            self.prepared = (
                 model
                 if target is None
                 else _with_bodies(_loaded(target, model), target, memory_limit, compilers)
@@ -115,7 +116,7 @@ class Executor:
         self.plans = None
         if target is not None:
             self.plans = PlanSet(
-                self._prepared,
+                self.prepared,
                 partial(_fused, target),
                 target,
                 threads,
@@ -128,7 +129,7 @@ class Executor:
         self.last: PlannedCall | None = None
 
     @lazy
-    def _stateful(self) -> StateExecutor | GrowingStateExecutor | None:
+    def stateful(self) -> StateExecutor | GrowingStateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
         with unforked():
             from uncork.compiler.growing_state import stateful
@@ -145,7 +146,7 @@ class Executor:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes
         when the call has succeeded.
         """
-        stateful = self._stateful
+        stateful = self.stateful
         if stateful is None:
             return interpret(self.model, inputs, cast(State, state))
         return stateful.run(inputs, cast(Any, state))
@@ -153,24 +154,24 @@ class Executor:
     def run_with_state_as_before(
         self, inputs: Sequence[Array], state: Values
     ) -> list[Array] | None:
-        """The same, when these arrays are like those of the last call, and a plan made that; else
-        None.
+        """The results of a model with variables when the arrays are like those of the last call and
+        a plan made that; else None.
         """
-        stateful = self._stateful
+        stateful = self.stateful
         return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
 
     def value_of(self, variable: str, state: Values) -> Array | None:
         """What a variable holds; None where nothing was assigned to it. It may be looked at until
         the next call.
         """
-        value, stateful = state.get(variable), self._stateful
+        value, stateful = state.get(variable), self.stateful
         if value is None or stateful is None:
             return cast("Array | None", value)
         return stateful.whole(variable, value)
 
     def set_value(self, variable: str, value: Array, state: Values) -> None:
         """Have a variable hold this array from now on."""
-        stateful = self._stateful
+        stateful = self.stateful
         state[variable] = value if stateful is None else stateful.as_kept(variable, value)
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
@@ -228,9 +229,9 @@ class Executor:
         return {
             parameter: TensorSpec(
                 self.model.by_id[parameter].outputs[0].spec.element_type,
-                PartialShape(inputs[number].shape),
+                PartialShape(inputs[index].shape),
             )
-            for number, parameter in enumerate(self.model.parameters)
+            for index, parameter in enumerate(self.model.parameters)
         }
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
@@ -238,8 +239,8 @@ class Executor:
         sizes are as they mostly are.
         """
         if self.model.sinks:
-            if self._stateful is not None:
-                self._stateful.prepare(shapes)
+            if self.stateful is not None:
+                self.stateful.prepare(shapes)
         elif self.plans is not None:
             self.plans.prepare(self._hints(shapes))
         for body in self._bodies():
@@ -257,30 +258,34 @@ class Executor:
 
     def _bodies(self) -> list[Executor]:
         """What runs the bodies of layers."""
-        if not self.use_kernels or not _has_bodies(self._prepared):
+        if not self.use_kernels or not _has_bodies(self.prepared):
             return []
         from uncork.compiler.bodies import executors_of_bodies
 
         return [
             executor
-            for executor in executors_of_bodies(self._prepared)
+            for executor in executors_of_bodies(self.prepared)
             if isinstance(executor, Executor)
         ]
 
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
         """The model after the passes for a call of these inputs: its layers are the steps."""
-        known, problems = infer(self._prepared, self._specs(inputs), trust_ports=True)
+        known, problems = infer(self.prepared, self._specs(inputs), trust_ports=True)
         return known if problems else _fused(self.target, known)
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         if self.plans is not None:
             self.plans.release_memory()
-        if self.model.sinks and self._stateful is not None:
-            self._stateful.release_memory()
+        if self.model.sinks and self.stateful is not None:
+            self.stateful.release_memory()
         for body in self._bodies():
             body.release_memory()
         self.last = None
+
+    def plans_for(self, shapes: Mapping[int, Sequence[int | None]]) -> list[CallPlan]:
+        """The plans that may make calls of inputs of these shapes, by number."""
+        return [] if self.plans is None else self.plans.serving(self._hints(shapes))
 
     def call_plans(self) -> list[CallPlan]:
         """The plans that calls have made so far, the last one first."""
@@ -301,8 +306,8 @@ class Executor:
             return self._with_plans_of_bodies(self._plan_for(shapes))
 
     def _plan(self) -> Plan:
-        if self.model.sinks and self._stateful is not None:
-            return self._stateful.plan()
+        if self.model.sinks and self.stateful is not None:
+            return self.stateful.plan()
         made = [] if self.plans is None else self.plans.plans
         if self.plans is None or not made:
             return self._plan_for({})
@@ -311,21 +316,21 @@ class Executor:
         return printed(plan, scope, {}, len(made), self.plans.working_bytes)
 
     def _plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
-        if self.model.sinks and self._stateful is not None:
-            return self._stateful.plan_for(shapes)
+        if self.model.sinks and self.stateful is not None:
+            return self.stateful.plan_for(shapes)
         if self.plans is None or self.model.sinks:
-            return listed(self._prepared, "reference", self._why_references)
+            return listed(self.prepared, "reference", self._why_references)
         hints = self._hints(shapes)
         try:
             scope, plan = self.plans.inspect(
-                [shapes.get(number) for number in range(len(self.model.parameters))], hints
+                [shapes.get(index) for index in range(len(self.model.parameters))], hints
             )
         except NotPlanned as error:
-            return listed(self._prepared, "reference" if self.plans.reason else "any", str(error))
+            return listed(self.prepared, "reference" if self.plans.reason else "any", str(error))
         except UncorkError as error:
             if shapes:
                 raise
-            return listed(self._prepared, "any", str(error))
+            return listed(self.prepared, "any", str(error))
         refuse_wrong_sizes(plan, hints)
         return printed(plan, scope, hints, len(self.plans.plans))
 
@@ -337,8 +342,8 @@ class Executor:
         return select.unavailable() or "asked for"
 
     def _with_plans_of_bodies(self, plan: Plan) -> Plan:
-        if not self.use_kernels or not _has_bodies(self._prepared):
+        if not self.use_kernels or not _has_bodies(self.prepared):
             return plan
         from uncork.compiler.bodies import with_their_plans
 
-        return with_their_plans(plan, self._prepared)
+        return with_their_plans(plan, self.prepared)

@@ -6,25 +6,24 @@ A length moves when the call has succeeded, so that none that fails has to be un
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union, cast
+from typing import Any, cast
 
 import numpy as np
 
 from uncork.compiler.plan import Plan
 from uncork.compiler.state import ExecutorOf, OfVariables, StateExecutor, owned_values
-from uncork.compiler.state_storage import Kept, first_of, grown, in_order, kept, picked
+from uncork.compiler.state_storage import begun as begun_in
+from uncork.compiler.state_storage import first_of, grown, in_order, kept, selected_rows
+from uncork.compiler.variable_values import Kept, Values
 from uncork.concurrency import lazy, unforked
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
-from uncork.passes.match_appends import Pick
+from uncork.passes.match_appends import RowSelection
 from uncork.types import Array
 
-#: The variables' values by id; of those that grow, as they are kept.
-Values = dict[str, Union[Array, Kept]]
 
-
-class _Given:
+class _CallInputs:
     """What a call is given beside its inputs: values, and what is kept of variables that grow."""
 
     def __init__(self, values: list[Array], kept: list[Kept]) -> None:
@@ -82,9 +81,9 @@ class GrowingStateExecutor(OfVariables):
         self._make_plain = plain
         self._plain_names = tuple(map(variable_of, lifted.reads))
         self._names = tuple(append.variable for append in lifted.appended)
-        self._picked_by = tuple(
+        self._row_indices = tuple(
             dict.fromkeys(
-                append.pick.input for append in lifted.appended if append.pick is not None
+                append.selection.input for append in lifted.appended if append.selection is not None
             )
         )
         #: There is a plan that appends, as far as anybody knows.
@@ -110,25 +109,31 @@ class GrowingStateExecutor(OfVariables):
         """The results, when these arrays are like those of the last call, by its plan; else
         None.
         """
-        if not all(in_order(inputs[number]) for number in self._picked_by):
+        if not all(in_order(inputs[number]) for number in self._row_indices):
             return None
         try:
             values = [cast(Array, state[name]) for name in self._plain_names]
-            given = _Given(values, [cast(Kept, state[name]) for name in self._names])
+            found = _CallInputs(values, [cast(Kept, state[name]) for name in self._names])
         except KeyError:
+            if len(state.spares) < len(self._names):
+                return None  # there is no room
+            given = self._given(inputs, state)
+        else:
+            given = found
+        if given is None:
             return None
         arrays = self.executor.run_as_before(given.embedded(inputs))
         return None if arrays is None else self._done(inputs, given, arrays, state)
 
-    def _call(self, inputs: Sequence[Array], given: _Given) -> list[Array] | None:
+    def _call(self, inputs: Sequence[Array], given: _CallInputs) -> list[Array] | None:
         """The results, values and lengths of a call; None where no plan makes it."""
         arrays = self.executor.run_as_before(given.embedded(inputs))
-        if arrays is None and self._make_room(inputs, given):
+        if arrays is None and self._reserve(inputs, given):
             arrays = self.executor.run_planned(given.embedded(inputs))
         return arrays
 
     def _done(
-        self, inputs: Sequence[Array], given: _Given, arrays: Sequence[Array], state: Values
+        self, inputs: Sequence[Array], given: _CallInputs, arrays: Sequence[Array], state: Values
     ) -> list[Array]:
         """The results of a call that has succeeded; the state takes the rest."""
         first, last = len(self.model.results), len(arrays) - len(self._names)
@@ -149,7 +154,7 @@ class GrowingStateExecutor(OfVariables):
 
     # ---- what a call is given
 
-    def _given(self, inputs: Sequence[Array], state: Values) -> _Given | None:
+    def _given(self, inputs: Sequence[Array], state: Values) -> _CallInputs | None:
         """What the state holds, with the rows that are picked; None: only the interpreter knows."""
         begun: dict[int, Array] | None = {}
         if not all(name in state for name in (*self._plain_names, *self._names)):
@@ -160,36 +165,41 @@ class GrowingStateExecutor(OfVariables):
             begun[n.id] if n.id in begun else cast(Array, state[variable_of(n)])
             for n in self.lifted.reads
         ]
-        given = _Given(values, [])
+        given = _CallInputs(values, [])
         for append in self.lifted.appended:
             value = begun.get(append.read.id)
             given.kept.append(
-                cast(Kept, state[append.variable]) if value is None else kept(value, append.axis)
+                cast(Kept, state[append.variable])
+                if value is None
+                else begun_in(value, append.axis, state.spares.pop(append.variable, None))
             )
-        moved = [number for number in self._picked_by if not in_order(inputs[number])]
-        if moved and not self._pick(inputs, given, lambda pick, _: pick.input in moved):
+        moved = [number for number in self._row_indices if not in_order(inputs[number])]
+        if moved and not self._select_rows(inputs, given, lambda pick, _: pick.input in moved):
             return None
         return given
 
-    def _pick(
-        self, inputs: Sequence[Array], given: _Given, wanted: Callable[[Pick, Array], bool]
+    def _select_rows(
+        self,
+        inputs: Sequence[Array],
+        given: _CallInputs,
+        wanted: Callable[[RowSelection, Array], bool],
     ) -> bool:
         """Give storages of the rows that are picked, where that is wanted.
 
         False where only the interpreter knows what comes of the picks.
         """
-        for place, append in enumerate(self.lifted.appended):
-            pick, old = append.pick, given.kept[place]
+        for index, append in enumerate(self.lifted.appended):
+            pick, old = append.selection, given.kept[index]
             if pick is not None and wanted(pick, old[0]):
-                new = picked(append, pick, old, inputs[pick.input], given.held)
+                new = selected_rows(append, pick, old, inputs[pick.input], given.held)
                 if new is None:
                     return False
-                given.kept[place] = new
+                given.kept[index] = new
         return True
 
-    def _make_room(self, inputs: Sequence[Array], given: _Given) -> bool:
+    def _reserve(self, inputs: Sequence[Array], given: _CallInputs) -> bool:
         """Give storages that the call fits into. False where it is none that appends."""
-        if not self._pick(
+        if not self._select_rows(
             inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]
         ):
             return False
@@ -197,16 +207,16 @@ class GrowingStateExecutor(OfVariables):
         if needed is None:
             self._appends = False
             return False
-        for place, append in enumerate(self.lifted.appended):
-            shape, axis = given.kept[place][0].shape, append.axis
-            least = needed.get(len(inputs) + len(given.values) + place)
+        for index, append in enumerate(self.lifted.appended):
+            shape, axis = given.kept[index][0].shape, append.axis
+            least = needed.get(len(inputs) + len(given.values) + index)
             if least is None or (*shape[:axis], *shape[axis + 1 :]) != (
                 *least[:axis],
                 *least[axis + 1 :],
             ):
                 return False
             if least[axis] > shape[axis]:
-                given.kept[place] = grown(append, given.kept[place], least[axis], given.held)
+                given.kept[index] = grown(append, given.kept[index], least[axis], given.held)
         return True
 
     # ---- values of variables

@@ -18,7 +18,7 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.kernels.runtime.turns import TurnPlan, TurnTable
-from uncork.kernels.runtime.turns_layout import REACHED, ROOM, STOPPED
+from uncork.kernels.runtime.turns_layout import NEVER, NO_BUFFER, REACHED, STOPPED
 from uncork.ops._body import BodyMap, Slicing
 from uncork.ops._turns import Turns
 from uncork.types import Array
@@ -29,7 +29,6 @@ _PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
 #: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes
 #: that they take at most.
 _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
-_NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,14 @@ class SlicedInput:
 
 def sliced_inputs(turns: Turns) -> dict[int, SlicedInput]:
     """The inputs that turns take parts of, by Parameter."""
-    found: dict[int, SlicedInput] = {}
+    result: dict[int, SlicedInput] = {}
     for entry in turns.map.inputs:
         if entry.slicing is not None and entry.port is not None:
             data = np.ascontiguousarray(turns.inputs[entry.port])
             axis = turns.operation.axis(entry.slicing, data.ndim)
             starts = turns.operation.parts(entry.slicing, data.shape[axis])
-            found[entry.parameter] = _sliced(data, axis, starts, entry.slicing.part_size)
-    return found
+            result[entry.parameter] = _sliced(data, axis, starts, entry.slicing.part_size)
+    return result
 
 
 def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
@@ -158,7 +157,7 @@ class LoopCall:
 def _limit(turns: Turns) -> int:
     """The turn before which the loop ends for certain, or has to be looked at."""
     limits = turns.iterations, turns.operation.loop_limit
-    return min(_NEVER if limit is None else limit for limit in limits)
+    return min(NEVER if limit is None else limit for limit in limits)
 
 
 class _Run:
@@ -182,8 +181,8 @@ class _Run:
         #: The turns that these arrays are of: from the first to where they are full.
         self._since, self._full = self.turn, self.turn
         self._parts = _FIRST_PARTS
-        for number in range(len(how.results)):
-            self.table.set_buffer(number, -1, 0)
+        for index in range(len(how.results)):
+            self.table.set_buffer(index, -1, 0)
 
     def go(self) -> int:
         """Make turns until this plan cannot, or there are no more: why it ended, see
@@ -203,8 +202,8 @@ class _Run:
                 if self.turn == full < self.end:
                     self._collect()
                     self._open()
-            elif status == ROOM:
-                if not self._make_room():
+            elif status == NO_BUFFER:
+                if not self._allocate_results():
                     break
                 cost = self.call.cost()
                 most = min(_FIRST, _PAUSE / cost)
@@ -221,13 +220,13 @@ class _Run:
         if self.turn == turns.turn:
             return
         self._collect()
-        turns.results = [self._last(number) for number in range(len(how.results))]
+        turns.results = [self._last(index) for index in range(len(how.results))]
         turns.carried.update({p: turns.results[r] for r, p in how.edges})
         turns.turn, turns.condition = self.turn, not self.stopped
 
     # ---- room
 
-    def _make_room(self) -> bool:
+    def _allocate_results(self) -> bool:
         """Arrays for what a turn of these sizes gives. False where native code cannot look at
         it.
         """
@@ -270,8 +269,8 @@ class _Run:
         if array.dtype == dtype and array.shape == shape:
             return array
         size = math.prod(shape) * dtype.itemsize
-        found: Array = array.reshape(-1).view(np.uint8)[:size].view(dtype).reshape(shape)
-        return found
+        result: Array = array.reshape(-1).view(np.uint8)[:size].view(dtype).reshape(shape)
+        return result
 
     def _open(self) -> None:
         """Arrays in which turns lie behind each other, for as many turns as there may be."""

@@ -12,7 +12,7 @@ from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
+from uncork.kernels.runtime.layout import BUSY, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard, MadeResult
 from uncork.types import Array
@@ -45,15 +45,15 @@ class NativeCall:
     def embedded(
         self, arguments: Sequence[ArrayGuard | IdentityGuard], positions: Sequence[int]
     ) -> NativeCall:
-        """The same call in memory of its own, of inputs at these positions among other
+        """This call in memory of its own, whose inputs are at these positions among other
         arguments.
         """
         return NativeCall(self.plan, arguments, positions)
 
     def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The same call of arrays of just these shapes and of results that are given; None where
-        their
-        sizes are values, or bodies run, which ask for memory as they do."""
+        """This call for arrays of just these shapes and results that are given; None where their
+        sizes are values, or bodies run, which ask for memory as they do.
+        """
         (part,) = self.plan.parts
         assert isinstance(part, NativeStep)
         if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):
@@ -98,6 +98,9 @@ class NativeCall:
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
+        (part,) = self.plan.parts
+        assert isinstance(part, NativeStep)
+        part.segment.forget_memory()
         #: One for each call at a time that there has been.
         self._segments = [self._made()]
         self.run = self._segments[0][0].run
@@ -130,6 +133,8 @@ class NativeCall:
                 segments[at] = self._made(segments[at][1])
                 if at == 0:
                     self.run = segments[0][0].run
+            elif found >= 0 and segments[at][0].misfits():
+                return GUARD_FAILED
             elif found == BUSY:
                 at += 1
                 if at == len(segments):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,11 +12,10 @@ from uncork.compiler.arguments import owned
 from uncork.compiler.call_plan import (
     BodyRun,
     CallPlan,
-    ConstantPlace,
+    ConstantLocation,
     FoundSymbol,
+    LocatedTensor,
     NativeStep,
-    PlacedTensor,
-    ReadStep,
     ReferenceStep,
     ResultSpec,
     Stop,
@@ -24,7 +24,7 @@ from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
+from uncork.kernels.runtime.layout import CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, IdentityGuard, TensorAddress
 from uncork.ops._body import EndlessLoop
@@ -72,6 +72,9 @@ class PartedCall:
         called again.
         """
         self._idle.clear()
+        for part in self.plan.parts:
+            if isinstance(part, NativeStep):
+                part.segment.forget_memory()
         for body in self._bodies():
             body.release_memory()
 
@@ -96,45 +99,71 @@ class _Instance:
         had.
         """
         plan = self.plan
-        #: Each segment with the numbers of the arrays that it makes.
-        self._parts: list[tuple[Segment, tuple[int, ...]] | ReferenceStep | ReadStep] = []
-        before: Segment | None = None
-        for part in plan.parts:
-            if isinstance(part, NativeStep):
-                before = self._segment(part, before)
-                self._parts.append(
-                    (before, tuple(len(plan.array_guards) + number for number, _ in part.makes))
-                )
+        #: What one native call runs, by its first segment with the numbers of the arrays that it
+        #: makes, and what Python does between them.
+        self._parts: list[tuple[Segment, tuple[int, ...]] | ReferenceStep] = []
+        self._segments: list[Segment] = []
+        for is_native, parts in groupby(plan.parts, lambda part: isinstance(part, NativeStep)):
+            if is_native:
+                self._parts.append(self._native_call(cast("Iterator[NativeStep]", parts)))
             else:
-                self._parts.append(part)
+                self._parts += cast("Iterator[ReferenceStep]", parts)
+        only = self._parts[0]
+        #: What gives the results of the model as they are, where one native call does all of it.
+        self._whole = (
+            only[0].run
+            if len(self._parts) == 1 and isinstance(only, tuple) and self._makes_results()
+            else None
+        )
+        self._nothing = (None,) * (plan.arguments - len(plan.array_guards))
 
-    def _segments(self) -> list[Segment]:
-        return [part[0] for part in self._parts if isinstance(part, tuple)]
+    def _makes_results(self) -> bool:
+        """Whether segments make results of the model, all and in order, with just their sizes."""
+        made = [
+            made for part in self.plan.parts if isinstance(part, NativeStep) for made in part.makes
+        ]
+        inputs = len(self.plan.array_guards)
+        results = [(result.argument, result.sizes) for result in self.plan.results]
+        return bool(made) and [(inputs + n, result.sizes) for n, result in made] == results
+
+    def _native_call(self, parts: Iterator[NativeStep]) -> tuple[Segment, tuple[int, ...]]:
+        """The first of the segments that one native call runs, and the arrays that it makes."""
+        plan, first = self.plan, len(self._segments)
+        numbers: list[int] = []
+        for part in parts:
+            made_before = len(numbers)
+            numbers += (len(plan.array_guards) + number for number, _ in part.makes)
+            self._segments.append(self._segment(part, numbers, made_before))
+        segment, *following = self._segments[first:]
+        segment.go_on_with(following)
+        return segment, tuple(numbers)
 
     def _lacks_memory(self) -> bool:
-        return any(segment.lacks_memory() for segment in self._segments())
+        return any(segment.lacks_memory() for segment in self._segments)
 
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
-        return self.context.memory.nbytes + sum(
-            segment.working_bytes for segment in self._segments()
-        )
+        return self.context.memory.nbytes + sum(segment.working_bytes for segment in self._segments)
 
-    def _segment(self, part: NativeStep, before: Segment | None) -> Segment:
-        """A segment over all arrays of the call. The first one looks at the inputs."""
+    def _segment(self, part: NativeStep, made: Sequence[int], made_before: int) -> Segment:
+        """A segment over all arrays of the call, and behind them those that its native call has
+        `made` so far, by number. The first one looks at the inputs.
+        """
         plan = self.plan
         inputs = len(plan.array_guards)
+        before = self._segments[-1] if self._segments else None
         nothing = [IdentityGuard(None)] * (plan.arguments - inputs)
         return Segment(
             part.segment.with_arguments(
-                {inputs + number: plan.arguments + i for i, (number, _) in enumerate(part.makes)}
+                {number: plan.arguments + i for i, number in enumerate(made)}
             ),
             self.context,
             plan.buffers,
             array_guards=() if before else (*plan.array_guards, *nothing),
-            results=[made for _, made in part.makes],
+            results=[result for _, result in part.makes],
             before=before,
+            first_result=made_before,
             release_cost=RELEASE_COST,
             keep=plan,
         )
@@ -142,15 +171,17 @@ class _Instance:
     def run(self, inputs: Sequence[Any]) -> list[Array] | Stop:
         """The results, in carrier types, or why there are none."""
         while True:
-            found = self._run(inputs)
-            if isinstance(found, list):
-                return found
-            if found >= 0 and self._lacks_memory():
+            result = self._run(inputs)
+            if isinstance(result, list):
+                return result
+            if result >= 0 and self._lacks_memory():
                 self._make()
                 continue
-            if found != NO_MEMORY:
+            if result >= 0 and any(segment.misfits() for segment in self._segments):
+                result = GUARD_FAILED
+            if result != NO_MEMORY:
                 return Stop(
-                    found,
+                    result,
                     {
                         origin: self.context.value(slot)
                         for origin, slot in self.plan.symbols.items()
@@ -159,7 +190,9 @@ class _Instance:
             grow(self.plan, self.context)
 
     def _run(self, inputs: Sequence[Any]) -> list[Array] | int:
-        arrays: list[Any] = [*inputs, *[None] * (self.plan.arguments - len(self.plan.array_guards))]
+        if self._whole is not None:
+            return cast("list[Array] | int", self._whole(*inputs, *self._nothing))
+        arrays: list[Any] = [*inputs, *self._nothing]
         for part in self._parts:
             if isinstance(part, tuple):
                 segment, made = part
@@ -169,11 +202,8 @@ class _Instance:
                         arrays[number] = array
                 elif found != OK:
                     return int(found)
-            elif isinstance(part, ReferenceStep):
-                if not self._reference(part, arrays):
-                    return CHECK_FAILED
-            else:
-                self._bind(part.found, [self._value(tensor, arrays) for tensor in part.tensors])
+            elif not self._reference(part, arrays):
+                return CHECK_FAILED
         return owned(
             [self._result(result, arrays[result.argument]) for result in self.plan.results], inputs
         )
@@ -224,23 +254,27 @@ class _Instance:
             )
             self.context.set_symbol(symbol.slot, int(size))
 
-    def _value(self, tensor: PlacedTensor, arrays: Sequence[Any]) -> Array:
+    def _value(self, tensor: LocatedTensor, arrays: Sequence[Any]) -> Array:
         """A tensor as it is now."""
-        place, dtype = tensor.place, tensor.element_type.dtype
+        location, dtype = tensor.location, tensor.element_type.dtype
         sizes = None if tensor.sizes is None else tuple(map(self.context.value, tensor.sizes))
-        found: Array
-        if isinstance(place, (ArgumentAddress, ConstantPlace)):
-            found = arrays[place.argument] if isinstance(place, ArgumentAddress) else place.array
-            return found if sizes is None else found.reshape(sizes)
+        result: Array
+        if isinstance(location, (ArgumentAddress, ConstantLocation)):
+            result = (
+                arrays[location.argument]
+                if isinstance(location, ArgumentAddress)
+                else location.array
+            )
+            return result if sizes is None else result.reshape(sizes)
         assert sizes is not None
-        if isinstance(place, TensorAddress):
-            return self.context.tensor_array(place.first, dtype, sizes)
-        start = self.context.place(place.buffer)
+        if isinstance(location, TensorAddress):
+            return self.context.tensor_array(location.first, dtype, sizes)
+        start = self.context.location(location.buffer)
         count = int(np.prod(sizes, dtype=np.int64))
-        found = (
+        result = (
             self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)
         )
-        return found
+        return result
 
 
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.compiler.call_plan import ConstantPlace, Part, Place, PlacedTensor
+from uncork.compiler.call_plan import ConstantLocation, LocatedTensor, Location, Part
 from uncork.compiler.planned_parts import (
     NotPlanned,
     OpenSegment,
@@ -44,7 +44,7 @@ class Placement:
         self.program = SizeProgram(lambda: self._segment().ops)
         self.choices: dict[int, kernel_plan.Selection] = {}
         self._inputs, self._outputs = len(model.parameters), len(model.results)
-        self._places: dict[Source, Place] = {}
+        self._locations: dict[Source, Location] = {}
         self._parts: list[Part | OpenSegment] = []
         self._buffers: list[PlannedBuffer] = []
         #: The layer that is placed, and that of each buffer.
@@ -88,6 +88,11 @@ class Placement:
         last = self._parts[-1] if self._parts else None
         if isinstance(last, OpenSegment):
             return last
+        return self._next_segment()
+
+    def _next_segment(self) -> OpenSegment:
+        """A new segment, of sizes that the steps so far have found."""
+        self._end_segment()
         segment = OpenSegment()
         self._parts.append(segment)
         self._begin_segment(segment)
@@ -102,17 +107,17 @@ class Placement:
         if isinstance(last, OpenSegment):
             last.cost_slot = self.program.slot(last.cost)
 
-    def _place(self, source: Source) -> Place:
+    def _location(self, source: Source) -> Location:
         """Where a tensor lies that a step reads."""
-        place = self._places.get(source)
-        if place is None:
+        location = self._locations.get(source)
+        if location is None:
             spec = self._spec(source)
             if spec.value is not None:
-                place = ConstantPlace(contiguous(spec.value))
+                location = ConstantLocation(contiguous(spec.value))
             else:
-                place = self._tensor_of_sizes(spec)
-            self._places[source] = place
-        return place
+                location = self._tensor_of_sizes(spec)
+            self._locations[source] = location
+        return location
 
     def _tensor_of_sizes(self, spec: TensorSpec) -> TensorAddress:
         if spec.elements is None:
@@ -121,11 +126,11 @@ class Placement:
         width = spec.element_type.dtype.itemsize
         first = self._tensor_bytes
         self._tensor_bytes += -(-max(1, len(spec.elements)) * width // 8) * 8
-        elements = tuple(self.program.number(known_element(element)) for element in spec.elements)
+        elements = tuple(self.program.operand(known_element(element)) for element in spec.elements)
         segment.tensors.append(SizeTensor(first, width, elements))
         return TensorAddress(first)
 
-    def _place_output(
+    def _locate_output(
         self, node: Node, position: int, spec: TensorSpec, extends: kernel_plan.Extends | None
     ) -> None:
         source = Source(node.id, position)
@@ -133,16 +138,16 @@ class Placement:
         if extends is not None:
             self._extend(node, extends)
         elif result is not None:
-            self._places[source] = self._make_result(result, spec)
+            self._locations[source] = self._make_result(result, spec)
         else:
-            self._places[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
+            self._locations[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
     def _extend(self, node: Node, extends: kernel_plan.Extends) -> None:
         """Place an output on the input of the model that is written to."""
-        place = self._place(node.inputs[extends.position])
-        if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
+        location = self._location(node.inputs[extends.position])
+        if not isinstance(location, ArgumentAddress) or location.argument >= self._inputs:
             raise NotPlanned(f"{node.label}: writes into what is no input of the model")
-        self._places[Source(node.id, 0)] = place
+        self._locations[Source(node.id, 0)] = location
         origins = {
             symbol.origin.node
             for size in extends.shape
@@ -151,12 +156,12 @@ class Placement:
         }
         if not origins <= set(self.model.parameters):
             raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
-        self._extended.append((place.argument, extends.shape))
+        self._extended.append((location.argument, extends.shape))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
         """Place the result of this number: it is made here, as a step writes it."""
         self._limit_results(bytes_of(spec))
-        sizes = tuple(map(self.program.number, dimensions(spec)))
+        sizes = tuple(map(self.program.operand, dimensions(spec)))
         self._segment().makes.append((number, MadeResult(own_dtype(spec), sizes)))
         return ArgumentAddress(self._inputs + number)
 
@@ -183,10 +188,10 @@ class Placement:
         """The results that a kernel writes where the caller gets them: by the tensor, the number of
         the first result that is it.
         """
-        found: dict[Source, int] = {}
-        for number, result in enumerate(self.model.results):
-            found.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
-        return found
+        results: dict[Source, int] = {}
+        for index, result in enumerate(self.model.results):
+            results.setdefault(self._root(self.model.by_id[result].inputs[0]), index)
+        return results
 
     def _root(self, source: Source) -> Source:
         """The tensor that this one is a view of. One that is made of sizes is none."""
@@ -205,27 +210,27 @@ class Placement:
 
     def _use(self, source: Source) -> None:
         """Note that this step uses the buffer that the tensor lies in."""
-        place = self._places.get(source)
-        if isinstance(place, BufferAddress):
-            self._buffers[place.buffer].last = self._step
+        location = self._locations.get(source)
+        if isinstance(location, BufferAddress):
+            self._buffers[location.buffer].last = self._step
 
-    def _tensor(self, source: Source) -> PlacedTensor:
+    def _tensor(self, source: Source) -> LocatedTensor:
         """A tensor as a reference takes it."""
-        spec, place = self._spec(source), self._place(source)
+        spec, location = self._spec(source), self._location(source)
         sizes = (
             None
             if self._has_own_shape(source)
-            else tuple(self.program.number(size) for size in dimensions(spec))
+            else tuple(self.program.operand(size) for size in dimensions(spec))
         )
-        return PlacedTensor(place, spec.element_type, sizes)
+        return LocatedTensor(location, spec.element_type, sizes)
 
     def _has_own_shape(self, source: Source) -> bool:
         """Whether the tensor is an array of its own: an input, or what a reference gave. Results
         may have the shape of a view of them.
         """
-        place = self._places[source]
-        if not isinstance(place, ArgumentAddress) or isinstance(
+        location = self._locations[source]
+        if not isinstance(location, ArgumentAddress) or isinstance(
             self.choices.get(source.node), kernel_plan.Alias
         ):
             return False
-        return place.argument not in range(self._inputs, self._inputs + self._outputs)
+        return location.argument not in range(self._inputs, self._inputs + self._outputs)

@@ -170,15 +170,15 @@ class PlanSet:
     def _scoped(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
         """The plans of a scope for such shapes; None where no more are made."""
         key = scope, scoped(scope, self._model, shapes)
-        found = self._scopes.get(key)
-        if found is None:
+        result = self._scopes.get(key)
+        if result is None:
             with self._lock:
                 if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
                     return None
-                found = self._scopes.setdefault(
+                result = self._scopes.setdefault(
                     key, self._plans_of(scope, narrowed(self._model, key[1]))
                 )
-        return found
+        return result
 
     def inspect(
         self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
@@ -233,6 +233,13 @@ class PlanSet:
                 raise InputError(f"no call has such sizes: {error}") from None
         for call in self._every.calls[:1]:
             refuse_wrong_sizes(call.plan, hints)
+
+    def serving(self, hints: Hints) -> list[CallPlan]:
+        """The plans that may make calls of such sizes; made if there is none. Raises as `prepare`
+        does.
+        """
+        self.prepare(hints)
+        return [] if self._every is None else self._every.serving(hints)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
         """The shapes that inputs which the call writes to must have at least, by number; None where

@@ -14,9 +14,9 @@ from uncork.compiler.call_plan import NativeStep, Part
 from uncork.compiler.size_program import SizeProgram
 from uncork.kernels.runtime.segment_plan import (
     Bind,
+    BufferLifetime,
     MadeResult,
     Op,
-    PlacedBuffer,
     SegmentPlan,
     SizeCheck,
     SizeTensor,
@@ -138,7 +138,7 @@ def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
     if not isinstance(part, OpenSegment):
         return part
     placed = tuple(
-        PlacedBuffer(n, buffers[n].bytes, buffers[n].first, buffers[n].last)
+        BufferLifetime(n, buffers[n].bytes, buffers[n].first, buffers[n].last)
         for n in sorted(part.buffers, key=lambda n: buffers[n].first)
     )
     segment = SegmentPlan(

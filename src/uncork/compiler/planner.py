@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from uncork.compiler.call_plan import (
     CallPlan,
-    ConstantPlace,
-    Place,
+    ConstantLocation,
+    Location,
     PlannedStep,
-    ReadStep,
     ReferenceStep,
     ResultSpec,
 )
@@ -23,6 +22,7 @@ from uncork.compiler.planned_parts import (
     closed,
     dimensions,
     own_dtype,
+    packable,
     symbols_of,
     whole_cost,
 )
@@ -37,16 +37,16 @@ from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.segment import entry_functions
+from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
     CallTable,
-    Number,
+    KernelArgument,
+    SizeOperand,
     Slot,
     Step,
     TensorAddress,
-    Word,
 )
 from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.thread_pool import dispatch
@@ -130,17 +130,17 @@ class Planner(SizePlanner):
         makes them.
         """
         read: set[int] = set()
-        found: set[int] = set()
+        result: set[int] = set()
         for node in reversed(self.model.nodes):
             if isinstance(node.operation, StateValue) and node.id not in read:
-                found.add(node.id)
+                result.add(node.id)
             elif (
                 node.id not in self.choices
                 or self._finds(node)
                 or not all(self._is_known(port.spec) for port in node.outputs)
             ):
                 read.update(source.node for source in node.inputs)
-        return found
+        return result
 
     def _compile(self) -> None:
         """Have the kernels of all steps ready, now that all are known: several threads compile
@@ -243,7 +243,9 @@ class Planner(SizePlanner):
         elements also out of a kernel's.
         """
         symbols = self._finds(node)
-        if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
+        if isinstance(choice, str) or not all(
+            symbol.origin.is_element and packable(specs[symbol.origin.output]) for symbol in symbols
+        ):
             self._reference(
                 node,
                 choice if isinstance(choice, str) else "a size that only the call finds",
@@ -251,22 +253,19 @@ class Planner(SizePlanner):
             )
             return
         self._run(node, choice, specs)
-        sources = [Source(node.id, position) for position in range(len(specs))]
-        for source in sources:
-            self._use(source)
-        tensors = tuple(map(self._tensor, sources))
-        self._end_segment()
-        self._parts.append(ReadStep(tensors, self._bound(symbols)))
+        for spec, arguments in self._reads(node, specs, symbols):
+            self._segment().steps.append(Step(self._address(spec), arguments))
         self._step += 1
+        self._next_segment()
 
     def _run(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
         """Plan the step of a layer; a view needs none."""
         if isinstance(choice, kernel_plan.Alias):
-            self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
+            self._locations[Source(node.id, 0)] = self._location(node.inputs[choice.position])
             self._note(node, "view")
         elif isinstance(choice, kernel_plan.KernelPlan):
             self._native(node, choice, specs)
-        elif not self._run_branches(node, specs):
+        elif not self._run_branches(node, specs) and not self._run_loop(node, specs):
             self._reference(node, choice, ())
 
     def _native(
@@ -275,11 +274,11 @@ class Planner(SizePlanner):
         segment = self._segment()
         work = self._work(node, choice)
         read = work.inputs
-        places = {i: self._place(source) for i, source in enumerate(node.inputs) if i in read}
+        locations = {i: self._location(source) for i, source in enumerate(node.inputs) if i in read}
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):
-            self._place_output(node, position, spec, choice.extends)
+            self._locate_output(node, position, spec, choice.extends)
         scratch = None
         if not isinstance(work.scratch, int) or work.scratch:
             scratch = self._new_buffer(work.scratch)
@@ -289,13 +288,17 @@ class Planner(SizePlanner):
                 steps = [
                     Step(
                         self._address(spec),
-                        tuple(self._word(node, operand, places, scratch) for operand in operands),
+                        tuple(
+                            self._kernel_argument(node, operand, locations, scratch)
+                            for operand in operands
+                        ),
                     )
                     for spec, operands in calls
                 ]
                 segment.steps.append(
                     replace(
-                        steps[0] if len(steps) == 1 else self._together(steps), condition=condition
+                        steps[0] if len(steps) == 1 else self._parallel_step(steps),
+                        condition=condition,
                     )
                 )
         self._keep += choice.keep
@@ -311,7 +314,7 @@ class Planner(SizePlanner):
     def _address(self, spec: KernelSpec) -> int:
         return STORE.address(spec, self.target) if self._compiles else 0
 
-    def _together(self, calls: Sequence[Step]) -> Step:
+    def _parallel_step(self, calls: Sequence[Step]) -> Step:
         """The step that makes calls together."""
         table = CallTable(tuple(calls))
         return Step(*dispatch(len(calls), table)) if self._compiles else Step(0, (table,))
@@ -321,36 +324,36 @@ class Planner(SizePlanner):
             when.size, when.least
         )
 
-    def _word(
+    def _kernel_argument(
         self,
         node: Node,
         operand: kernel_plan.Operand,
-        places: dict[int, Place],
+        locations: dict[int, Location],
         scratch: int | None,
-    ) -> Word:
+    ) -> KernelArgument:
         if isinstance(operand, (int, Size)):
-            return self.program.number(operand)
+            return self.program.operand(operand)
         if isinstance(operand, kernel_plan.Scratch):
             return (
                 0
                 if scratch is None
-                else BufferAddress(scratch, self.program.number(operand.offset))
+                else BufferAddress(scratch, self.program.operand(operand.offset))
             )
         if isinstance(operand, kernel_plan.ReleaseGil):
             return release_gil()
         if isinstance(operand, kernel_plan.In):
-            place = places[operand.position]
+            location = locations[operand.position]
         else:
-            place = self._places[Source(node.id, operand.position)]
-        offset = self.program.number(operand.offset)
-        if isinstance(place, ConstantPlace):
-            self._keep.append(place.array)  # an open offset: the size program adds it
-            return self.program.number(operand.offset + int(place.array.ctypes.data))
-        if isinstance(place, TensorAddress):
+            location = self._locations[Source(node.id, operand.position)]
+        offset = self.program.operand(operand.offset)
+        if isinstance(location, ConstantLocation):
+            self._keep.append(location.array)  # an open offset: the size program adds it
+            return self.program.operand(operand.offset + int(location.array.ctypes.data))
+        if isinstance(location, TensorAddress):
             if not isinstance(offset, int):
                 raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")
-            return TensorAddress(place.first, offset)
-        return replace(place, offset=offset)
+            return TensorAddress(location.first, offset)
+        return replace(location, offset=offset)
 
     def _reference(self, node: Node, reason: str, symbols: Sequence[Symbol]) -> None:
         inputs = tuple(self._tensor(source) for source in node.inputs)
@@ -364,7 +367,7 @@ class Planner(SizePlanner):
         looked_at = list(found)
         for position, number in enumerate(outputs):
             source = Source(node.id, position)
-            self._places[source] = ArgumentAddress(number)
+            self._locations[source] = ArgumentAddress(number)
             shapes.append(self._expected_shape(source, found, looked_at))
         specs = tuple(map(self._spec, node.inputs))
         body = self._body_run(node)
@@ -377,38 +380,40 @@ class Planner(SizePlanner):
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
         """Remember how the layer runs, for whoever looks at the plan."""
         self._planned.append(
-            PlannedStep(node, kernel, reason, node.hints.note, self._places.get(Source(node.id, 0)))
+            PlannedStep(
+                node, kernel, reason, node.hints.note, self._locations.get(Source(node.id, 0))
+            )
         )
 
     # ---- results
 
     def _finish_results(self) -> tuple[ResultSpec, ...]:
         results: list[ResultSpec] = []
-        for number, result in enumerate(self.model.results):
+        for index, result in enumerate(self.model.results):
             source = self.model.by_id[result].inputs[0]
             spec, dtype = self._spec(source), own_dtype(self._spec(source))
-            argument = self._inputs + number
-            place = self._place(source)
+            argument = self._inputs + index
+            location = self._location(source)
             if (
-                isinstance(place, ArgumentAddress)
-                and place.argument >= self._inputs + self._outputs
+                isinstance(location, ArgumentAddress)
+                and location.argument >= self._inputs + self._outputs
             ):
                 sizes = None if self._has_own_shape(source) else self._result_sizes(spec)
-                results.append(ResultSpec(dtype, sizes, place.argument))
+                results.append(ResultSpec(dtype, sizes, location.argument))
                 continue
             sizes = self._result_sizes(spec)
             self.program.slot(
                 bytes_of(spec)
             )  # an array that is too large to have a size is one too large to be made
-            if place != ArgumentAddress(argument):
-                self._copy(source, place, number)
+            if location != ArgumentAddress(argument):
+                self._copy(source, location, index)
             results.append(ResultSpec(dtype, sizes, argument))
         return tuple(results)
 
-    def _result_sizes(self, spec: TensorSpec) -> tuple[Number, ...]:
-        return tuple(map(self.program.number, dimensions(spec)))
+    def _result_sizes(self, spec: TensorSpec) -> tuple[SizeOperand, ...]:
+        return tuple(map(self.program.operand, dimensions(spec)))
 
-    def _copy(self, source: Source, place: Place, number: int) -> None:
+    def _copy(self, source: Source, location: Location, number: int) -> None:
         """Copy a result that is an input, a constant, or another result as well into an array of
         the caller's own.
         """
@@ -419,9 +424,9 @@ class Planner(SizePlanner):
         self._use(source)
         node = self.model.by_id[source.node]
         words = (
-            self._word(node, kernel_plan.In(0), {0: place}, None),
+            self._kernel_argument(node, kernel_plan.In(0), {0: location}, None),
             target,
-            self.program.number(bytes_of(spec)),
+            self.program.operand(bytes_of(spec)),
         )
         self._segment().steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1

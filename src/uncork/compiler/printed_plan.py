@@ -8,13 +8,13 @@ import operator
 from collections.abc import Callable, Mapping
 
 from uncork.compiler import policy
-from uncork.compiler.call_plan import CallPlan, ConstantPlace, NativeStep, Place, PlannedStep
+from uncork.compiler.call_plan import CallPlan, ConstantLocation, Location, NativeStep, PlannedStep
 from uncork.compiler.known_sizes import known_size
 from uncork.compiler.memory import Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.scope import Scope
 from uncork.ir.model import Model
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, PlacedBuffer
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, BufferLifetime
 from uncork.symbolic import Guard, Origin, Size
 from uncork.types import Dimension, PartialShape, TensorSpec
 
@@ -45,7 +45,9 @@ def printed(
         for relation in plan.relations
         if isinstance(relation, Guard)
     )
-    steps = tuple(_step(step, _place(plan, step.place, offsets), hints) for step in plan.steps)
+    steps = tuple(
+        _step(step, _location(plan, step.location, offsets), hints) for step in plan.steps
+    )
     return Plan(
         steps,
         needed if kept is None else kept,
@@ -78,11 +80,11 @@ def listed(model: Model, kernel: str, reason: str) -> Plan:
     return Plan(tuple(steps))
 
 
-def _step(step: PlannedStep, place: str, hints: Mapping[Origin, int]) -> Step:
+def _step(step: PlannedStep, location: str, hints: Mapping[Origin, int]) -> Step:
     node = step.node
     operation = node.operation.label() if node.operation else node.type_name
     outputs = " ".join(str(_with_numbers(port.spec, hints)) for port in node.outputs)
-    return Step(node.name, operation, step.kernel, step.reason, outputs, place, step.note)
+    return Step(node.name, operation, step.kernel, step.reason, outputs, location, step.note)
 
 
 def _with_numbers(spec: TensorSpec, hints: Mapping[Origin, int]) -> TensorSpec:
@@ -96,21 +98,21 @@ def _with_numbers(spec: TensorSpec, hints: Mapping[Origin, int]) -> TensorSpec:
     return TensorSpec(spec.element_type, PartialShape(dims))
 
 
-def _place(plan: CallPlan, place: Place | None, offsets: Mapping[int, int]) -> str:
+def _location(plan: CallPlan, location: Location | None, offsets: Mapping[int, int]) -> str:
     """Where a result lies: at a number of bytes in the working memory, when sizes are known."""
-    if isinstance(place, ArgumentAddress):
+    if isinstance(location, ArgumentAddress):
         inputs, results = len(plan.array_guards), len(plan.results)
-        if place.argument < inputs:
-            return f"input {place.argument}"
+        if location.argument < inputs:
+            return f"input {location.argument}"
         return (
-            f"output {place.argument - inputs}"
-            if place.argument < inputs + results
+            f"output {location.argument - inputs}"
+            if location.argument < inputs + results
             else "own array"
         )
-    if isinstance(place, BufferAddress):
-        offset = offsets.get(place.buffer)
-        return f"buffer {place.buffer}" if offset is None else f"at {offset}"
-    return "constant" if isinstance(place, ConstantPlace) else "sizes"
+    if isinstance(location, BufferAddress):
+        offset = offsets.get(location.buffer)
+        return f"buffer {location.buffer}" if offset is None else f"at {offset}"
+    return "constant" if isinstance(location, ConstantLocation) else "sizes"
 
 
 def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int], int | None]:
@@ -122,8 +124,8 @@ def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int
         if isinstance(part, NativeStep)
         for buffer in part.segment.buffers
     ]
-    sized = [(buffer, numbers[buffer.bytes.number]) for buffer in buffers]
-    known: list[tuple[PlacedBuffer, int]] = [
+    sized = [(buffer, numbers[buffer.bytes.index]) for buffer in buffers]
+    known: list[tuple[BufferLifetime, int]] = [
         (buffer, size) for buffer, size in sized if size is not None
     ]
     if len(known) < len(sized):
@@ -138,11 +140,11 @@ def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:
     """What the slots of a call hold in the end, as far as the known sizes tell."""
     numbers: list[int | None] = list(plan.slots)
     for origin, slot in plan.symbols.items():
-        numbers[slot.number] = hints.get(origin)
+        numbers[slot.index] = hints.get(origin)
     for part in plan.parts:
         for op in part.segment.ops if isinstance(part, NativeStep) else ():
-            a, b = numbers[op.a.number], numbers[op.b.number]
-            numbers[op.result.number] = (
+            a, b = numbers[op.a.index], numbers[op.b.index]
+            numbers[op.result.index] = (
                 None if a is None or b is None else _OPERATIONS[op.operation](a, b)
             )
     return numbers

@@ -255,19 +255,19 @@ class _Steps:
 
     def run(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
         """Measure all of them."""
-        found = []
+        result = []
         for number, node in enumerate(self._model.nodes, 1):
             if node.type_name not in _UNTIMED and any(
                 port.spec.value is None for port in node.outputs
             ):
-                found.append(self._step(node))
+                result.append(self._step(node))
             for source in node.inputs:
                 self._left[source] -= 1
                 if not self._left[source]:
                     self._values.pop(source, None)
             if progress is not None:
                 progress(number, len(self._model.nodes))
-        return found
+        return result
 
     def _step(self, node: Node) -> ProfiledStep:
         values = {source: self._value(source) for source in dict.fromkeys(node.inputs)}
@@ -302,9 +302,9 @@ class _Steps:
         )
 
     def _value(self, source: Source) -> Array:
-        found = self._values.get(source)
-        if found is not None:
-            return found
+        result = self._values.get(source)
+        if result is not None:
+            return result
         node = self._model.by_id[source.node]
         value = (
             node.operation.value

@@ -183,11 +183,15 @@ class ScopedPlans:
             self.add(hints, self.calls)
         if self.reason:
             return None
-        return next((call.plan for call in self.calls if _serves(call.plan, hints)), None)
+        return next(iter(self.serving(hints)), None)
 
     def serves(self, hints: Hints) -> bool:
         """Whether there is a plan none of whose guards is known to fail."""
-        return any(_serves(call.plan, hints) for call in self.calls)
+        return bool(self.serving(hints))
+
+    def serving(self, hints: Hints) -> list[CallPlan]:
+        """The plans none of whose guards is known to fail, the last one first."""
+        return [call.plan for call in self.calls if _serves(call.plan, hints)]
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call, of those made so far, that takes sizes like those of these inputs."""

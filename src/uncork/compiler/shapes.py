@@ -28,15 +28,15 @@ def shapes_of(
     if len(positional) > len(ports):
         expected = f"{len(ports)} inputs ({listed(ports)})"
         raise InputError(f"expected the shapes of {expected}, got {len(positional)}")
-    found: dict[int, Sequence[int | None]] = {}
+    result: dict[int, Sequence[int | None]] = {}
     for key, shape in [*enumerate(positional), *named.items()]:
         number = find_port(ports, key)
         if number is None:
             raise InputError(no_such_port(ports, key, "input"))
-        if number in found:
+        if number in result:
             raise InputError(f"the shape of input '{ports[number].name}' is given twice")
-        found[number] = _checked(ports[number], shape)
-    return found
+        result[number] = _checked(ports[number], shape)
+    return result
 
 
 def _are_shapes(given: Sequence[Any]) -> bool:

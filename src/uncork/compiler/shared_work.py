@@ -58,7 +58,7 @@ class Work:
         return Work((few, many), largest(choice.scratch, stages.scratch), choice.cost)
 
     @property
-    def together(self) -> int:
+    def parallelism(self) -> int:
         """The most calls that are made together."""
         return max(
             (len(calls) for variant in self.variants for _, calls in variant.groups), default=1
@@ -67,9 +67,9 @@ class Work:
     @property
     def threads(self) -> str:
         """How many threads do the work, for the plan; empty for one."""
-        if self.together < 2:
+        if self.parallelism < 2:
             return ""
-        return f" in {'up to ' if len(self.variants) > 1 else ''}{self.together} threads"
+        return f" in {'up to ' if len(self.variants) > 1 else ''}{self.parallelism} threads"
 
     @property
     def kernels(self) -> list[KernelSpec]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from uncork.compiler.body_planner import BodyPlanner
-from uncork.compiler.call_plan import FoundSymbol
+from uncork.compiler.call_plan import ConstantLocation, FoundSymbol
 from uncork.compiler.planned_parts import NotPlanned, OpenSegment, lowered, own_dtype
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, ArrayGuard, Bind, SizeCheck, Slot
+from uncork.kernels.runtime.read_size import ReadSize
+from uncork.kernels.runtime.segment_plan import (
+    ArgumentAddress,
+    ArrayGuard,
+    Bind,
+    KernelArgument,
+    SizeCheck,
+    Slot,
+    SlotAddress,
+    VersionAddress,
+)
 from uncork.symbolic import Facts, Guard, Origin, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -33,6 +44,12 @@ class SizePlanner(BodyPlanner):
     def _input_spec(self, number: int) -> TensorSpec:
         return self.model.by_id[self.model.parameters[number]].outputs[0].spec
 
+    def _usual_shape(self, spec: TensorSpec) -> Sequence[int | None]:
+        sizes = [
+            None if dim.size is None else self.facts.usual(dim.size) for dim in spec.shape.dims
+        ]
+        return [size if isinstance(size, int) else None for size in sizes]
+
     def _array_guard(self, number: int) -> ArrayGuard:
         spec = self._input_spec(number)
         if spec.rank is None:
@@ -52,7 +69,7 @@ class SizePlanner(BodyPlanner):
         segment = self._segment()
         numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
         for parameter, number in numbers.items():
-            self._places[Source(parameter, 0)] = ArgumentAddress(number)
+            self._locations[Source(parameter, 0)] = ArgumentAddress(number)
         self._waiting = [*self.facts.guards, *self.facts.checks]
         for symbol in self.facts.symbols:
             origin = symbol.origin
@@ -120,14 +137,29 @@ class SizePlanner(BodyPlanner):
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
         """Slots for symbols that the last part finds: the next segment looks at them."""
-        found = tuple(
+        result = tuple(
             FoundSymbol(
                 self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
             )
             for s in symbols
         )
-        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
-        return found
+        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result)]
+        return result
+
+    def _reads(
+        self, node: Node, specs: Sequence[TensorSpec], symbols: Sequence[Symbol]
+    ) -> Iterator[tuple[ReadSize, tuple[KernelArgument, ...]]]:
+        """The kernels that read sizes which this layer's kernel finds, with their arguments. The
+        next segment is made of these sizes.
+        """
+        for symbol, found in zip(symbols, self._bound(symbols)):
+            source, position = Source(node.id, symbol.origin.output), symbol.origin.position
+            element_type = specs[source.output].element_type
+            location = self._location(source)
+            assert not isinstance(location, ConstantLocation)
+            element = replace(location, offset=position * element_type.dtype.itemsize)
+            self._use(source)
+            yield ReadSize(element_type.name), (element, SlotAddress(found.slot), VersionAddress())
 
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from uncork.kernels.runtime.segment_plan import Number, Op, Slot
+from uncork.kernels.runtime.segment_plan import Op, SizeOperand, Slot
 from uncork.symbolic.atoms import Function, Monomial, Symbol
 from uncork.symbolic.size import Size, SizeLike
 
@@ -45,7 +45,7 @@ class SizeProgram:
         """A slot for a number that is compared with sizes and nothing else."""
         return self._new()
 
-    def number(self, size: SizeLike) -> Number:
+    def operand(self, size: SizeLike) -> SizeOperand:
         """A size as an operand: the number itself where it is known."""
         if isinstance(size, int):
             return size

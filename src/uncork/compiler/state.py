@@ -99,13 +99,9 @@ class StateExecutor(OfVariables):
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """The results. `state` takes what the model assigns when the call has succeeded."""
-        begun = self.initial.of_unset(inputs, state)
-        if begun is None:
+        given = self._given(inputs, state)
+        if given is None:
             return interpret(self.model, inputs, state)
-        given = [
-            begun[node.id] if node.id in begun else state[variable_of(node)]
-            for node in self.lifted.reads
-        ]
         everything = [*inputs, *given]
         try:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
@@ -117,12 +113,24 @@ class StateExecutor(OfVariables):
         """The results, when these arrays are like those of the last call, and a plan made that;
         else None.
         """
-        try:
-            given = [state[name] for name in self._names]
-        except KeyError:
+        given = self._given(inputs, state)
+        arrays = None if given is None else self.executor.run_as_before([*inputs, *given])
+        if given is None or arrays is None:
             return None
-        arrays = self.executor.run_as_before([*inputs, *given])
-        return None if arrays is None else self._done(inputs, given, arrays, state)
+        return self._done(inputs, given, arrays, state)
+
+    def _given(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
+        """What is read of the variables; None where only the interpreter knows that."""
+        try:
+            return [state[name] for name in self._names]
+        except KeyError:
+            begun = self.initial.of_unset(inputs, state)
+        if begun is None:
+            return None
+        return [
+            begun[node.id] if node.id in begun else state[variable_of(node)]
+            for node in self.lifted.reads
+        ]
 
     def _done(
         self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State
@@ -152,6 +160,7 @@ class InitialValues:
         self._executor_of = executor_of
         #: The reads whose initial value the model computes.
         self._computed = tuple(node for node in reads if is_computed(model, node))
+        self._constants: dict[int, Array] = {}
 
     def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
         """By node, what is read of the variables that are not in the state; None where only the
@@ -172,9 +181,15 @@ class InitialValues:
             except UncorkError:
                 return None
         return {
-            node.id: computed[node.id] if node.id in computed else constant_value(self.model, node)
+            node.id: computed[node.id] if node.id in computed else self._constant(node)
             for node in unset
         }
+
+    def _constant(self, node: Node) -> Array:
+        """What a read begins with that is no result of the model. Nobody writes to it."""
+        if node.id not in self._constants:
+            self._constants[node.id] = constant_value(self.model, node)
+        return self._constants[node.id]
 
     @lazy
     def _executor(self) -> StatelessExecutor | None:
@@ -227,7 +242,8 @@ def constant_value(model: Model, read: Node) -> Array:
     except UncorkError as error:
         raise error.at(read.label) from None
     assert value is not None
-    return np.ascontiguousarray(value).reshape(value.shape)
+    # Of the very type that NumPy gives its own arrays, which plans look for.
+    return np.ascontiguousarray(value, np.dtype(value.dtype.char)).reshape(value.shape)
 
 
 def owned_values(

@@ -5,19 +5,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
+from uncork.compiler.variable_values import Kept
 from uncork.errors import InputError
 from uncork.memory import available
-from uncork.passes.match_appends import Append, Pick
+from uncork.passes.match_appends import Append, RowSelection
 from uncork.types import Array, ElementType, PartialShape
-
-#: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another
-#: storage or None, whose contents nobody needs, for rows that are picked next. A call that fails
-#: may have written behind the value, and to the other storage.
-Kept = tuple[Array, Array, Union[Array, None]]
 
 #: Elements that a storage has room for beyond those needed, at least, where they take no more than
 #: so many bytes in all.
@@ -26,14 +22,24 @@ _MORE, _FEW_BYTES = 256, 1 << 20
 
 def kept(value: Array, axis: int) -> Kept:
     """A value as it is kept, in a storage of its own that has no room yet."""
-    return np.array(value, order="C"), np.array([value.shape[axis]], np.int64), None
+    # Plans look for the very type that NumPy gives its own arrays; that of a file is equal to it.
+    own = np.array(value, np.dtype(value.dtype.char), order="C")
+    return own, np.array([value.shape[axis]], np.int64), None
 
 
-def release_spares(values: dict[str, Any]) -> None:
-    """Give the storages back that nobody needs the contents of."""
-    values.update(
-        {name: (*value[:2], None) for name, value in values.items() if isinstance(value, tuple)}
-    )
+def begun(value: Array, axis: int, spare: Array | None) -> Kept:
+    """A first value as it is kept: in a storage that has become free, where that has room."""
+    count = value.shape[axis]
+    if (
+        spare is None
+        or spare.dtype != value.dtype
+        or spare.shape[axis] < count
+        or (*spare.shape[:axis], *spare.shape[axis + 1 :])
+        != (*value.shape[:axis], *value.shape[axis + 1 :])
+    ):
+        return kept(value, axis)
+    first_of(spare, axis, count)[...] = value
+    return spare, np.array([count], np.int64), None
 
 
 def first_of(array: Array, axis: int, count: int) -> Array:
@@ -43,22 +49,24 @@ def first_of(array: Array, axis: int, count: int) -> Array:
 
 def in_order(picks: Array) -> bool:
     """Whether the picks are 0, 1, 2, ..: every row stays where it is, if there are as many."""
-    return picks.tobytes() == _numbers(picks.size, picks.dtype)
+    return picks.tobytes() == _index_buffer(picks.size, picks.dtype)
 
 
 @functools.lru_cache(maxsize=64)
-def _numbers(count: int, dtype: np.dtype[Any]) -> bytes:
+def _index_buffer(count: int, dtype: np.dtype[Any]) -> bytes:
     return np.arange(count, dtype=dtype).tobytes()
 
 
-def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Kept | None:
+def selected_rows(
+    append: Append, selection: RowSelection, old: Kept, picks: Array, held: int
+) -> Kept | None:
     """The rows that are picked, with the old storage for the next time.
 
     None where only the interpreter knows what comes of the picks. So many bytes are `held` by all
     variables.
     """
     storage, length, spare = old
-    count, rows, operation = int(length[0]), storage.shape[pick.axis], pick.node.operation
+    count, rows, operation = int(length[0]), storage.shape[selection.axis], selection.node.operation
     if append.shape_is_read and len(picks) != rows:
         return None
     low = -rows if getattr(operation, "counts_from_end", False) else 0
@@ -66,19 +74,19 @@ def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Ke
     outside = any(not low <= row < rows for row in numbers)
     if outside and (count or operation is None or operation.strict):
         return None
-    shape = (*storage.shape[: pick.axis], len(numbers), *storage.shape[pick.axis + 1 :])
+    shape = (*storage.shape[: selection.axis], len(numbers), *storage.shape[selection.axis + 1 :])
     fits = spare is not None and spare.shape == shape
     new = spare if fits and spare is not None else _made(append, shape, storage.dtype, held)
     to, of = (
-        first_of(array, append.axis, count).swapaxes(0, pick.axis) for array in (new, storage)
+        first_of(array, append.axis, count).swapaxes(0, selection.axis) for array in (new, storage)
     )
-    for place, row in enumerate(numbers if count else ()):
-        to[place] = of[row]
+    for index, row in enumerate(numbers if count else ()):
+        to[index] = of[row]
     return new, length, storage
 
 
 def grown(append: Append, old: Kept, needed: int, held: int) -> Kept:
-    """The same value in a storage of so many elements along the axis, or more."""
+    """The value of a variable, moved to a storage of at least so many elements along the axis."""
     (storage, length, _), axis = old, append.axis
     before, after = storage.shape[:axis], storage.shape[axis + 1 :]
     each = math.prod((*before, *after)) * storage.itemsize

@@ -113,14 +113,14 @@ def _constant(model: Model, name: str) -> Node:
             f"no constant or layer is called '{name}'{did_you_mean(name, known)}; tables: "
             f"{tables or 'none'}"
         )
-    found = _source(model, node) if type(node.operation) in LOOKUPS else node
-    if not isinstance(found.operation, Const):
+    result = _source(model, node) if type(node.operation) in LOOKUPS else node
+    if not isinstance(result.operation, Const):
         raise InputError(
             "expected the name of a constant or of a layer that looks up rows of one (Gather, "
             "EmbeddingBag...)",
             node.label,
         )
-    return found
+    return result
 
 
 def _source(model: Model, lookup: Node) -> Node:

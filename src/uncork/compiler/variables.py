@@ -112,6 +112,14 @@ class VariableState:
         with compiled._turn:
             compiled._executor.set_value(variable.name, array.copy(), compiled._state)
 
+    @property
+    def storage(self) -> Array | None:
+        """The array that the value of a variable that grows in place lies in, with space for more;
+        None for a variable that is kept whole, or holds nothing yet.
+        """
+        kept: Any = self._compiled._state.get(self.name)
+        return kept[0] if isinstance(kept, tuple) else None
+
     def reset(self) -> None:
         """Have the next call read the initial value."""
         with self._compiled._turn:

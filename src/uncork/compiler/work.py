@@ -26,7 +26,7 @@ _PRODUCTS = (
     "RNNCell",
 )
 #: What reads those rows of a table that are looked up.
-LOOKUPS = ("Gather", "Embedding", "CompressedLookup", "SparseLookup", "NarrowedBag", "LookedUp")
+LOOKUPS = ("Gather", "Embedding", "CompressedLookup", "NarrowedBag", "LookedUp")
 #: Gates of a step, by the layer.
 _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 

@@ -54,7 +54,7 @@ def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
 
 
 def several(describe: Callable[Parameters, Call]) -> Callable[Parameters, tuple[Array, ...]]:
-    """The same with all its results."""
+    """The call of an operation that has several results: all of them."""
     calls = _Calls(describe)
 
     @functools.wraps(describe)
@@ -88,6 +88,8 @@ class _Arguments:
         self.arrays = [value for value in self.all if type(value) is np.ndarray]
         plain = [None if type(value) is np.ndarray else (type(value), value) for value in self.all]
         dtypes = [array.dtype for array in self.arrays]
+        #: Positions of arrays that were given as integers.
+        self.numbers: tuple[int, ...] = ()
         #: What calls have alike that one plan may make: everything but sizes and contents.
         self.kind = (len(args), *options, *plain, *dtypes)
 
@@ -103,7 +105,12 @@ class _Arguments:
         args = tuple(map(opened, names, self.args))
         options = {name: opened(name, value) for name, value in self.options.items()}
         found = _Arguments(args, options)
-        return found if len(found.arrays) > len(self.arrays) else None
+        found.numbers = tuple(
+            position
+            for position, (own, other) in enumerate(zip(self.all, found.all))
+            if own is not other
+        )
+        return found if found.numbers else None
 
 
 class _Calls:
@@ -126,7 +133,7 @@ class _Calls:
         #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes
         #: is fixed. None: references do it.
         self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
-        #: By kind, then by the call among whose arguments it is; itself where numbers are open.
+        #: By kind, then by the call among whose arguments it is.
         self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}
         #: Kinds with open numbers of which there was a call.
         self._met: set[tuple[Any, ...]] = set()
@@ -143,9 +150,9 @@ class _Calls:
         )
         if options:
             named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
-            found = named(*given.all)
-            if type(found) is list:
-                return found
+            result = named(*given.all)
+            if type(result) is list:
+                return result
         if not all(type(value) is np.ndarray or _stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
             return self._describe(*given.args, **given.options).run()
@@ -153,17 +160,19 @@ class _Calls:
         opened = None
         if results is None:
             opened = given.with_open_numbers(self._names, self._inputs)
-            results = None if opened is None else self._by_entry(opened, enters=False)
+            results = None if opened is None else self._by_entry(opened)
         return self._first(given, opened) if results is None else results
 
-    def _by_entry(self, given: _Arguments, enters: bool = True) -> Sequence[Array] | None:
+    def _by_entry(self, given: _Arguments) -> Sequence[Array] | None:
         """The results by a native call that made others of this kind."""
         for native, entry in tuple(self._entries.get(given.kind, {}).items()):
-            answer: Any = native.run(*given.arrays)
-            results = answer if type(answer) is list else native.retry(answer, given.arrays)
+            # The entry itself, first: with the working memory that this call needs it is the next
+            # one, without all of this.
+            results = _results(entry, given.all)
+            if results is None:
+                results = _results(native, given.arrays)
             if results is not None:
-                if enters:
-                    self._enter(entry, given.options)
+                self._enter(entry, given)
                 return results
         return None
 
@@ -183,12 +192,13 @@ class _Calls:
             compiled = self._compiled(given, call)
         return call.run() if compiled is None else compiled
 
-    def _enter(self, entry: NativeCall, options: dict[str, Any]) -> None:
+    def _enter(self, entry: NativeCall, given: _Arguments) -> None:
         """The next call like this one is this native entry at once."""
-        if options:
-            self._named[tuple(options)] = entry.run
+        run = _with_numbers(entry.run, given.numbers) if given.numbers else entry.run
+        if given.options:
+            self._named[tuple(given.options)] = run
         else:
-            self.last = entry.run
+            self.last = run
 
     def _compiled(
         self, given: _Arguments, call: Call, is_open: bool = False
@@ -210,9 +220,8 @@ class _Calls:
         with self._lock:
             entries = self._entries.setdefault(given.kind, {})
             if native not in entries:
-                entries[native] = native if is_open else _among(native, given.all)
-        if not is_open:
-            self._enter(entries[native], given.options)
+                entries[native] = _among(native, given.all)
+        self._enter(entries[native], given)
         return results
 
     def _executor(
@@ -248,6 +257,29 @@ class _Calls:
             if executor is not None:
                 return executor
         return None
+
+
+def _results(call: NativeCall, arguments: Sequence[Any]) -> Sequence[Array] | None:
+    """The results of a native call; None where its plan does not make it."""
+    answer: Any = call.run(*arguments)
+    return answer if type(answer) is list else call.retry(answer, arguments)
+
+
+def _with_numbers(run: Callable[..., Any], positions: Sequence[int]) -> Callable[..., Any]:
+    """The native call of arguments that have integers at these positions, where it takes arrays."""
+    last = max(positions)
+
+    def with_numbers(*arguments: Any) -> Any:
+        if len(arguments) <= last:
+            return OTHER_ARGUMENTS
+        arrays = list(arguments)
+        for position in positions:
+            if type(arguments[position]) is not int:
+                return OTHER_ARGUMENTS
+            arrays[position] = np.array(arguments[position])
+        return run(*arrays)
+
+    return with_numbers
 
 
 def _with_open_axes(shape: tuple[int, ...], axes: int) -> tuple[int | None, ...]:
@@ -339,10 +371,10 @@ def _as_taken(builder: Builder, source: Source, given: ElementType, taken: Eleme
 
 def _native(array: Array) -> ElementType:
     """The element type that the kernels read in the array as it is."""
-    found = ElementType.of_dtype(array.dtype)
-    if found is None or not found.is_native or array.dtype != found.dtype:
+    result = ElementType.of_dtype(array.dtype)
+    if result is None or not result.is_native or array.dtype != result.dtype:
         raise UncorkError(f"no kernel reads arrays of {array.dtype}")
-    return found
+    return result
 
 
 def _value(spec: TensorSpec) -> Array:

@@ -36,8 +36,8 @@ class GraphBody:
 
     def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         """Specs of the results, inner layers named in the error when these inputs do not fit."""
-        for number, (given, declared) in enumerate(zip(inputs, self.input_specs)):
-            name = self.model.by_id[self.model.parameters[number]].name
+        for index, (given, declared) in enumerate(zip(inputs, self.input_specs)):
+            name = self.model.by_id[self.model.parameters[index]].name
             if given.element_type is not declared.element_type or not given.shape.compatible(
                 declared.shape
             ):

@@ -134,7 +134,7 @@ def _take_names(number: int, nodes: list[Node]) -> None:
     """Names of the tensor that a Convert for a result converts become names of what the Convert
     gives.
     """
-    places = {node.id: place for place, node in enumerate(nodes)}
+    places = {node.id: index for index, node in enumerate(nodes)}
     convert = nodes[places[number]]
     source = convert.inputs[0]
     producer = nodes[places[source.node]]

@@ -27,28 +27,28 @@ class Diagnostics:
     missing: dict[str, list[str]] = field(default_factory=dict)
     #: The package whose custom operations the file says it uses.
     extension: str = ""
-    _found: list[_Found] = field(default_factory=list)
+    _reported: list[_Reported] = field(default_factory=list)
 
     def add(
         self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()
     ) -> None:
         """A problem of `subject` (of the place where it is, when no other is given)."""
-        self._found.append(
-            _Found(Problem(where, message), subject or where, frozenset(explained_by))
+        self._reported.append(
+            _Reported(Problem(where, message), subject or where, frozenset(explained_by))
         )
 
     def extend(self, inferred: Iterable[Problem]) -> None:
         """Add problems of inference, which what the layer is said to read explains."""
         for problem in inferred:
-            self._found.append(
-                _Found(problem, problem.where, frozenset([inputs_of(problem.where)]))
+            self._reported.append(
+                _Reported(problem, problem.where, frozenset([inputs_of(problem.where)]))
             )
 
     @property
     def problems(self) -> list[Problem]:
         """What is reported, missing operations aside."""
-        subjects = set(map(attrgetter("subject"), self._found))
-        return [f.problem for f in self._found if not f.explained_by & subjects]
+        subjects = set(map(attrgetter("subject"), self._reported))
+        return [f.problem for f in self._reported if not f.explained_by & subjects]
 
     def all(self) -> list[Problem]:
         """The problems, then one for each missing operation with its layers, and one for all custom
@@ -75,14 +75,14 @@ class Diagnostics:
         """One error for all: UnsupportedError when nothing but operations is missing, else the
         class that fits.
         """
-        if self._found:
+        if self._reported:
             raise ValidationError.of_all(subject, self.all())
         if self.missing:
             raise UnsupportedError.of_all(subject, self.all())
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Reported:
     """A problem, what it is a problem of, and the subjects whose own problems explain it."""
 
     problem: Problem

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import zipfile
 from pathlib import Path
 
 _IR = "give the .xml file that it makes"
@@ -122,6 +121,8 @@ def _folder(path: Path) -> str:
 
 
 def _archive(path: Path) -> str:
+    import zipfile  # for files that are no models
+
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()[:100_000]
@@ -164,18 +165,18 @@ def _fields(data: bytes) -> list[tuple[int, int]]:
 
     There are none where the data are no such message.
     """
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     at = 0
-    while at < len(data) and len(found) < 1000:
+    while at < len(data) and len(result) < 1000:
         key, at = _varint(data, at)
         number, kind = key >> 3, key & 7
         if not 0 < number < 100 or kind not in (0, 2):
             return []
         value, at = _varint(data, at)
-        found.append((number, kind))
+        result.append((number, kind))
         if kind == 2:
             at += value
-    return found
+    return result
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -60,14 +60,14 @@ def layers_of(
         diagnostics.add(place.rstrip(": "), "has no <layers>", f"{place}layers")
         refused.layers[None] = f"{place}layers"
         return layers
-    for number, element in enumerate(container):
+    for index, element in enumerate(container):
         name, type_name, opset = (
             element.get("name", ""),
             element.get("type", ""),
             element.get("version", ""),
         )
         type_name = _SPELLINGS.get(type_name, type_name)
-        where = f"{place}layer '{shortened(name)}'" if name else f"{place}layer number {number}"
+        where = f"{place}layer '{shortened(name)}'" if name else f"{place}layer number {index}"
         layer_id = unsigned(element.get("id"))
         if element.tag != "layer" or layer_id is None or not type_name or not opset:
             diagnostics.add(

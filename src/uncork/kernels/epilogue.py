@@ -21,7 +21,7 @@ class ScalarOp:
 
     op: str
     arguments: tuple[int, ...]
-    numbers: tuple[float, ...] = ()
+    constants: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Epilogue:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments for it: the address of each operand."""
-        return tuple(f"end_{number}" for number in range(len(self.operands)))
+        return tuple(f"end_{index}" for index in range(len(self.operands)))
 
 
 #: Nothing comes after the sums.

@@ -82,8 +82,8 @@ def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLi
 
 
 def whole_shares(count: SizeLike, parts: int, block: int) -> Sequence[tuple[SizeLike, SizeLike]]:
-    """As `shares`, but no run of a known count has less than a block where there is one: the last
-    one has what is left as well.
+    """The runs of `shares`, but none of a known count has less than a block where there is one: the
+    last one has what is left as well.
     """
     if isinstance(count, Size):
         return shares(count, parts, block)

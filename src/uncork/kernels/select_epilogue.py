@@ -19,7 +19,7 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 #: Of results of three spatial axes kernels lay planes apart: no other tensor ends them.
 _VOLUMES = 5
 #: Words that say the same of two numbers in either order: one kernel serves both.
-_EITHER_WAY = ("add", "multiply")
+_COMMUTATIVE = ("add", "multiply")
 #: Stands for a size that is not known yet: no scalar operation depends on it.
 _SOME = 2
 
@@ -74,7 +74,7 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
     if result.rank is None or len(shape) > result.rank:
         return ""
     aligned = [1] * (result.rank - len(shape)) + list(shape)
-    others = [size for place, size in enumerate(aligned) if place != axis % result.rank]
+    others = [size for index, size in enumerate(aligned) if index != axis % result.rank]
     own, channels = aligned[axis], result[axis].static_size
     if all(isinstance(size, int) and size == 1 for size in others):
         if isinstance(own, int) and own == 1:
@@ -122,12 +122,12 @@ def epilogue_of(
         specs.append(result)
     ops: list[ScalarOp] = []
     for found, arguments in lowerings:
-        numbers = [
+        operand_numbers = [
             1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments
         ]
-        if found.op in _EITHER_WAY:
-            numbers.sort()
-        ops.append(ScalarOp(found.op, tuple(numbers), found.numbers))
+        if found.op in _COMMUTATIVE:
+            operand_numbers.sort()
+        ops.append(ScalarOp(found.op, tuple(operand_numbers), found.constants))
     kinds = tuple(kind for _, kind in operands)
     return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 

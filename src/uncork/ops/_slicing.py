@@ -66,10 +66,8 @@ class SlicingOperation(SubGraphOperation):
             spec = self.external(inputs, entry)
             if spec.rank is not None:
                 size = spec.shape[self.axis(entry.slicing, spec.rank)].size
-                if isinstance(size, int):
-                    counts[entry.port] = len(self.parts(entry.slicing, size))
-                elif size is not None:
-                    counts[entry.port] = self._open_parts(entry.slicing, size)
+                if size is not None:
+                    counts[entry.port] = self.count_parts(entry.slicing, size)
         first = next(iter(counts.values()), None)
         facts = facts_of(counts.values())
         if facts is None or first is None:
@@ -85,6 +83,12 @@ class SlicingOperation(SubGraphOperation):
             "the sliced inputs ask for different numbers of iterations (input: number): {}",
             counts,
         )
+
+    def count_parts(self, slicing: Slicing, size: SizeLike) -> SizeLike:
+        """How many parts there are along an axis."""
+        if isinstance(size, int):
+            return len(self.parts(slicing, size))
+        return self._open_parts(slicing, size)
 
     def _open_parts(self, slicing: Slicing, size: Size) -> SizeLike:
         """How many parts there are along an axis whose size is an expression."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from uncork.ops._common.shapes import check_room, divided
+from uncork.ops._common.shapes import check_array_fits, divided
 from uncork.ops._common.spatial import all_at_least, extent
 from uncork.ops._common.vectors import all_known, length, vector
 from uncork.ops._operation import Operation, register
@@ -134,7 +134,7 @@ class Col2Im15(Operation):
             channels,
             *(s + b + e for s, b, e in zip(image, self.pads_begin, self.pads_end)),
         )
-        check_room(shape, data)
+        check_array_fits(shape, data)
         padded = np.zeros(shape, data.dtype)
         for kh, kw in np.ndindex(*kernel):
             y, x = kh * self.dilations[0], kw * self.dilations[1]

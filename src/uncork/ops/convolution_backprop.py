@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._common.shapes import check_room
+from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._common.spatial import Sliding, all_at_least, block_ranges, extent
 from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import register
@@ -125,7 +125,7 @@ class ConvolutionBackpropData1(Sliding):
         ]
         begins, results = self.cut(reached, output_shape)
         room = [max(r, b + n) for r, b, n in zip(reached, begins, results)]
-        check_room((len(data), groups, outputs, *room), data)
+        check_array_fits((len(data), groups, outputs, *room), data)
         canvas = np.zeros((groups, outputs, len(data), *room), data.dtype)
         spreading = weights.reshape(groups, channels, outputs * math.prod(kernel)).transpose(
             0, 2, 1

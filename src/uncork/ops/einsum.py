@@ -20,7 +20,7 @@ from typing import Union
 import numpy as np
 
 from uncork.ops._common.broadcast import broadcast_dimension
-from uncork.ops._common.shapes import check_room
+from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, text
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
@@ -40,7 +40,9 @@ def _letters(subscript: str) -> list[str] | None:
 
 @register("Einsum", 7)
 class Einsum(Operation):
-    """As many operands as the equation has subscripts, of any shapes that fit it."""
+    """Sums of products over labelled dimensions, by an equation: as many operands as it has
+    subscripts, of any shapes that fit it.
+    """
 
     multiplies = True
     operands = Input(ARITHMETIC, "T", variadic=True)
@@ -196,7 +198,7 @@ def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
     all others.
     """
     array, labels = operand
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    numbers = {label: index for index, label in enumerate(dict.fromkeys(labels))}
     return np.asarray(
         np.einsum(array, [numbers[label] for label in labels], [numbers[label] for label in kept])
     )
@@ -221,7 +223,7 @@ def _multiplied(a: _Labelled, b: _Labelled, needed: Collection[_Label]) -> _Labe
         left.shape[len(batch) + len(rows) :], right.shape[len(batch) : len(shared)]
     )
     high, wide = left.shape[len(batch) : len(batch) + len(rows)], right.shape[len(shared) :]
-    check_room((*many, *high, *wide), left)
+    check_array_fits((*many, *high, *wide), left)
     left = np.broadcast_to(left, (*many, *high, *summed)).reshape(
         *many, math.prod(high), math.prod(summed)
     )

@@ -57,7 +57,7 @@ import numpy as np
 
 from uncork.errors import UnsupportedError
 from uncork.ops._common.resize import Axis, Settings, resize
-from uncork.ops._common.shapes import check_room
+from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._common.spatial import all_at_least
 from uncork.ops._common.vectors import Numbers, demand_size, vector
 from uncork.ops._operation import Operation, register
@@ -118,7 +118,7 @@ class Interpolating(Operation):
 
     def padded(self, data: Array) -> Array:
         pads = self.pads(data.ndim)
-        check_room([begin + size + end for size, (begin, end) in zip(data.shape, pads)], data)
+        check_array_fits([begin + size + end for size, (begin, end) in zip(data.shape, pads)], data)
         return np.pad(data, pads)
 
     def sized(self, name: str, position: int, size: Dimension, wanted: Element) -> Dimension:

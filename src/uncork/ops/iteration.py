@@ -42,7 +42,8 @@ class Iteration(SlicingOperation):
     def _inferred(
         self, inputs: Sequence[TensorSpec], iterations: Element, at_least_one: bool
     ) -> list[TensorSpec]:
-        """Specs of the outputs; `iterations` is their number, where it is known.
+        """Specs of the outputs; `iterations` is their number, where it is known and the body does
+        not end the loop.
 
         Carried values may have another shape after the first iteration (a list that is filled) and
         keep that one. Those that grow with every iteration are widened until another one changes
@@ -61,12 +62,21 @@ class Iteration(SlicingOperation):
                 given = later
             else:
                 results = self._widened(given, carried, results)
+        if not _is_zero(iterations) and not self._goes_on(results):
+            iterations = None
         outputs = {
             o.port: self._output(o, results[o.result], iterations, at_least_one, given, carried)
             for o in self.map.outputs
             if o.port is not None
         }
         return [outputs[port] for port in range(len(outputs))]
+
+    def _goes_on(self, results: Sequence[TensorSpec]) -> bool:
+        """Whether the body never ends the loop: it has no condition, or one that is always true."""
+        conditions = [
+            results[o.result].value for o in self.map.outputs if o.purpose == "execution_condition"
+        ]
+        return all(value is not None and bool(value.reshape(-1)[0]) for value in conditions)
 
     def _steady(
         self,
@@ -193,6 +203,10 @@ class Iteration(SlicingOperation):
         return turns.outputs()
 
 
+def _is_zero(size: Element) -> bool:
+    return isinstance(size, int) and size == 0
+
+
 @register("Loop", 5)
 class Loop5(Iteration):
     """`trip_count` (negative: no limit) and `execution_condition` are scalars or have one element;
@@ -227,7 +241,7 @@ class Loop5(Iteration):
         count = self._trips(trip_count)
         if condition is False:
             iterations = 0
-        elif not any(o.purpose == "execution_condition" for o in self.map.outputs):
+        else:
             iterations = count
         # The condition that the body computes is looked at after the first iteration only.
         begins = condition is True and (
@@ -259,7 +273,9 @@ class Loop5(Iteration):
 
 @register("TensorIterator", 1)
 class TensorIterator1(Iteration):
-    """As many iterations as the sliced inputs have parts; at least one input must be sliced."""
+    """A loop with as many iterations as the sliced inputs have parts; at least one input must be
+    sliced.
+    """
 
     values = Input(ANY, variadic=True, moved=True)
     results = Output()

@@ -95,10 +95,10 @@ class LRN(_WithAxes):
     def reference(self, data: Array, axes: Array) -> Array:
         along = normalised_axes(self, axes, data.ndim)
         # Further than to the other end of the axis there is nothing to add.
-        reach = {i: min(self.size // 2, max(data.shape[i] - 1, 0)) for i in along}
-        squares = np.pad(data * data, [(reach.get(i, 0),) * 2 for i in range(data.ndim)])
+        radius = {i: min(self.size // 2, max(data.shape[i] - 1, 0)) for i in along}
+        squares = np.pad(data * data, [(radius.get(i, 0),) * 2 for i in range(data.ndim)])
         total = np.zeros_like(data)
-        for offset in itertools.product(*(range(2 * reach[i] + 1) for i in along)):
+        for offset in itertools.product(*(range(2 * radius[i] + 1) for i in along)):
             start = dict(zip(along, offset))
             total = (
                 total

@@ -216,14 +216,14 @@ class PriorBox1(Priors):
     def _sized(self, sizes: list[float]) -> Array:
         """Halves of the boxes of min_size and max_size."""
         halves: list[list[float]] = []
-        for place, size in enumerate(sizes):
+        for index, size in enumerate(sizes):
             larger = (
-                [[math.sqrt(size * self.max_size[place]) / 2] * 2]
-                if place < len(self.max_size)
+                [[math.sqrt(size * self.max_size[index]) / 2] * 2]
+                if index < len(self.max_size)
                 else []
             )
             of_ratios: list[list[float]] = []
-            if self.scale_all_sizes or place == len(sizes) - 1:
+            if self.scale_all_sizes or index == len(sizes) - 1:
                 base = size if self.scale_all_sizes else sizes[0]
                 of_ratios = [
                     [base / 2 * math.sqrt(r), base / 2 / math.sqrt(r)]

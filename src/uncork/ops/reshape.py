@@ -30,7 +30,7 @@ class Reshape1(Operation):
     special_zero = Attribute(boolean)
 
     def copies(self, number: int | None) -> bool:
-        """This number of `shape` copies a dimension of `data`."""
+        """Whether this number of `shape` copies a dimension of `data`."""
         return number == 0 and self.special_zero
 
     def infer(self, data: TensorSpec, shape: TensorSpec) -> PartialShape:
@@ -88,7 +88,7 @@ class Reshape1(Operation):
     def open_shape(
         self, data: TensorSpec, elements: Sequence[Element], facts: Facts
     ) -> PartialShape:
-        """The same where sizes are expressions."""
+        """The new shape where sizes are expressions."""
         target = [
             self.settled_element(e, data.shape[i] if i < len(data.shape) else None, facts)
             for i, e in enumerate(elements)

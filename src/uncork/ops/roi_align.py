@@ -33,7 +33,7 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.regions import box_count
 from uncork.ops._common.sampling import bilinear
-from uncork.ops._common.shapes import check_room, image_dims, require_rank
+from uncork.ops._common.shapes import check_array_fits, image_dims, require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     INTEGER,
@@ -98,7 +98,7 @@ class _Align(Operation):
                 self._cells(*axis)
                 for axis in ((left, width, self.pooled_w), (top, height, self.pooled_h))
             )
-            check_room((data.shape[1], rows.size, columns.size), data)
+            check_array_fits((data.shape[1], rows.size, columns.size), data)
             if rows.size and columns.size:
                 x, y = self.places(
                     box, columns[np.newaxis, np.newaxis], rows[:, :, np.newaxis, np.newaxis]
@@ -115,7 +115,7 @@ class _Align(Operation):
         """The middles of the cells of each bin along an axis [bins, cells]."""
         step = size / bins
         cells = self.sampling_ratio or max(0, math.ceil(step)) if np.isfinite(step) else 0
-        check_room((bins, cells), np.asarray(start))
+        check_array_fits((bins, cells), np.asarray(start))
         middles = (
             step
             / start.dtype.type(max(1, cells))

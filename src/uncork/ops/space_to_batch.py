@@ -26,7 +26,7 @@ from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 class _Blocks(Operation):
     def numbers(self, data: TensorSpec, name: str, spec: TensorSpec, first: int) -> Numbers:
         """One number for each dimension of data; the first is fixed, the least is the same."""
-        found = vector(self, name, spec)
+        result = vector(self, name, spec)
         assert data.rank is not None
         self.require(
             length(spec).agrees(data.rank),
@@ -35,22 +35,22 @@ class _Blocks(Operation):
             data.shape,
             spec.shape,
         )
-        found = [None] * data.rank if found is None else found
+        result = [None] * data.rank if result is None else result
         self.require(
-            all(n is None or n >= first for n in found),
+            all(n is None or n >= first for n in result),
             "input '{}': expected numbers of at least {}, got {}",
             name,
             first,
-            found,
+            result,
         )
         self.require(
-            found[0] in (None, first),
+            result[0] in (None, first),
             "input '{}': expected {} for the batch dimension, got {}",
             name,
             first,
-            found,
+            result,
         )
-        return found
+        return result
 
 
 @register("SpaceToBatch", 2)

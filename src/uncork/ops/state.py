@@ -111,4 +111,4 @@ class Assign3(Operation):
 
 @register("Assign", 6)
 class Assign6(Assign3):
-    """As version 3."""
+    """Assign of opset 6, which means what that of opset 3 does."""

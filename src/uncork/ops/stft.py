@@ -30,7 +30,7 @@ import numpy as np
 # NumPy imports it when it is first asked for: here, and not in the middle of a call
 import numpy.fft
 
-from uncork.ops._common.shapes import check_room, require_rank
+from uncork.ops._common.shapes import check_array_fits, require_rank
 from uncork.ops._common.vectors import scalar
 from uncork.ops._common.vectors import size as size_of
 from uncork.ops._operation import Operation, register
@@ -189,7 +189,7 @@ class ISTFT16(Operation):
         lead, frames = data.shape[:-3], data.shape[-2]
         pieces = np.fft.irfft(data[..., 0] + 1j * data[..., 1], size, axis=-2)  # [.., size, frames]
         reached = (frames - 1) * step + size
-        check_room((*lead, reached), data)
+        check_array_fits((*lead, reached), data)
         framed = in_frame(window, size)
         total, weight = np.zeros((*lead, reached), data.dtype), np.zeros(reached, data.dtype)
         for t in range(frames):

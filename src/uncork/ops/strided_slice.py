@@ -42,7 +42,9 @@ def _bits(mask: tuple[int, ...]) -> str | None:
 
 
 def strided_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int, int]:
-    """As in Python, but backwards a start before the first element is the first element."""
+    """The ends of a slice as Python has them, but backwards a start before the first element is the
+    first element.
+    """
     first, end, step = python_ends(size, start, stop, step)
     return (0 if first < 0 < size else first), end, step
 

@@ -91,7 +91,7 @@ class TopK3(Operation):
 
 @register("TopK", 1)
 class TopK1(TopK3):
-    """Its page names no element types; those of version 3 hold."""
+    """TopK of opset 1, whose page names no element types; those of version 3 hold."""
 
 
 @register("TopK", 11)

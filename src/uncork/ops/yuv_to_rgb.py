@@ -42,8 +42,8 @@ class _Planes(Operation):
             len(planes),
         )
         batch, height, width = DYNAMIC, DYNAMIC, DYNAMIC
-        for place, (name, shape) in enumerate(planes):
-            channels = self.channels if place else 1
+        for index, (name, shape) in enumerate(planes):
+            channels = self.channels if index else 1
             fits = shape.rank is None or (shape.rank == 4 and shape[3].agrees(channels))
             self.require(
                 fits, "input '{}': expected a shape [N, H, W, {}], got {}", name, channels, shape
@@ -51,7 +51,7 @@ class _Planes(Operation):
             if shape.rank is None:
                 continue
             rows, columns = shape[1], shape[2]
-            if place:
+            if index:
                 rows, columns = rows * 2, columns * 2
             elif len(planes) == 1:
                 self._require_multiple(name, "height", rows, 3)

@@ -24,6 +24,7 @@ from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
+from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
 from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of, is_few
@@ -120,7 +121,7 @@ def _candidate(
     if (
         g.groups > 1
         and not groups_fit(g.channels, g.outputs, inner, block)
-        and (g.channels % inner or g.outputs % block)
+        and not lie_in_blocks(g, inner, block)
     ):
         return None
     try:
@@ -176,7 +177,9 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     regions = regions_of(g)
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
     least = (
-        _MEETING if direct(g) and isinstance(g.cells, int) and g.cells * 4 % _PAGE == 0 else _ELSE
+        _MEETING
+        if direct(g) and isinstance(g.data_size, int) and g.data_size * 4 % _PAGE == 0
+        else _ELSE
     )
     part = least if regions is None else 1 - sum(region.products for region in regions) / whole
     spent = (1 - _BY_TILES.get(side, part)) * (

@@ -30,7 +30,7 @@ from uncork.types import ElementType, TensorSpec
 
 #: An input of the second layer: one of the layer's own, by number, or an output of the first, by
 #: number.
-_Given = tuple[str, int]
+_InputRef = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Two:
     first: Operation
     takes: tuple[int, ...]
     second: Operation
-    given: tuple[_Given, ...]
+    given: tuple[_InputRef, ...]
 
 
 _Rule = Callable[[Model, Node], Union[_Two, None]]
@@ -121,7 +121,7 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
     assert isinstance(node.operation, SparseFillEmptyRows16)
     if model.spec(node.inputs[0]).element_type is ElementType.string:
         return None
-    given: tuple[_Given, ...] = (*(("own", i) for i in range(4)), ("first", 0))
+    given: tuple[_InputRef, ...] = (*(("own", i) for i in range(4)), ("first", 0))
     return _Two(FilledCount(), (1, 2), FilledRows(node.operation), given)
 
 
@@ -135,7 +135,7 @@ def _suppression(model: Model, node: Node) -> _Two | None:
         return None
     numbers = [0] if len(specs) < 3 else specs[2].integers()
     limit = None if numbers is None else numbers[0]
-    rows: tuple[_Given, ...] = (("first", 0), ("first", 1), ("first", 2))
+    rows: tuple[_InputRef, ...] = (("first", 0), ("first", 1), ("first", 2))
     return _Two(TakenBoxes(node.operation, limit), tuple(range(len(specs))), FirstRows(), rows)
 
 

@@ -63,8 +63,8 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     first = max(node.id for node in model.nodes) + 1
     results = [
         Node(
-            number,
-            f"initial value {number}",
+            index,
+            f"initial value {index}",
             "Result",
             "opset1",
             {},
@@ -72,7 +72,7 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
             (Port(model.spec(node.inputs[0])),),
             Result(),
         )
-        for number, node in enumerate(reads, first)
+        for index, node in enumerate(reads, first)
     ]
     ids = tuple(result.id for result in results)
     part = replaced(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()), {})
@@ -169,8 +169,8 @@ class _Lifting:
             f"{name} value", StateValue(append.axis), Source(append.read.id, 0), self.before[name]
         )
         self.instead[Source(append.read.id, 0)] = value
-        if append.pick is not None:  # whoever runs the model has done it
-            self.instead[Source(append.pick.node.id, 0)] = value
+        if append.selection is not None:  # whoever runs the model has done it
+            self.instead[Source(append.selection.node.id, 0)] = value
         self.appended.append(append)
 
     def _join(self, append: Append, node: Node) -> None:
@@ -179,8 +179,10 @@ class _Lifting:
         new = node.inputs[1]
         if len(node.inputs) > 2:
             new = self._add(f"{name} new", Concat1(axis=append.axis), *node.inputs[1:])
-        picks = () if append.pick is None else (self._instead(append.pick.node.inputs[1]),)
-        axis = 0 if append.pick is None else append.pick.axis
+        picks = (
+            () if append.selection is None else (self._instead(append.selection.node.inputs[1]),)
+        )
+        axis = 0 if append.selection is None else append.selection.axis
         storage = self._add(
             f"{name} appended",
             AppendState(append.axis, axis),

@@ -32,7 +32,7 @@ _SCALING = frozenset({"Multiply", "Divide"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Match:
     """Attention in a model: the layer that has its result, its inputs as the operation takes them,
     moves of query, key and value.
     """
@@ -53,7 +53,7 @@ def fuse_attention(model: Model, target: Target) -> Model:
     new: dict[int, Node] = {}
     for node in model.nodes:
         if isinstance(node.operation, ScaledDotProductAttention):
-            found: _Found | None = _Found(node, node.inputs, node.operation)
+            found: _Match | None = _Match(node, node.inputs, node.operation)
         else:
             found = _spelled(model, read_by, node)
         if found is None:
@@ -67,8 +67,8 @@ def fuse_attention(model: Model, target: Target) -> Model:
 
 
 def _variants(
-    model: Model, read_by: Mapping[Source, list[Node]], found: _Found
-) -> Iterator[_Found]:
+    model: Model, read_by: Mapping[Source, list[Node]], found: _Match
+) -> Iterator[_Match]:
     """The attention with all that moves its tensors, and with ever less of it."""
     inputs, moves = list(found.inputs), list(found.moves)
     for position in range(3):
@@ -93,7 +93,7 @@ def _variants(
         yield found
 
 
-def _fused(model: Model, found: _Found, target: Target) -> Node | None:
+def _fused(model: Model, found: _Match, target: Target) -> Node | None:
     """The layer of the attention; None where there is no kernel for it."""
     key, value = found.counted
     axes = (key and key[0], value and value[0])
@@ -109,7 +109,7 @@ def _fused(model: Model, found: _Found, target: Target) -> Node | None:
 # ---- spelled by products
 
 
-def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Found | None:
+def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Match | None:
     """The attention whose last product a layer is."""
     if not _is_product(model, node):
         return None
@@ -123,10 +123,12 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
             return None
         mask, layer = layer.inputs[1 - place], _only_before(model, read_by, layer, place)
     if layer is not None and layer.type_name in _SCALING:
-        place = next((i for i in (0, 1) if _number(model, layer.inputs[1 - i]) is not None), None)
+        place = next(
+            (i for i in (0, 1) if _constant_scalar(model, layer.inputs[1 - i]) is not None), None
+        )
         if place is None or (layer.type_name == "Divide" and place):
             return None
-        factor = _number(model, layer.inputs[1 - place]) or 0.0
+        factor = _constant_scalar(model, layer.inputs[1 - place]) or 0.0
         if layer.type_name == "Divide":
             factor = 1 / factor if factor else math.inf
         layer = _only_before(model, read_by, layer, place)
@@ -140,7 +142,7 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
         _turned(model, value) if node.operation.transpose_b else (),
     )
     inputs = (layer.inputs[0], key, value, *([] if mask is None else [mask]))
-    return _Found(node, inputs, ScaledDotProductAttention(causal=False), moves, (), factor)
+    return _Match(node, inputs, ScaledDotProductAttention(causal=False), moves, (), factor)
 
 
 def _is_product(model: Model, node: Node) -> bool:
@@ -178,7 +180,7 @@ def _is_scores(model: Model, addition: Node, source: Source) -> bool:
     return shape is not None and whole is not None and same_extents(shape, whole)
 
 
-def _number(model: Model, source: Source) -> float | None:
+def _constant_scalar(model: Model, source: Source) -> float | None:
     """The value of a constant of one number and so few axes that it stretches nothing."""
     spec = model.spec(source)
     value = spec.value

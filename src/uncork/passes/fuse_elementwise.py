@@ -29,8 +29,8 @@ def fuse_elementwise(model: Model, target: Target) -> Model:
     its reader stretches it.
     """
     candidates = {
-        node.id: number
-        for number, node in enumerate(model.nodes)
+        node.id: index
+        for index, node in enumerate(model.nodes)
         if _is_candidate(model, node, target)
     }
     if len(candidates) < 2:
@@ -109,7 +109,7 @@ def _grown(
 def _fits(
     model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]], target: Target
 ) -> bool:
-    """There is a kernel for these operations as one expression."""
+    """Whether there is a kernel for these operations as one expression."""
     try:
         return not isinstance(
             expression([_part(model, node, places) for node in nodes], target), str
@@ -120,7 +120,7 @@ def _fits(
 
 def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> Part:
     assert node.operation is not None
-    inputs = tuple(places.get(source, (True, number)) for number, source in enumerate(node.inputs))
+    inputs = tuple(places.get(source, (True, index)) for index, source in enumerate(node.inputs))
     return Part(
         node.operation,
         inputs,
@@ -130,10 +130,10 @@ def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -
 
 
 def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
-    inside = {Source(node.id, 0): number for number, node in enumerate(members)}
+    inside = {Source(node.id, 0): index for index, node in enumerate(members)}
     outside = {
-        s: number
-        for number, s in enumerate(
+        s: index
+        for index, s in enumerate(
             dict.fromkeys(s for node in members for s in node.inputs if s not in inside)
         )
     }

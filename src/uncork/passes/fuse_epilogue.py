@@ -41,7 +41,7 @@ def fuse_epilogue(model: Model) -> Model:
     """Each product with what follows it, as far as only the step itself reads what is between,
     under the last one's id.
     """
-    products = [node for node in model.nodes if _is_product(model, node)]
+    products = [node for node in model.nodes if is_product(model, node)]
     new = {fused.id: fused for _, fused in ended(model, products, lambda source: True)}
     return replaced(model, new) if new else model
 
@@ -49,13 +49,13 @@ def fuse_epilogue(model: Model) -> Model:
 def ended(
     model: Model, products: Sequence[Node], counts: Callable[[Source], bool]
 ) -> list[tuple[Node, Node]]:
-    """Those of these products, which are in order, that something follows, each with the node of
-    both, under the last one's id.
+    """Of these products, in order, those that something follows, each with the node of both, under
+    the last one's id.
 
     `counts` says which other tensors a kernel would hold in registers.
     """
     read_by = readers(model)
-    order = {node.id: number for number, node in enumerate(model.nodes)}
+    order = {node.id: index for index, node in enumerate(model.nodes)}
     new: list[tuple[Node, Node]] = []
     gone: set[int] = set()
     # The last product first: of two that are added it takes the sum, and has the other one's result
@@ -68,7 +68,8 @@ def ended(
     return new
 
 
-def _is_product(model: Model, node: Node) -> bool:
+def is_product(model: Model, node: Node) -> bool:
+    """Whether a kernel multiplies with constant weights, so that what follows may end it."""
     if node.type_name not in _PRODUCTS or node.operation is None:
         return False
     data = model.spec(node.inputs[0])
@@ -98,9 +99,9 @@ def _following(
     result = product.outputs[0].spec
     inside = {Source(product.id, 0)}
     others: set[Source] = set()
-    found: list[Node] = []
+    results: list[Node] = []
     waiting = {reader.id: reader for reader in read_by.get(Source(product.id, 0), ())}
-    while waiting and len(found) < _MOST_MEMBERS:
+    while waiting and len(results) < _MOST_MEMBERS:
         node = waiting.pop(min(waiting, key=order.__getitem__))
         own = [source in inside for source in node.inputs]
         outside = {source for source in node.inputs if source not in inside and counts(source)}
@@ -116,17 +117,17 @@ def _following(
             is None
         ):
             continue
-        found.append(node)
+        results.append(node)
         others |= outside
         inside.add(Source(node.id, 0))
         waiting |= {reader.id: reader for reader in read_by.get(Source(node.id, 0), ())}
-    return found
+    return results
 
 
 def _closed(
     product: Node, following: list[Node], read_by: Mapping[Source, list[Node]]
 ) -> list[Node]:
-    """As many of these operations as can be without a result between that anything else reads."""
+    """The most of these operations with no result in between that anything else reads."""
     for count in range(len(following), 0, -1):
         members = following[:count]
         ids = {member.id for member in members}
@@ -147,8 +148,8 @@ def _fused(product: Node, members: list[Node]) -> Node:
         for source in others
         if source.node not in {product.id, *(member.id for member in members)}
     }
-    place = {source: 1 + number for number, source in enumerate(others)}
-    inside |= {Source(node.id, 0): 1 + len(others) + number for number, node in enumerate(members)}
+    place = {source: 1 + index for index, source in enumerate(others)}
+    inside |= {Source(node.id, 0): 1 + len(others) + index for index, node in enumerate(members)}
     fused: list[FusedMember] = []
     for node in members:
         assert node.operation is not None

@@ -19,7 +19,7 @@ from uncork.types import ElementType
 
 
 @dataclass(frozen=True)
-class Pick:
+class RowSelection:
     """The rows of a value that go on, as Gather picks them along an axis.
 
     `input` is the number of the model's input that tells which.
@@ -41,7 +41,7 @@ class Append:
     read: Node
     join: Node
     axis: int
-    pick: Pick | None = None
+    selection: RowSelection | None = None
     shape_is_read: bool = False
 
 
@@ -52,15 +52,15 @@ def appends(model: Model, assigned: Mapping[str, Source]) -> list[Append]:
     for node in model.nodes:
         if isinstance(node.operation, ReadValue3):
             reads.setdefault(node.operation.variable_id, []).append(node)
-    found = []
+    result = []
     for variable, source in assigned.items():
         nodes = reads.get(variable, [])
         if (
             len(nodes) == 1
             and (append := _append(model, read_by, nodes[0], model.by_id[source.node])) is not None
         ):
-            found.append(append)
-    return found
+            result.append(append)
+    return result
 
 
 def _append(
@@ -86,16 +86,20 @@ def _append(
     first = join.inputs[0]
     if first == Source(read.id, 0):
         return append
-    pick = _pick(model, model.by_id[first.node])
-    if pick is None or pick.node.inputs[0] != Source(read.id, 0) or pick.axis == axis:
+    selection = _row_selection(model, model.by_id[first.node])
+    if (
+        selection is None
+        or selection.node.inputs[0] != Source(read.id, 0)
+        or selection.axis == axis
+    ):
         return None
-    others = [node for node in read_by.get(Source(read.id, 0), ()) if node is not pick.node]
+    others = [node for node in read_by.get(Source(read.id, 0), ()) if node is not selection.node]
     if any(node.type_name != "ShapeOf" for node in others):
         return None
-    return Append(append.variable, read, join, axis, pick, bool(others))
+    return Append(append.variable, read, join, axis, selection, bool(others))
 
 
-def _pick(model: Model, node: Node) -> Pick | None:
+def _row_selection(model: Model, node: Node) -> RowSelection | None:
     """A Gather of whole rows by an input of the model."""
     if not isinstance(node.operation, (Gather1, Gather7)) or len(node.inputs) != 3:
         return None
@@ -110,4 +114,6 @@ def _pick(model: Model, node: Node) -> Pick | None:
         return None
     if node.operation.batch_count(1) != 0:
         return None
-    return Pick(node, int(axis.value.reshape(-1)[0]) % data.rank, model.parameters.index(given))
+    return RowSelection(
+        node, int(axis.value.reshape(-1)[0]) % data.rank, model.parameters.index(given)
+    )

@@ -29,7 +29,7 @@ class Axes:
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class StepSelection:
     """The step of row b is element b * stride of `indices`; see `StepLengths` for the rest."""
 
     indices: Source
@@ -38,7 +38,9 @@ class Pick:
     zeros: bool
 
 
-def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
+def match_step_selection(
+    model: Model, node: Node, source: Source, axes: Axes
+) -> StepSelection | None:
     """The way in which the node takes one step of each row of `source`, and nothing else of it.
 
     None when it does something else.
@@ -65,7 +67,9 @@ def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
         return (
             None
             if stride is None
-            else Pick(node.inputs[1], stride, operation.counts_from_end, not operation.strict)
+            else StepSelection(
+                node.inputs[1], stride, operation.counts_from_end, not operation.strict
+            )
         )
     if isinstance(operation, GatherElements6):
         stride = _gathered_elements(model, node.inputs[1], operation.axis % len(shape), axes)
@@ -77,7 +81,7 @@ def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
         )
     else:
         return None
-    return None if stride is None else Pick(node.inputs[1], stride, True, False)
+    return None if stride is None else StepSelection(node.inputs[1], stride, True, False)
 
 
 def _gathered(

@@ -112,10 +112,17 @@ ON_LOAD: tuple[Pass, ...] = (
     ),
     Pass("fold_constants", "layers of constants become constants"),
     Pass(
-        "sparse_lookups",
-        "sparse look-ups with a mean become one step",
-        frozenset({"SparseFillEmptyRows"}),
+        "simplify_convert_like",
+        "conversions do not wait for a tensor whose type they take",
+        frozenset({"ConvertLike"}),
     ),
+    # Before `count_first`, which makes two layers of a Unique.
+    Pass(
+        "undo_unique",
+        "rows of different ids, taken for each place, are taken of each id",
+        frozenset({"Unique"}),
+    ),
+    Pass("scatter_counts", "counts are made where they are scattered to", frozenset({"Unique"})),
     Pass(
         "count_first",
         "layers that find a size count before they write",
@@ -167,6 +174,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"StateValue"}),
         option="target",
     ),
+    # Before `fuse_epilogue`, which takes what it has brought to a product.
+    Pass(
+        "lift_elementwise",
+        "operations element by element come before moves of a product's result",
+        frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze", "View"}),
+    ),
     Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
     Pass(
         "block_channels",
@@ -175,6 +188,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         option="target",
     ),
     Pass("fuse_elementwise", "chains of operations element by element become one", option="target"),
+    # After `fuse_elementwise`: what is stretched for a chain is read by its last layer.
+    Pass(
+        "absorb_broadcasts",
+        "layers element by element stretch their operands themselves",
+        frozenset({"Broadcast", "Tile"}),
+        option="target",
+    ),
 )
 
 

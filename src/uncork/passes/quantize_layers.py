@@ -80,7 +80,7 @@ def _weights(model: Model, node: Node) -> QuantizedWeights | None:
 
 
 def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
-    """The same of a matrix as it is stored."""
+    """The quantized weights of a matrix as it is stored; None where they are none."""
     matrix, product = operation.weights, operation.product
     parameters = [array for array in (matrix.zero_points, matrix.scales) if array is not None]
     if (

@@ -24,12 +24,12 @@ _MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
 
 def grids(model: Model) -> dict[Source, Grid]:
     """The grid of each such tensor: its limits are those of the numbers that it holds."""
-    found: dict[Source, Grid] = {}
+    result: dict[Source, Grid] = {}
     for node in model.nodes:
-        grid = _grid(model, node, found)
+        grid = _grid(model, node, result)
         if grid is not None:
-            found[Source(node.id, 0)] = grid
-    return found
+            result[Source(node.id, 0)] = grid
+    return result
 
 
 def rounding_of(model: Model, node: Node) -> Grid | None:

@@ -11,11 +11,11 @@ from uncork.ir.model import Model, Node, Source
 
 def readers(model: Model) -> Mapping[Source, list[Node]]:
     """The nodes that read each output, once for each time they do."""
-    found: dict[Source, list[Node]] = {}
+    result: dict[Source, list[Node]] = {}
     for node in model.nodes:
         for source in node.inputs:
-            found.setdefault(source, []).append(node)
-    return found
+            result.setdefault(source, []).append(node)
+    return result
 
 
 def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None:

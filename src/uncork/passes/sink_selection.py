@@ -27,7 +27,7 @@ from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.matmul import MatMul
 from uncork.ops.transpose import Transpose1
-from uncork.passes.match_selection import Axes, Pick, picked
+from uncork.passes.match_selection import Axes, StepSelection, match_step_selection
 from uncork.passes.rewrite import readers, replaced
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -61,17 +61,17 @@ def sink_selection(model: Model) -> Model:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Match:
     """The layers from Y on, with where they have the axes of Y; then the one that takes a step."""
 
     between: tuple[tuple[Node, Axes], ...]
     node: Node
-    pick: Pick
+    selection: StepSelection
 
 
 def _found(
     model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]
-) -> _Found | str | None:
+) -> _Match | str | None:
     """What takes one step of a sequence, or why all steps run though something takes one.
 
     None where nothing does.
@@ -87,7 +87,7 @@ def _found(
     batch, _, steps, _ = extents(y)
     if isinstance(steps, int) and steps < 2:
         return None
-    found: list[_Found] = []
+    found: list[_Match] = []
     shared = 0
     start = Axes(2, None if certainly(batch, 1) else 0)
     waiting: list[tuple[Source, Axes, tuple[tuple[Node, Axes], ...]]] = [
@@ -98,28 +98,28 @@ def _found(
         following = read_by.get(source, [])
         shared = shared or (len(following) if len(following) > 1 else 0)
         for node in following:
-            pick = picked(model, node, source, axes)
-            if pick is not None:
-                found.append(_Found(between, node, pick))
+            selection = match_step_selection(model, node, source, axes)
+            if selection is not None:
+                found.append(_Match(between, node, selection))
             elif (passed := _passed(model, node, source, axes)) is not None:
                 waiting.append((Source(node.id, 0), passed, (*between, (node, passed))))
     if not found:
         return None
     if shared:
         return f"every step runs: what '{found[0].node.name}' takes one of has {shared} readers"
-    if any(read_by.get(Source(sequence.id, number)) for number in range(1, len(sequence.outputs))):
+    if any(read_by.get(Source(sequence.id, index)) for index in range(1, len(sequence.outputs))):
         return "every step runs: the last states are read, too"
     (only,) = found
     if all(_moves(node) for node, _ in only.between):
         return only
-    if only.pick.zeros and not only.pick.counts_from_end:
+    if only.selection.zeros and not only.selection.counts_from_end:
         return (
             f"every step runs: '{only.node.name}' may give zeros, "
             "of which the layers before it would make something else"
         )
     # Where negative numbers count from the end, numbers outside are so rare that the whole call may
     # be left to the references.
-    return replace(only, pick=replace(only.pick, zeros=False))
+    return replace(only, selection=replace(only.selection, zeros=False))
 
 
 def _moves(node: Node) -> bool:
@@ -242,18 +242,18 @@ class _Rewrite:
         states = LastStates(operation)
         return replace(sequence, operation=states, inputs=inputs, outputs=sequence.outputs[1:])
 
-    def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Found) -> None:
+    def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Match) -> None:
         """The sequence and all layers behind it with one step, where the step was taken."""
-        y, pick = sequence.outputs[0].spec, found.pick
+        y, selection = sequence.outputs[0].spec, found.selection
         batch, _, steps, hidden = extents(y)
         given = [port.name for port in operation.inputs].index("sequence_lengths")
-        lengths = StepLengths(steps, pick.stride, pick.counts_from_end, pick.zeros)
+        lengths = StepLengths(steps, selection.stride, selection.counts_from_end, selection.zeros)
         spec = TensorSpec(ElementType.i64, PartialShape([batch]))
         row = [
             self._node(
                 f"{found.node.name} (lengths)",
                 lengths,
-                (pick.indices, sequence.inputs[given]),
+                (selection.indices, sequence.inputs[given]),
                 spec,
             )
         ]
@@ -292,7 +292,7 @@ class _Rewrite:
     def _viewed(
         self, name: str, source: Source, element_type: ElementType, shape: tuple[SizeLike, ...]
     ) -> Node:
-        """The same elements in another shape."""
+        """A tensor's elements in another shape."""
         spec = TensorSpec(element_type, PartialShape(shape))
         return self._node(name, View(spec.shape), (source,), spec)
 

@@ -52,16 +52,16 @@ def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[So
     `roots` are the Parameters to begin at, by node id; by default all of the model's.
     """
     if roots is None:
-        roots = {p: frozenset([number]) for number, p in enumerate(model.parameters)}
-    found: dict[Source, Inputs] = {}
+        roots = {p: frozenset([index]) for index, p in enumerate(model.parameters)}
+    result: dict[Source, Inputs] = {}
     for node in model.nodes:
         is_input = node.type_name == "Parameter"
-        inputs = roots.get(node.id) if is_input else _passed_on(model, node, found)
+        inputs = roots.get(node.id) if is_input else _passed_on(model, node, result)
         if inputs:
             for position, port in enumerate(node.outputs):
                 if port.spec.element_type.is_integer:
-                    found[Source(node.id, position)] = inputs
-    return found
+                    result[Source(node.id, position)] = inputs
+    return result
 
 
 def _passed_on(model: Model, node: Node, found: Mapping[Source, Inputs]) -> Inputs | None:

@@ -101,7 +101,7 @@ class _Uncut:
         return "" if port is None else port.type_variable
 
     def _as(self, source: Source, target: ElementType, strict: bool) -> Source:
-        """The same numbers in another type.
+        """A tensor's numbers in another type.
 
         With `strict`, one that the type does not have is refused: it is outside anything.
         """

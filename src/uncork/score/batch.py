@@ -270,10 +270,10 @@ class BatchScorer:
             arrays = take_rows(kept, good.tolist()).columns if arrays else []
         for column in self.columns:
             parts = [column.arrays(results[column.position]) for _, results in done]
-            for number, field in enumerate(column.fields):
+            for index, field in enumerate(column.fields):
                 arrays.append(
                     self._ordered(
-                        [part[number] for part in parts],
+                        [part[index] for part in parts],
                         field,
                         [part for part, _ in done],
                         good,

@@ -232,10 +232,10 @@ def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Numbers as (first, count) of those that follow each other."""
     start = 0
-    for place in range(1, len(rows) + 1):
-        if place == len(rows) or rows[place] != rows[place - 1] + 1:
-            yield rows[start], place - start
-            start = place
+    for index in range(1, len(rows) + 1):
+        if index == len(rows) or rows[index] != rows[index - 1] + 1:
+            yield rows[start], index - start
+            start = index
 
 
 def _array(bound: BoundInput, columns: Columns) -> Array:

@@ -77,7 +77,7 @@ class Expression:
 
     @property
     def of_list(self) -> bool:
-        """It reads a column of lists."""
+        """Whether the expression reads a column of lists."""
         return self.function in ("values", "offsets", "segments", "padded", "length")
 
     def __str__(self) -> str:

@@ -183,7 +183,7 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[Any, Any]) 
 
 
 def _has_rows(bound: BoundInput) -> bool:
-    """Its first dimension counts rows."""
+    """Whether the first dimension of the input counts rows."""
     function = bound.expression.function
     return function in ("column", "stack", "offsets", "padded", "length") or (
         function == "constant" and bound.per_row

@@ -57,18 +57,20 @@ class FromEnd:
 
 
 def counting_from_end(compiled: CompiledModel) -> dict[int, FromEnd]:
-    """Such inputs of a model, by number; of several tables that one reads, the largest."""
-    found: dict[int, FromEnd] = {}
+    """The inputs of a model whose negative ids count from the end, by number; of several tables
+    that one reads, the largest.
+    """
+    result: dict[int, FromEnd] = {}
     for lookup in lookups(compiled.model):
         operation = lookup.node.operation
         if not isinstance(operation, (Gather1, Gather7)) or not operation.counts_from_end:
             continue
         rows = _rows(lookup)
         for number in lookup.inputs:
-            known = found.get(number)
+            known = result.get(number)
             if known is None or (known.rows is not None and (rows is None or rows > known.rows)):
-                found[number] = FromEnd(compiled.inputs[number], lookup.node.label, rows)
-    return found
+                result[number] = FromEnd(compiled.inputs[number], lookup.node.label, rows)
+    return result
 
 
 def _rows(lookup: Lookup) -> int | None:

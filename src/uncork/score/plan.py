@@ -69,14 +69,14 @@ class ScoringPlan:
         job = self.job
         options = job.load_options
         weights = options["weights"] or Path(job.model).with_suffix(".bin")
-        found: list[Read] = [("the model", job.model), ("the weights", weights)]
+        result: list[Read] = [("the model", job.model), ("the weights", weights)]
         tables: dict[str, str] = options["tables"] or {}
-        found += [(f"table '{name}'", path_of_table(path)) for name, path in tables.items()]
+        result += [(f"table '{name}'", path_of_table(path)) for name, path in tables.items()]
         if mapping is not None:
-            found.append(("the mapping", mapping))
+            result.append(("the mapping", mapping))
         if isinstance(job.source.filesystem, pafs.LocalFileSystem):
-            found += [("the source", file.path) for file in job.source.files]
-        return found
+            result += [("the source", file.path) for file in job.source.files]
+        return result
 
     def changed(self, before: dict[str, Any]) -> list[str]:
         """What is not any more as it was when `describe` gave `before`: files of the model."""

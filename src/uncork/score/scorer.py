@@ -150,8 +150,8 @@ class Scorer:
 
     def _bound(self, source: pa.Schema) -> tuple[BatchScorer, int]:
         source = source.remove_metadata()
-        found = self._schemas.get(source)
-        if found is None:
+        result = self._schemas.get(source)
+        if result is None:
             compiled = self.compiled
             mapping = bind(compiled.inputs, source, self.inputs)
             if mapping.batch is not None and self.batch_size not in (None, mapping.batch):
@@ -163,8 +163,8 @@ class Scorer:
             scorer = BatchScorer(
                 compiled, mapping, self.keep, self.columns, schema, self.on_error, self.negative_ids
             )
-            found = self._schemas[source] = scorer, mapping.batch or self.batch_size or BATCH_SIZE
-        return found
+            result = self._schemas[source] = scorer, mapping.batch or self.batch_size or BATCH_SIZE
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_schemas": {}}

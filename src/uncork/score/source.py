@@ -232,7 +232,7 @@ def _differences(expected: pa.Schema, got: pa.Schema, first: str) -> Iterable[st
 
 
 def _types(schema: pa.Schema, name: str) -> list[pa.DataType]:
-    """Those of all columns of a name: a file may have several."""
+    """The types of all columns of a name: a file may have several."""
     return [schema.field(place).type for place in schema.get_all_field_indices(name)]
 
 
@@ -259,7 +259,7 @@ def plan_units(source: Source, batch_size: int, rows_per_unit: int | None = None
             units.append(Unit(len(units), first, sum(s.rows for s in waiting), tuple(waiting)))
             waiting.clear()
 
-    for number, file in enumerate(source.files):
+    for index, file in enumerate(source.files):
         for group, rows in enumerate(file.groups):
             if rows == 0:
                 continue
@@ -267,13 +267,13 @@ def plan_units(source: Source, batch_size: int, rows_per_unit: int | None = None
                 close()
             if rows <= limit:
                 last = waiting[-1] if waiting else None
-                if last is not None and last.file == number and last.last == group - 1:
-                    waiting[-1] = Span(number, last.first, group, 0, last.rows + rows)
+                if last is not None and last.file == index and last.last == group - 1:
+                    waiting[-1] = Span(index, last.first, group, 0, last.rows + rows)
                 else:
-                    waiting.append(Span(number, group, group, 0, rows))
+                    waiting.append(Span(index, group, group, 0, rows))
                 continue
             for skip in range(0, rows, limit):
-                waiting.append(Span(number, group, group, skip, min(limit, rows - skip)))
+                waiting.append(Span(index, group, group, skip, min(limit, rows - skip)))
                 close()
     close()
     return units

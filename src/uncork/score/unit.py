@@ -99,7 +99,7 @@ class Counts:
         )
 
     def with_batch(self, scored: Scored) -> Counts:
-        """These and those of a batch."""
+        """The counts so far with those of a batch added."""
         return self + Counts(scored.rows, scored.scored, len(scored.faults), scored.negative_ids)
 
     def check(self, expected: int, where: str) -> None:

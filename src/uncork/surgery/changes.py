@@ -19,15 +19,15 @@ def changes(before: Model, after: Model) -> list[str]:
 
 def _listed(model: Model, kind: str) -> dict[str, str]:
     names = input_names(model) if kind == "input" else output_names(model)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for position, own in enumerate(names):
         if kind == "input":
             spec = model.by_id[model.parameters[position]].outputs[0].spec
         else:
             spec = model.spec(model.by_id[model.results[position]].inputs[0])
         shape = "[..]" if spec.rank is None else str(spec.shape)
-        found[own[0] if own else str(position)] = f"{spec.element_type}{shape}"
-    return found
+        result[own[0] if own else str(position)] = f"{spec.element_type}{shape}"
+    return result
 
 
 def _ports(before: Model, after: Model) -> Iterator[str]:
@@ -49,7 +49,9 @@ def _ports(before: Model, after: Model) -> Iterator[str]:
 
 
 def _constants(before: Model, after: Model) -> Iterator[str]:
-    """Those of bodies too. Layers keep their places when constants are replaced."""
+    """The constants of a model, those of bodies too. Layers keep their places when constants are
+    replaced.
+    """
     old, new = list(all_nodes(before)), list(all_nodes(after))
     for node, was in zip(new, old) if len(new) == len(old) else ():
         constant = node.operation

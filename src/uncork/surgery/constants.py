@@ -59,11 +59,11 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
 
 def _constants(model: Model) -> dict[str, list[Node]]:
     """Every constant, those of bodies too, by the names of their layers."""
-    found: dict[str, list[Node]] = {}
+    result: dict[str, list[Node]] = {}
     for node in all_nodes(model):
         if isinstance(node.operation, Const):
-            found.setdefault(node.name, []).append(node)
-    return found
+            result.setdefault(node.name, []).append(node)
+    return result
 
 
 def _keys(model: Model) -> Mapping[str, str]:

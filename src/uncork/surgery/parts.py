@@ -57,24 +57,24 @@ def _tensor(model: Model, name: str) -> Source:
 
 def _outputs_of_layers(model: Model, name: str) -> list[Source]:
     """The outputs of the layers of this name, or the one of "name:1"."""
-    found = [Source(n.id, i) for n in model.nodes if n.name == name for i in range(len(n.outputs))]
+    result = [Source(n.id, i) for n in model.nodes if n.name == name for i in range(len(n.outputs))]
     layer_name, colon, position = name.rpartition(":")
-    if found or not colon or not position.isdecimal():
-        return found
+    if result or not colon or not position.isdecimal():
+        return result
     named = [n for n in model.nodes if n.name == layer_name and int(position[:9]) < len(n.outputs)]
     return [Source(n.id, int(position)) for n in named]
 
 
 def _constant_nodes(model: Model) -> set[int]:
     """Layers that depend on no input and no variable."""
-    found: set[int] = set()
+    result: set[int] = set()
     for node in model.nodes:
         varies = node.type_name in ("Parameter", "ReadValue") or any(
-            s.node not in found for s in node.inputs
+            s.node not in result for s in node.inputs
         )
         if not varies:
-            found.add(node.id)
-    return found
+            result.add(node.id)
+    return result
 
 
 def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Model:
@@ -146,15 +146,15 @@ def _needed(nodes: Sequence[Node], roots: Iterable[int]) -> set[int]:
     """Nodes that the roots are computed from, and what assigns the variables that they read."""
     by_id = {n.id: n for n in nodes}
     assigned = {n.operation.variable_id: n.id for n in nodes if isinstance(n.operation, Assign3)}
-    found: set[int] = set()
+    result: set[int] = set()
     waiting = list(roots)
     while waiting:
         number = waiting.pop()
-        if number in found:
+        if number in result:
             continue
-        found.add(number)
+        result.add(number)
         node = by_id[number]
         waiting.extend(s.node for s in node.inputs)
         if isinstance(node.operation, ReadValue3) and node.operation.variable_id in assigned:
             waiting.append(assigned[node.operation.variable_id])
-    return found
+    return result

@@ -286,8 +286,12 @@ class Facts:
         shared = Size({m: f for m, f in left.terms.items() if m and right.terms.get(m) == f})
         return left - shared, kind, right - shared
 
+    def usual(self, size: SizeLike) -> int | Fraction | None:
+        """Its value in calls like those of the hints; None when they do not tell it."""
+        return self._hinted(size) if isinstance(size, Size) else size
+
     def _hinted(self, size: Size) -> int | Fraction | None:
-        """Its value by the hints; None when they do not tell it."""
+        """The value of a size by the hints; None when they do not tell it."""
         values = {s: self._hints[s.origin] for s in size.symbols if s.origin in self._hints}
         return size.exact_value(values) if len(values) == len(size.symbols) else None
 

@@ -100,7 +100,7 @@ class Size:
 
     @property
     def is_whole(self) -> bool:
-        """Its form shows that it is a whole number whatever its symbols are."""
+        """Whether the form of the size shows that it is a whole number whatever its symbols are."""
         if self._is_whole is None:
             self._is_whole = all(
                 isinstance(f, int) and all(a.is_whole for a in m) for m, f in self.terms.items()
@@ -202,7 +202,7 @@ class Size:
         return value
 
     def exact_value(self, values: Mapping[Symbol, int]) -> Exact:
-        """As `evaluate`, also where that is no whole number."""
+        """The value as `evaluate` gives it, also where that is no whole number."""
         total: Exact = 0
         for monomial, factor in self.terms.items():
             for atom in monomial:

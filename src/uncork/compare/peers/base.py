@@ -33,7 +33,7 @@ class PeerRuntime(Protocol):
 
     @property
     def model(self) -> PeerModel:
-        """Its tensors."""
+        """The tensors that the peer can give, as it names them."""
 
     def outputs(self) -> list[Array]:
         """The results of the model as the peer runs it when nobody looks inside."""

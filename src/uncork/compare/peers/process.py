@@ -62,18 +62,18 @@ class PeerProcess:
         """The value of each tensor. Where the peer fails with several it is asked for fewer, so
         that one tells of itself only.
         """
-        found: dict[str, Array | Failed] = {}
+        result: dict[str, Array | Failed] = {}
         waiting = [list(keys)] if keys else []
         while waiting:
             part = waiting.pop(0)
             values = self._asked("values", part)
             if not isinstance(values, Failed):
-                found.update(zip(part, values))
+                result.update(zip(part, values))
             elif len(part) == 1:
-                found[part[0]] = values
+                result[part[0]] = values
             else:
                 waiting[:0] = [part[: len(part) // 2], part[len(part) // 2 :]]
-        return found
+        return result
 
     def close(self) -> None:
         """End the process."""

@@ -101,7 +101,7 @@ def _read(node: Any) -> tuple[str, ...]:
 
 
 def _shape(node: Any) -> tuple[int | None, ...] | None:
-    """As far as the program knows it: a size may be an expression."""
+    """The shape of a value, as far as the program knows it: a size may be an expression."""
     shape = getattr(node.meta.get("val"), "shape", None)
     return (
         None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)

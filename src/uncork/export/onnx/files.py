@@ -34,11 +34,11 @@ def given_model(
     """A checked model from a path; a Model as it is."""
     if isinstance(model, Model):
         return model
-    found, diagnostics = read_structure(model, weights)
-    found, problems = infer(found)
+    result, diagnostics = read_structure(model, weights)
+    result, problems = infer(result)
     diagnostics.problems.extend(problems)
     diagnostics.raise_if_any(str(model))
-    return found
+    return result
 
 
 def filled(exported: Exported) -> Any:

@@ -34,8 +34,8 @@ def _stretched(
     rank = max(len(s) for s in shapes)
     dims: list[Dimension] = [Dimension(1, 1)] * rank
     for shape in shapes:
-        for place, dim in enumerate(shape, rank - len(shape)):
-            dims[place] = broadcast_dimension(dims[place], dim) or DYNAMIC
+        for index, dim in enumerate(shape, rank - len(shape)):
+            dims[index] = broadcast_dimension(dims[index], dim) or DYNAMIC
     return PartialShape(dims)
 
 

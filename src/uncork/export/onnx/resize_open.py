@@ -126,7 +126,7 @@ class OpenAxis:
         return g.op("Where", g.op("Less", d, self._number(1)), near, outer)
 
     def _coordinates_in_f32(self) -> Tensor:
-        """As `coordinates_in_f32` has them, for pictures of bytes."""
+        """The coordinates that `coordinates_in_f32` gives, for pictures of bytes."""
         g, mode = self.g, self.how.coordinate_transformation_mode
         places = g.op("Range", g.constant(0, I64), self.result, g.constant(1, I64))
         size, result = (g.cast(n, T.f32) for n in (self.size, self.result))

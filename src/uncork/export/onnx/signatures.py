@@ -106,7 +106,7 @@ class Signature:
 
 
 def _signatures() -> dict[str, Signature]:
-    found: dict[str, Signature] = {}
+    results: dict[str, Signature] = {}
     for line in _TABLE.strip().splitlines():
         words = line.split()
         result = ElementType[words.pop()] if words[-1] in ElementType.__members__ else None
@@ -114,8 +114,8 @@ def _signatures() -> dict[str, Signature]:
         letters = words.pop().replace("@", _INTEGERS)
         types = frozenset(_LETTERS[letter] for letter in letters)
         where = None if positions == "*" else tuple(map(int, positions.split(",")))
-        found.update((name, Signature(types, where, result)) for name in words)
-    return found
+        results.update((name, Signature(types, where, result)) for name in words)
+    return results
 
 
 SIGNATURES = _signatures()

@@ -41,27 +41,27 @@ def _last_bracket(statement: str) -> int | None:
     """Where the outermost bracket begins that holds most of the statement."""
     best, start, depth, longest = None, 0, 0, 1
     quoted = ""
-    for place, character in enumerate(statement):
+    for index, character in enumerate(statement):
         if quoted:
             quoted = "" if character == quoted else quoted
         elif character in "\"'":
             quoted = character
         elif character in _OPEN:
-            start = place if depth == 0 else start
+            start = index if depth == 0 else start
             depth += 1
         elif character in _CLOSE:
             depth = max(depth - 1, 0)
-            if depth == 0 and best is not None and place <= best:
+            if depth == 0 and best is not None and index <= best:
                 continue
-            if depth == 0 and place - start > longest and statement[start] in _OPEN:
-                best, longest = start, place - start
+            if depth == 0 and index - start > longest and statement[start] in _OPEN:
+                best, longest = start, index - start
     return best
 
 
 def _matching(statement: str, start: int) -> int:
     depth, quoted = 0, ""
-    for place in range(start, len(statement)):
-        character = statement[place]
+    for index in range(start, len(statement)):
+        character = statement[index]
         if quoted:
             quoted = "" if character == quoted else quoted
         elif character in "\"'":
@@ -71,14 +71,14 @@ def _matching(statement: str, start: int) -> int:
         elif character in _CLOSE:
             depth -= 1
             if depth == 0:
-                return place
+                return index
     return len(statement) - 1
 
 
 def _split(text: str) -> list[str]:
     """What stands between the commas of the outermost level."""
     parts, depth, start, quoted = [], 0, 0, ""
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         if quoted:
             quoted = "" if character == quoted else quoted
         elif character in "\"'":
@@ -88,8 +88,8 @@ def _split(text: str) -> list[str]:
         elif character in _CLOSE:
             depth -= 1
         elif character == "," and depth == 0:
-            parts.append(text[start:place].strip())
-            start = place + 1
+            parts.append(text[start:index].strip())
+            start = index + 1
     parts.append(text[start:].strip())
     return [p for p in parts if p]
 

@@ -39,7 +39,7 @@ def emit_attention(spec: Attention, machine: Target) -> str:
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     block = Block(k, spec, a)
-    packed = a["scratch"] + spec.fixed_places["keys"]
+    packed = a["scratch"] + spec.fixed_offsets["keys"]
     copied = packed + (
         ((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64
     )
@@ -133,13 +133,15 @@ def _take_values(
     if not spec.copies_values and not spec.causal:
         return k.integer(1)
     lanes = spec.lanes
-    zeros = k.variable(k.number(0.0, F32, lanes))
+    zeros = k.variable(k.constant(0.0, F32, lanes))
     with k.loop(0, a["sources"]) as key:
         address = values + key * a["value_row"]
         for column in range(0, spec.width, lanes):
             there = block.tail(spec.depth) if column + lanes > spec.depth else None
             x = block.load(address + column * block.stored.bytes, lanes, there)
-            zeros.set(k.fma(x, k.number(0.0, F32, lanes), zeros.get()))  # NaN of infinities and NaN
+            zeros.set(
+                k.fma(x, k.constant(0.0, F32, lanes), zeros.get())
+            )  # NaN of infinities and NaN
             if spec.copies_values:
                 k.store(x, copied + (key * spec.width + column) * 4)
     return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
@@ -224,7 +226,7 @@ def _score(
         with k.loop(0, rows, spec.rows) as first:
             lines = [address(first + r) for r in range(spec.rows)]
             sums = [
-                [k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)]
+                [k.variable(k.constant(0.0, F32, lanes)) for _ in range(vectors)]
                 for _ in range(spec.rows)
             ]
 
@@ -248,9 +250,7 @@ def _score(
                 line = block.scores + (first + r) * spec.score_row + key * 4
                 for v in range(vectors):
                     there = (
-                        k.lanes_below(width - key - v * lanes, lanes)
-                        if v == vectors - 1
-                        else None
+                        k.lanes_below(width - key - v * lanes, lanes) if v == vectors - 1 else None
                     )
                     x = block.masked(
                         sums[r][v].get() * k.splat(block.scale, lanes),

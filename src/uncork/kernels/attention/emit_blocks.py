@@ -42,14 +42,14 @@ def power(k: Kernel, x: Value) -> Value:
     """e**x of x <= 0: exactly 1 at 0, exactly 0 from -88.03 down. NaN stays NaN."""
     n = x.lanes
     x = x * _LOG2_E
-    low = k.number(-127.0, F32, n)
+    low = k.constant(-127.0, F32, n)
     x = k.select(x < low, low, x)  # an ordered comparison keeps NaN
     shifted = x + _WHOLE
     scale = ((shifted.bits_as(I32) + 127) << 23).bits_as(F32)  # of -127 it is 0
     part = x - (shifted - _WHOLE)
-    result = k.number(_POWER[-1], F32, n)
+    result = k.constant(_POWER[-1], F32, n)
     for coefficient in reversed(_POWER[:-1]):
-        result = k.fma(result, part, k.number(coefficient, F32, n))
+        result = k.fma(result, part, k.constant(coefficient, F32, n))
     return result * scale
 
 
@@ -73,9 +73,9 @@ class Block:
     def __init__(self, k: Kernel, spec: Attention, arguments: dict[str, Value]) -> None:
         self.k, self.spec, self.a = k, spec, arguments
         self.stored = STORED[spec.element_type]
-        places = spec.fixed_places  # what depends on the number of keys comes last
+        offsets = spec.fixed_offsets  # what depends on the number of keys comes last
         self.state, self.sums, self.scores, self.queries = (
-            arguments["scratch"] + places[name] for name in ("state", "sums", "scores", "queries")
+            arguments["scratch"] + offsets[name] for name in ("state", "sums", "scores", "queries")
         )
         self.scale = self._loaded_scale()
 
@@ -121,7 +121,7 @@ class Block:
         if spec.row_mask:
             found = k.splat(found, score.lanes)
         if stored == U8:
-            return k.select(found > 0, score, k.number(-math.inf, F32, score.lanes))
+            return k.select(found > 0, score, k.constant(-math.inf, F32, score.lanes))
         return score + widened(k, spec.mask, found)
 
     # ---- the stages
@@ -131,9 +131,9 @@ class Block:
         without a value does.
         """
         k, spec = self.k, self.spec
-        least = k.number(_LEAST, F32)
+        least = k.constant(_LEAST, F32)
         with k.loop(0, rows) as r:
-            top, total = least, k.number(0.0, F32)
+            top, total = least, k.constant(0.0, F32)
             if spec.sink:
                 given = self.load(sink(r), 1)
                 top = k.maximum(given, least)
@@ -141,21 +141,21 @@ class Block:
             k.store(top, self.row(0, r))
             k.store(total, self.row(1, r))
         with k.loop(0, rows * spec.width, spec.lanes) as i:
-            k.store(k.number(0.0, F32, spec.lanes), self.sums + i * 4)
+            k.store(k.constant(0.0, F32, spec.lanes), self.sums + i * 4)
 
-    def weigh(self, rows: Value, together: int, width: Value, limit: Limit) -> None:
-        """Scores of `width` keys become weights, `together` rows at a time."""
+    def weigh(self, rows: Value, query_rows: int, width: Value, limit: Limit) -> None:
+        """Scores of `width` keys become weights, `query_rows` rows at a time."""
         k, lanes = self.k, self.spec.lanes
-        each = range(together)
-        with k.loop(0, rows, together) as first:
+        each = range(query_rows)
+        with k.loop(0, rows, query_rows) as first:
             lines = [self.scores + (first + u) * self.spec.score_row for u in each]
             here = [k.minimum(limit(first + u), width) for u in each]
             full = (
                 k.maximum(functools.reduce(k.minimum, here), k.integer(0)) // lanes * lanes
             )  # so far every row looks at all keys
             before = [k.splat(k.load(self.row(0, first + u), F32), lanes) for u in each]
-            tops = [k.variable(k.number(_LEAST, F32, lanes)) for _ in each]
-            totals = [k.variable(k.number(0.0, F32, lanes)) for _ in each]
+            tops = [k.variable(k.constant(_LEAST, F32, lanes)) for _ in each]
+            totals = [k.variable(k.constant(0.0, F32, lanes)) for _ in each]
 
             def score(
                 u: int,
@@ -167,7 +167,7 @@ class Block:
                 x = k.load(lines[u] + key * 4, F32, lanes)
                 return (
                     k.select(
-                        k.lanes_below(here[u] - key, lanes), x, k.number(-math.inf, F32, lanes)
+                        k.lanes_below(here[u] - key, lanes), x, k.constant(-math.inf, F32, lanes)
                     )
                     if edge
                     else x
@@ -241,16 +241,16 @@ class Block:
             self.tail(spec.depth) if not spec.copies_values and spec.width != spec.depth else None
         )
         lines = [self.scores + (first + r) * spec.score_row for r in rows]
-        places = [self.sums + ((first + r) * spec.width + column) * 4 for r in rows]
+        offsets = [self.sums + ((first + r) * spec.width + column) * 4 for r in rows]
         accumulators = max(1, min(4, _ACCUMULATORS // (spec.rows * vectors)))
-        zero = k.number(0.0, F32, lanes)
+        zero = k.constant(0.0, F32, lanes)
         sums = [
             [[k.variable(zero) for _ in range(vectors)] for _ in rows] for _ in range(accumulators)
         ]
         for r in rows:
             factor = k.splat(k.load(self.row(2, first + r), F32), lanes)
             for v in range(vectors):
-                sums[0][r][v].set(k.load(places[r] + v * lanes * 4, F32, lanes) * factor)
+                sums[0][r][v].set(k.load(offsets[r] + v * lanes * 4, F32, lanes) * factor)
         size = 4 if spec.copies_values else self.stored.bytes
 
         def value(address: Value, v: int) -> Value:
@@ -285,14 +285,14 @@ class Block:
                 total = sums[0][r][v].get()
                 for chain in sums[1:]:
                     total = total + chain[r][v].get()
-                k.store(total, places[r] + v * lanes * 4)
+                k.store(total, offsets[r] + v * lanes * 4)
 
     def finish(self, rows: Value, output: Callable[[Value], Value]) -> None:
         """Sums divided by those of the weights, to the address of each row's output."""
         k, spec = self.k, self.spec
         with k.loop(0, rows) as r:
             target = output(r)
-            inverse = k.splat(k.number(1.0, F32) / k.load(self.row(1, r), F32), spec.lanes)
+            inverse = k.splat(k.constant(1.0, F32) / k.load(self.row(1, r), F32), spec.lanes)
             for column in range(0, spec.width, spec.lanes):
                 x = k.load(self.sums + (r * spec.width + column) * 4, F32, spec.lanes) * inverse
                 stored, place = (

@@ -32,9 +32,9 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
         keys, values = (
             a[n] + batch * a[f"{n}_batch"] + head * a[f"{n}_head"] for n in ("key", "value")
         )
-        with k.loop(0, queries, spec.together) as first:
+        with k.loop(0, queries, spec.query_rows) as first:
             # The last query again where there are not so many: what is written twice is the same.
-            numbers = [k.minimum(first + r, queries - 1) for r in range(spec.together)]
+            numbers = [k.minimum(first + r, queries - 1) for r in range(spec.query_rows)]
             members = [number // a["targets"] for number in numbers]
             targets = [number - member * a["targets"] for number, member in zip(numbers, members)]
 
@@ -70,10 +70,10 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
 
 def _picked(k: Kernel, addresses: Sequence[Value], number: Value) -> Value:
     """One of a few addresses."""
-    found = addresses[0]
+    result = addresses[0]
     for i, address in enumerate(addresses[1:], 1):
-        found = k.select(number.equals(i), address, found)
-    return found
+        result = k.select(number.equals(i), address, result)
+    return result
 
 
 def _attend(
@@ -90,8 +90,8 @@ def _attend(
     targets: Sequence[Value],
 ) -> None:
     """Some queries over all keys of their head."""
-    rows = k.integer(spec.together)
-    vectors = max(1, _SUMS // spec.together)
+    rows = k.integer(spec.query_rows)
+    vectors = max(1, _SUMS // spec.query_rows)
     block.begin(rows, lambda row: _picked(k, sink, row))
     starts = range(0, spec.size, spec.lanes)
     tails = [block.tail(spec.size) if start + spec.lanes > spec.size else None for start in starts]
@@ -129,7 +129,7 @@ def _attend(
         def limit(row: Value, base: Value = base, width: Value = width) -> Value:
             return _picked(k, targets, row) + 1 - base if spec.causal else width
 
-        block.weigh(rows, spec.together, width, limit)
+        block.weigh(rows, spec.query_rows, width, limit)
         block.add_values(rows, vectors, values + base * a["value_row"], a["value_row"], width)
     block.finish(rows, lambda row: _picked(k, output, row))
 

@@ -109,7 +109,7 @@ def select_attention(
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
         shared = {field.name: getattr(spec, field.name) for field in fields(spec)}
         few = _Work(
-            FewQueries(**shared, together=_together(spec, targets, members.size)),
+            FewQueries(**shared, query_rows=_query_rows(spec, targets, members.size)),
             operands,
             sizes,
             pairs,
@@ -135,26 +135,26 @@ class _Work:
     def shared(self, threads: int, scratch: SizeLike) -> list[KernelCall]:
         """The calls of several threads, each with room of its own."""
         return [
-            self.call(first, count, scratch * number)
-            for number, (first, count) in enumerate(shares(self.items, threads))
+            self.call(first, count, scratch * index)
+            for index, (first, count) in enumerate(shares(self.items, threads))
         ]
 
 
-def _together(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
+def _query_rows(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
     """Queries that are computed at once where there are few: as many as share keys, as far as
     registers hold them.
     """
     queries = targets * members if isinstance(targets, int) else members
     most = 1 if spec.size > 8 * spec.lanes else spec.vectors
-    together = 1
-    while together < most and (not isinstance(queries, int) or together < queries):
-        together *= 2
-    return together
+    query_rows = 1
+    while query_rows < most and (not isinstance(queries, int) or query_rows < queries):
+        query_rows *= 2
+    return query_rows
 
 
 def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     """Bytes of working memory for so many keys, in whole cache lines."""
-    fixed = spec.fixed_places["keys"]
+    fixed = spec.fixed_offsets["keys"]
     if isinstance(spec, FewQueries):
         return fixed
     keys = (sources + (spec.panel - 1)) // spec.panel * spec.panel * (spec.size * 4)
@@ -287,7 +287,7 @@ def _words(
     members: Loop,
 ) -> list[Operand]:
     """Addresses, strides and the factor."""
-    places = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
+    offsets = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
     operands: list[Operand] = []
     for name in _TENSORS:
         shared = name in ("key", "value")
@@ -295,7 +295,7 @@ def _words(
             operands += [0] * 5
             continue
         view = tensors.views[name]
-        operands.append(Out(0) if name == "output" else In(places[name], view.offset))
+        operands.append(Out(0) if name == "output" else In(offsets[name], view.offset))
         operands += [
             loop.strides[name]
             for loop in ((batches, heads) if shared else (batches, heads, members))

@@ -116,7 +116,7 @@ class Attention:
         return self.element_type != "f32" or self.width != self.depth
 
     @property
-    def fixed_places(self) -> dict[str, int]:
+    def fixed_offsets(self) -> dict[str, int]:
         """Where the parts of the working memory begin, in bytes. Behind what has one size lie the
         packed keys, and then copied values.
         """
@@ -136,24 +136,24 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class FewQueries(Attention):
-    """The same for few queries: keys and values are read as they lie, once for `together` queries
-    of a group.
+    """Attention for few queries: keys and values are read as they lie, once for `query_rows`
+    queries of a group.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit_few:emit_few_queries"
-    together: int = 1
+    query_rows: int = 1
 
     @property
     def _kind(self) -> str:
-        return f"attention_few{self.together}"
+        return f"attention_few{self.query_rows}"
 
     @property
     def rows(self) -> int:
-        return self.together
+        return self.query_rows
 
     @property
     def queries(self) -> int:
-        return self.together
+        return self.query_rows
 
     @property
     def keys(self) -> int:

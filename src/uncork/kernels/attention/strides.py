@@ -15,8 +15,8 @@ from uncork.types import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """So many elements, bytes from one to the next; each stands for `repeats` that follow each
-    other.
+    """One dimension of a strided tensor: how many elements, the bytes from one to the next; each
+    stands for `repeats` that follow each other.
     """
 
     size: SizeLike
@@ -44,7 +44,7 @@ def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
 
 
 def first_of(view: View, axis: int, count: TensorSpec) -> View:
-    """So many elements along an axis, from the first on."""
+    """The first elements along an axis, so many."""
     sizes = count.sizes()
     if not sizes or sizes[0] is None:
         raise KernelDeclined("how many keys there are is known at the call only")
@@ -73,7 +73,9 @@ def moved(view: View, moves: Sequence[Move]) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """So many turns, and for each tensor the bytes from one to the next."""
+    """One loop of a strided walk: how many turns and, for each tensor, the bytes from one to the
+    next.
+    """
 
     size: SizeLike
     strides: Mapping[str, SizeLike]
@@ -84,10 +86,10 @@ def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]
     aligned at the right.
     """
     loops: list[Loop] = []
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         found: dict[str, Axis | None] = {}
         for name, axes in batches.items():
-            number = place - (len(sizes) - len(axes))
+            number = index - (len(sizes) - len(axes))
             axis = axes[number] if number >= 0 and not axes[number].is_one else None
             if axis is not None and not same(axis.size * axis.repeats, size):
                 raise KernelDeclined("whether a tensor stretches is known at the call only")

@@ -41,7 +41,7 @@ def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
     """(f, 2**n) of which 2**x is 2**f * 2**n, f in [-1/2, 1/2]; x is cut at +-`most`. NaN gives NaN
     and any number.
     """
-    limit = k.number(most, F32, x.lanes)
+    limit = k.constant(most, F32, x.lanes)
     x = k.select(x > limit, limit, x)  # an ordered comparison keeps NaN
     x = k.select(x < -limit, -limit, x)
     shifted = x + _WHOLE  # whose last bits are the nearest whole number
@@ -53,7 +53,7 @@ def _polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
     """Of six coefficients, the constant first; in pairs, because each product waits for the one
     before it.
     """
-    numbers = [k.number(coefficient, F32, x.lanes) for coefficient in coefficients]
+    numbers = [k.constant(coefficient, F32, x.lanes) for coefficient in coefficients]
     low, middle, high = (k.fma(x, numbers[i + 1], numbers[i]) for i in (0, 2, 4))
     square = x * x
     return k.fma(k.fma(high, square, middle), square, low)
@@ -63,12 +63,12 @@ def sigmoid(k: Kernel, x: Value) -> Value:
     # Neither 2**126 nor its reciprocal leaves the normal numbers, where nothing is slow or
     # infinite.
     part, scale = _split_power(k, x * -_LOG2_E, 126.0)
-    return k.reciprocal(k.fma(_polynomial(k, _POWER, part), scale, k.number(1.0, F32, x.lanes)))
+    return k.reciprocal(k.fma(_polynomial(k, _POWER, part), scale, k.constant(1.0, F32, x.lanes)))
 
 
 def tanh(k: Kernel, x: Value) -> Value:
     """e / (e + 2) with e = exp(2 x) - 1, which keeps its digits near 0."""
-    one = k.number(1.0, F32, x.lanes)
+    one = k.constant(1.0, F32, x.lanes)
     part, scale = _split_power(k, x * (2 * _LOG2_E), 26.0)  # from where on e + 2 is e
     e = k.fma(_polynomial(k, _POWER_LESS_1, part), part * scale, scale - one)
     result = e * k.reciprocal(e + 2.0)
@@ -77,7 +77,7 @@ def tanh(k: Kernel, x: Value) -> Value:
 
 
 def relu(k: Kernel, x: Value) -> Value:
-    zero = k.number(0.0, F32, x.lanes)
+    zero = k.constant(0.0, F32, x.lanes)
     return k.select(x < zero, zero, x)
 
 
@@ -85,7 +85,7 @@ def _bounded(k: Kernel, whole: Value) -> Value:
     """The value with some number in place of NaN, which has no integer: the polynomial is NaN
     already.
     """
-    return k.select(whole.equals(whole), whole, k.number(0.0, F32, whole.lanes))
+    return k.select(whole.equals(whole), whole, k.constant(0.0, F32, whole.lanes))
 
 
 def exp(k: Kernel, x: Value) -> Value:
@@ -93,14 +93,14 @@ def exp(k: Kernel, x: Value) -> Value:
     in two parts.
     """
     n = x.lanes
-    high, low = k.number(88.8, F32, n), k.number(-104.0, F32, n)
+    high, low = k.constant(88.8, F32, n), k.constant(-104.0, F32, n)
     bounded = k.select(x > high, high, k.select(x < low, low, x))
     whole = k.intrinsic("rint", bounded * _LOG2_E)
-    part = k.fma(whole, k.number(-0.693145751953125, F32, n), bounded)
-    part = k.fma(whole, k.number(-1.42860682030941723212e-6, F32, n), part)
-    result = k.number(1 / 720, F32, n)
+    part = k.fma(whole, k.constant(-0.693145751953125, F32, n), bounded)
+    part = k.fma(whole, k.constant(-1.42860682030941723212e-6, F32, n), part)
+    result = k.constant(1 / 720, F32, n)
     for coefficient in (1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0):
-        result = k.fma(result, part, k.number(coefficient, F32, n))
+        result = k.fma(result, part, k.constant(coefficient, F32, n))
     if k.scales(n):
         return k.scaled(result, whole)
     # 2**whole in two steps: one exponent field does not reach from the smallest subnormal to the
@@ -114,7 +114,7 @@ def accurate_sigmoid(k: Kernel, x: Value) -> Value:
     """1 / (1 + exp(-x)), relative error of a few units of the last place where the result is a
     normal number.
     """
-    return k.number(1.0, F32, x.lanes) / (exp(k, -x) + 1.0)
+    return k.constant(1.0, F32, x.lanes) / (exp(k, -x) + 1.0)
 
 
 def accurate_tanh(k: Kernel, x: Value) -> Value:
@@ -125,11 +125,11 @@ def accurate_tanh(k: Kernel, x: Value) -> Value:
     size = k.intrinsic("fabs", x)
     squared = x * x
     # The Taylor series up to x**13: its next term is below 2e-8 of the result where |x| < 0.4.
-    series = k.number(21844 / 6081075, F32, n)
+    series = k.constant(21844 / 6081075, F32, n)
     for coefficient in (-1382 / 155925, 62 / 2835, -17 / 315, 2 / 15, -1 / 3):
-        series = k.fma(series, squared, k.number(coefficient, F32, n))
+        series = k.fma(series, squared, k.constant(coefficient, F32, n))
     near = k.fma(series * squared, x, x)
-    far = k.number(1.0, F32, n) - k.number(2.0, F32, n) / (exp(k, size * 2.0) + 1.0)
+    far = k.constant(1.0, F32, n) - k.constant(2.0, F32, n) / (exp(k, size * 2.0) + 1.0)
     signed = k.select(x < 0.0, -far, far)
     return k.select(size < 0.4, near, signed)
 

@@ -34,9 +34,9 @@ _SMALL, _TINY = 0.5, 1e-3
 
 def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
     """The polynomial with these coefficients, constant first."""
-    result = k.number(coefficients[-1], F64, x.lanes)
+    result = k.constant(coefficients[-1], F64, x.lanes)
     for coefficient in reversed(coefficients[:-1]):
-        result = k.fma(result, x, k.number(coefficient, F64, x.lanes))
+        result = k.fma(result, x, k.constant(coefficient, F64, x.lanes))
     return result
 
 
@@ -56,8 +56,8 @@ def _quarters(k: Kernel, x: Value) -> tuple[Value, Value]:
     fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | _is_nan(k, x)
     k.stop_unless(k.all_of(fits), k.integer(1))
     whole = k.intrinsic("rint", x * (2 / math.pi))
-    rest = k.fma(whole, k.number(-_HALF_PI[0], F64, x.lanes), x)
-    rest = k.fma(whole, k.number(-_HALF_PI[1], F64, x.lanes), rest)
+    rest = k.fma(whole, k.constant(-_HALF_PI[0], F64, x.lanes), x)
+    rest = k.fma(whole, k.constant(-_HALF_PI[1], F64, x.lanes), rest)
     return rest, whole - k.intrinsic("floor", whole * 0.25) * 4.0
 
 
@@ -94,8 +94,8 @@ def _tan(k: Kernel, x: Value) -> Value:
 def _atan(k: Kernel, x: Value) -> Value:
     size = k.intrinsic("fabs", x)
     far = size > 1.0
-    near = _odd_series(k, _ATAN, k.select(far, k.number(1.0, F64, x.lanes) / size, size))
-    return _signed(k, k.select(far, k.number(math.pi / 2, F64, x.lanes) - near, near), x)
+    near = _odd_series(k, _ATAN, k.select(far, k.constant(1.0, F64, x.lanes) / size, size))
+    return _signed(k, k.select(far, k.constant(math.pi / 2, F64, x.lanes) - near, near), x)
 
 
 def _signed(k: Kernel, size: Value, sign: Value) -> Value:
@@ -106,26 +106,26 @@ def _signed(k: Kernel, size: Value, sign: Value) -> Value:
 
 def _asin(k: Kernel, x: Value) -> Value:
     size = k.intrinsic("fabs", x)
-    one = k.number(1.0, F64, x.lanes)
+    one = k.constant(1.0, F64, x.lanes)
     far = size > 0.5
     t = k.select(far, k.intrinsic("sqrt", (one - size) * 0.5), size)  # NaN beyond 1
     near = _odd_series(k, _ASIN, t)
-    return _signed(k, k.select(far, k.number(math.pi / 2, F64, x.lanes) - near * 2.0, near), x)
+    return _signed(k, k.select(far, k.constant(math.pi / 2, F64, x.lanes) - near * 2.0, near), x)
 
 
 def _acos(k: Kernel, x: Value) -> Value:
-    return k.number(math.pi / 2, F64, x.lanes) - _asin(k, x)
+    return k.constant(math.pi / 2, F64, x.lanes) - _asin(k, x)
 
 
 def _exp(k: Kernel, x: Value) -> Value:
     """e^x of f64 numbers that f32 holds; beyond +-200, where f32 has only 0 and infinity, that of
     +-200.
     """
-    limit = k.number(200.0, F64, x.lanes)
+    limit = k.constant(200.0, F64, x.lanes)
     x = k.select(x > limit, limit, k.select(x < -limit, -limit, x))
     whole = k.intrinsic("rint", x * (1 / math.log(2)))
-    part = k.fma(whole, k.number(-math.log(2), F64, x.lanes), x)
-    number = k.select(whole.equals(whole), whole, k.number(0.0, F64, x.lanes)).to(I64)
+    part = k.fma(whole, k.constant(-math.log(2), F64, x.lanes), x)
+    number = k.select(whole.equals(whole), whole, k.constant(0.0, F64, x.lanes)).to(I64)
     return _series(k, [1 / math.factorial(n) for n in range(11)], part) * (
         (number + 1023) << 52
     ).bits_as(F64)
@@ -141,22 +141,22 @@ def _log(k: Kernel, x: Value) -> Value:
     fraction = (bits - (exponent << 52)).bits_as(F64)
     s = (fraction - 1.0) / (fraction + 1.0)
     result = exponent.to(F64) * math.log(2) + _odd_series(k, [2 / (2 * i + 1) for i in range(7)], s)
-    infinite = k.number(math.inf, F64, n)
+    infinite = k.constant(math.inf, F64, n)
     result = k.select(x < infinite, result, x)
-    result = k.select(x < 0.0, k.number(math.nan, F64, n), result)
+    result = k.select(x < 0.0, k.constant(math.nan, F64, n), result)
     return k.select(x.equals(0.0), -infinite, result)
 
 
 def _sinh(k: Kernel, x: Value) -> Value:
     power = _exp(k, x)
-    far = (power - k.number(1.0, F64, x.lanes) / power) * 0.5
+    far = (power - k.constant(1.0, F64, x.lanes) / power) * 0.5
     near = _odd_series(k, [1 / math.factorial(2 * n + 1) for n in range(5)], x)
     return k.select(k.intrinsic("fabs", x) < _SMALL, near, far)
 
 
 def _cosh(k: Kernel, x: Value) -> Value:
     power = _exp(k, x)
-    return (power + k.number(1.0, F64, x.lanes) / power) * 0.5
+    return (power + k.constant(1.0, F64, x.lanes) / power) * 0.5
 
 
 def _asinh(k: Kernel, x: Value) -> Value:
@@ -170,7 +170,7 @@ def _acosh(k: Kernel, x: Value) -> Value:
 
 
 def _atanh(k: Kernel, x: Value) -> Value:
-    one = k.number(1.0, F64, x.lanes)
+    one = k.constant(1.0, F64, x.lanes)
     far = _log(k, (one + x) / (one - x)) * 0.5
     return k.select(k.intrinsic("fabs", x) < _TINY, _odd_series(k, [1.0, 1 / 3, 1 / 5], x), far)
 

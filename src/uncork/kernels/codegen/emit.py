@@ -4,7 +4,7 @@
     source, target, count = kernel.arguments
     with kernel.loop(0, count) as i:
         x = kernel.load(source + i * 4, F32)
-        kernel.store(x * kernel.number(2.0, F32), target + i * 4)
+        kernel.store(x * kernel.constant(2.0, F32), target + i * 4)
     kernel.finish(kernel.integer(0))
     text = kernel.text()
 
@@ -96,9 +96,9 @@ class Kernel:
         self.builder.branch(body)
         self.builder.position_at_end(body)
         self.arguments: list[Value] = []
-        for number in range(len(arguments)):
-            given = self.function.args[number if direct else 0]
-            value = given if direct else self.builder.load(self.builder.element_at(given, number))
+        for index in range(len(arguments)):
+            given = self.function.args[index if direct else 0]
+            value = given if direct else self.builder.load(self.builder.element_at(given, index))
             self.arguments.append(Value(self, value, I64))
 
     def call_address(self, address: Value, arguments: Sequence[Value]) -> Value:
@@ -121,9 +121,9 @@ class Kernel:
 
     def integer(self, value: int) -> Value:
         """A 64-bit integer."""
-        return self.number(value, I64)
+        return self.constant(value, I64)
 
-    def number(self, value: int | float, type_: Type, lanes: int = 1) -> Value:
+    def constant(self, value: int | float, type_: Type, lanes: int = 1) -> Value:
         """A constant, in every lane."""
         if lanes == 1:
             return Value(self, ir.Constant(type_.llvm, value), type_)
@@ -217,16 +217,16 @@ class Kernel:
         and refined: no division.
         """
         if value.lanes != 16 or self.target is None or not self.target.has("avx512f"):
-            return self.number(1.0, value.type, value.lanes) / value
+            return self.constant(1.0, value.type, value.lanes) / value
         mask = ir.Constant(ir.IntType(16), -1)
-        zero = self.number(0.0, value.type, 16).llvm
+        zero = self.constant(0.0, value.type, 16).llvm
         function = self.declared(
             "llvm.x86.avx512.rcp14.ps.512",
             value.llvm.type,
             [value.llvm.type, value.llvm.type, ir.IntType(16)],
         )
         guess = Value(self, self.builder.call(function, [value.llvm, zero, mask]), value.type, 16)
-        error = self.fma(-value, guess, self.number(1.0, value.type, 16))
+        error = self.fma(-value, guess, self.constant(1.0, value.type, 16))
         return self.fma(guess, error, guess)
 
     def scales(self, lanes: int) -> bool:
@@ -245,7 +245,7 @@ class Kernel:
         given = [value.llvm, power.llvm, value.llvm, mask, rounding]
         return Value(self, self.builder.call(function, given), value.type, value.lanes)
 
-    def picked_of_two(self, low: Value, high: Value, numbers: Value) -> Value:
+    def permute_two(self, low: Value, high: Value, numbers: Value) -> Value:
         """Lanes of two vectors of 16 f32 by their numbers, of which the last 5 bits count
         (AVX-512).
         """
@@ -288,9 +288,9 @@ class Kernel:
 
     # ---- memory (addresses are 64-bit integers; any alignment)
 
-    def room(self, size: int) -> Value:
+    def stack_bytes(self, size: int) -> Value:
         """The address of so many bytes of this call's own: few, for they are on the stack."""
-        return Value(self, self.builder.room(size), I64)
+        return Value(self, self.builder.stack_bytes(size), I64)
 
     def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
         """Consecutive numbers from memory."""
@@ -322,7 +322,7 @@ class Kernel:
             vector,
             [pointer.type, ir.IntType(32), mask.llvm.type, vector],
         )
-        other = self.number(fill, type_, mask.lanes).llvm
+        other = self.constant(fill, type_, mask.lanes).llvm
         return Value(
             self,
             self.builder.call(

@@ -43,7 +43,9 @@ def apply_epilogue(
         for name, kind in zip(epilogue.arguments, epilogue.operands)
     ]
     for op in epilogue.ops:
-        values.append(SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.numbers))
+        values.append(
+            SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.constants)
+        )
     return values[-1]
 
 
@@ -65,7 +67,9 @@ _SHORT = frozenset(
 
 
 def is_long(epilogue: Epilogue) -> bool:
-    """It has so many instructions that they are worth writing once for several vectors of sums."""
+    """Whether the epilogue has so many instructions that they are worth writing once for several
+    vectors of sums.
+    """
     return any(op.op not in _SHORT for op in epilogue.ops)
 
 

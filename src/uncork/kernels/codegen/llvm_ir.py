@@ -95,7 +95,7 @@ class Function(Ref):
     def __init__(self, module: Module, signature: FunctionType, name: str) -> None:
         super().__init__(signature.as_pointer(), f'@"{name}"')
         self.signature = signature
-        self.args = [Ref(type_, f"%a{number}") for number, type_ in enumerate(signature.arguments)]
+        self.args = [Ref(type_, f"%a{index}") for index, type_ in enumerate(signature.arguments)]
         self.blocks: list[Block] = []
         self.variables: list[str] = []
         #: Numbers that values and blocks have been named by.
@@ -125,9 +125,9 @@ class Function(Ref):
         ]
         before, after = ("internal ", " noinline") if self.internal else ("", "")
         yield f"define {before}{result} {self.name}({', '.join(arguments)}){after} {{"
-        for number, block in enumerate(self.blocks):
+        for index, block in enumerate(self.blocks):
             yield f"{block.name}:"
-            if number == 0:
+            if index == 0:
                 yield from self.variables
             yield from block.lines
         yield "}"
@@ -152,7 +152,7 @@ class IRBuilder:
         self.function.variables.append(f"  {name} = alloca {type_}")
         return Ref(type_, name)
 
-    def room(self, size: int) -> Ref:
+    def stack_bytes(self, size: int) -> Ref:
         """The address of bytes that live as long as the call, at the beginning of a cache line."""
         function = self.function
         function.names += 2

@@ -24,7 +24,7 @@ class LLVMType:
         """
         return _pointer(self)
 
-    def number(self, value: float) -> str:
+    def constant(self, value: float) -> str:
         """The text of a constant."""
         raise TypeError(f"{self.text} has no numbers")
 
@@ -38,7 +38,7 @@ class Integer(LLVMType):
         super().__init__(f"i{width}")
         self.width = width
 
-    def number(self, value: float) -> str:
+    def constant(self, value: float) -> str:
         return str(int(value))
 
 
@@ -51,7 +51,7 @@ class Float(LLVMType):
         super().__init__(text)
         self.code = code
 
-    def number(self, value: float) -> str:
+    def constant(self, value: float) -> str:
         """The bits of the number as a double: LLVM wants it to be exact."""
         rounded = struct.unpack(self.code, struct.pack(self.code, value))[0]
         return f"0x{struct.unpack('Q', struct.pack('d', rounded))[0]:x}"
@@ -136,17 +136,17 @@ def Constant(type_: LLVMType, value: object) -> Ref:
         assert isinstance(value, Sequence)
         # 0.0 and -0.0 are equal, but not the same: texts tell them apart.
         texts = tuple(
-            item.name if isinstance(item, Ref) else type_.element.number(item) for item in value
+            item.name if isinstance(item, Ref) else type_.element.constant(item) for item in value
         )
         assert len(texts) == type_.count
         return _vector(type_, texts)
     assert isinstance(value, (int, float))
-    return Ref(type_, type_.number(value))
+    return Ref(type_, type_.constant(value))
 
 
 def Filled(type_: Vector, value: float) -> Ref:
     """A constant with the same number in every lane."""
-    return _filled(type_, type_.element.number(value))
+    return _filled(type_, type_.element.constant(value))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -159,7 +159,7 @@ def _vector(type_: Vector, texts: tuple[str, ...]) -> Ref:
     """The texts of long vectors are kept: to write them again and again would be much of the
     time.
     """
-    zero = type_.element.number(0)
+    zero = type_.element.constant(0)
     element = type_.element.text
     text = (
         "zeroinitializer"

@@ -24,16 +24,16 @@ def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
     """
     bits = 64 if value.type.bits == 64 else 32
     wide = I64 if bits == 64 else I32
-    lowest = k.number(-(2 ** (bits - 1)), wide)
+    lowest = k.constant(-(2 ** (bits - 1)), wide)
     if value.type.kind == "float":
         number = (value + 0.0).bits_as(wide)
         key = _xor(k, number, (number >> (bits - 1)) | lowest)
-        key = k.select(value.equals(value), key, k.number(-1, wide))
+        key = k.select(value.equals(value), key, k.constant(-1, wide))
     elif value.type.kind == "signed":
         key = _xor(k, value.to(wide), lowest)
     else:
         key = value.to(key_type(value.type)).to(wide)
-    key = _xor(k, key, k.number(-1, wide)) if descending else key
+    key = _xor(k, key, k.constant(-1, wide)) if descending else key
     return key.to(key_type(value.type))
 
 
@@ -54,7 +54,7 @@ def radix_sort(outer: Kernel, key: Type) -> Kernel:
     keys, places, other_keys, other_places, counts, count = k.arguments
     digits = key.bytes
     with k.loop(0, digits * _DIGIT) as i:
-        k.store(k.number(0, I32), counts + i * I32.bytes)
+        k.store(k.constant(0, I32), counts + i * I32.bytes)
     with k.loop(0, count) as i:
         number = k.load(keys + i * key.bytes, key)
         for digit in range(digits):
@@ -96,7 +96,7 @@ def _pass(
     count: Value,
 ) -> None:
     """Bring keys into the order of one digit."""
-    total = k.variable(k.number(0, I32))
+    total = k.variable(k.constant(0, I32))
     with k.loop(digit * _DIGIT, (digit + 1) * _DIGIT) as i:
         many = k.load(counts + i * I32.bytes, I32)
         k.store(total.get(), counts + i * I32.bytes)

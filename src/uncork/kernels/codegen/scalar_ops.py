@@ -36,7 +36,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _number(k: Kernel, like: Value, number: float) -> Value:
-    return k.number(number, like.type, like.lanes)
+    return k.constant(number, like.type, like.lanes)
 
 
 def _not(k: Kernel, a: Value) -> Value:
@@ -270,12 +270,13 @@ def converted(k: Kernel, a: Value, target: str) -> Value:
     if result == BOOL:
         return a if a.type == BOOL else _not(k, a.equals(0))
     if a.type == BOOL:
-        return k.select(a, k.number(1, result, a.lanes), k.number(0, result, a.lanes))
+        return k.select(a, k.constant(1, result, a.lanes), k.constant(0, result, a.lanes))
     return _truncated(k, a, result) if _is_float(a) and result.kind != "float" else a.to(result)
 
 
 def converted_exactly(k: Kernel, a: Value, target: str) -> Value:
-    """The same for integers; the kernel stops at one that the target does not have.
+    """An integer converted to another type; the kernel stops at one that the target type does not
+    have.
 
     The reference then says which.
     """
@@ -298,5 +299,5 @@ def _truncated(k: Kernel, a: Value, target: Type) -> Value:
     # Written so that NaN is outside; what is outside must not be converted, the machine's answer to
     # that is not defined.
     fits = (whole >= low) & (whole < high)
-    inside = k.select(fits, whole, k.number(low, a.type, a.lanes))
+    inside = k.select(fits, whole, k.constant(low, a.type, a.lanes))
     return inside.to(INDEX_TYPES["i64" if high > 2.0**31 else "i32"]).to(target)

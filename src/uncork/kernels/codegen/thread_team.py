@@ -105,7 +105,7 @@ class ThreadTeam:
         k.builder.store_atomic(value.llvm, k.pointer(address, I64), "release", 8)
 
     def _claims(self, line: Value, item: Value) -> Value:
-        """This member is the one that goes on from `item` to the next."""
+        """Whether this member of the team goes on from `item` to the next."""
         k = self._k
         answer = k.builder.cmpxchg(
             k.pointer(line, I64), item.llvm, (item + 1).llvm, "acq_rel", "acquire"

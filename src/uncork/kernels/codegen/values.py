@@ -33,7 +33,7 @@ class Value:
                 if other.lanes == self.lanes
                 else self.kernel.splat(other, self.lanes).llvm
             )
-        return self.kernel.number(other, self.type, self.lanes).llvm
+        return self.kernel.constant(other, self.type, self.lanes).llvm
 
     def _same(self, llvm: ir.Ref) -> Value:
         return Value(self.kernel, llvm, self.type, self.lanes)
@@ -85,7 +85,7 @@ class Value:
         return (
             self._same(self.kernel.builder.fneg(self.llvm))
             if self.type.kind == "float"
-            else self.kernel.number(0, self.type, self.lanes) - self
+            else self.kernel.constant(0, self.type, self.lanes) - self
         )
 
     def _compared(self, operator: str, other: Value | int | float) -> Value:

@@ -66,30 +66,30 @@ def _run(
     record: Value,
 ) -> Value:
     """The digits of a run and its record; whether its numbers have digits: if not, all are 0."""
-    largest = k.variable(k.number(0, I32, _LANES))
+    largest = k.variable(k.constant(0, I32, _LANES))
     with k.loop(0, count, _LANES) as at:
         # Compared as whole numbers: NaN is above infinity then.
         largest.set(k.maximum(largest.get(), load(at).bits_as(I32) & 0x7FFFFFFF))
     top = _across(largest.get(), k.maximum)
     nothing = top.equals(0)
     usual = nothing | ((top >= _LEAST_BITS) & (top <= _MOST_BITS))
-    kept = k.splat(k.select(usual, k.number(-1, I32), k.number(0, I32)), _LANES)
-    limit = k.select(nothing | usual.equals(0), k.number(_MOST, F32), top.bits_as(F32))
-    times = k.splat(k.number(_MOST, F32) / limit, _LANES)
-    sums = [k.variable(k.number(0, I32, _LANES)) for _ in range(DIGITS)]
+    kept = k.splat(k.select(usual, k.constant(-1, I32), k.constant(0, I32)), _LANES)
+    limit = k.select(nothing | usual.equals(0), k.constant(_MOST, F32), top.bits_as(F32))
+    times = k.splat(k.constant(_MOST, F32) / limit, _LANES)
+    sums = [k.variable(k.constant(0, I32, _LANES)) for _ in range(DIGITS)]
     with k.loop(0, count, _LANES) as at:
         number = (load(at).bits_as(I32) & kept).bits_as(F32)
         if spec.split:
             number = _split(k, number)
         whole = k.intrinsic("rint", number * times).to(I32) + _HALVES
-        for place, total in enumerate(sums):
-            byte = whole >> (8 * (DIGITS - 1 - place)) if place < DIGITS - 1 else whole
+        for index, total in enumerate(sums):
+            byte = whole >> (8 * (DIGITS - 1 - index)) if index < DIGITS - 1 else whole
             digit = (byte & 255) - 128
             total.set(total.get() + digit)
-            k.store(digit.to(I8), digits + (at + place * spec.unit))
+            k.store(digit.to(I8), digits + (at + index * spec.unit))
     k.store(limit * (1 / _MOST), record)
-    for place, total in enumerate(sums):
-        k.store(_across(total.get(), lambda x, y: x + y), record + 4 * (1 + place))
+    for index, total in enumerate(sums):
+        k.store(_across(total.get(), lambda x, y: x + y), record + 4 * (1 + index))
     return usual
 
 

@@ -20,7 +20,7 @@ from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
-_GIVEN = (
+_TILE_ARGUMENTS = (
     *("digits", "digit_row", "records", "record_row", "panel", "words", "scales", "zeros"),
     *("target", "target_row", "left"),
 )
@@ -61,7 +61,7 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
                 "left": end - first,
                 **advanced_operands(spec.end, places, first * 4),
             }
-            k.call(tile, [given[name] for name in (*_GIVEN, *spec.end.arguments)])
+            k.call(tile, [given[name] for name in (*_TILE_ARGUMENTS, *spec.end.arguments)])
     _rows_without_digits(k, spec, a)
     k.finish()
     return k.text()
@@ -126,17 +126,17 @@ def _parameters(
                 k.store(k.load(a["scales"] + row + group, F32), scales + place)
             if spec.stored.zeros:
                 zero = k.load(a["zeros"] + row + group, F32).to(I32)
-                k.store(k.number(-more, I32) - zero, zeros + place)
+                k.store(k.constant(-more, I32) - zero, zeros + place)
 
 
 def _tile(outer: Kernel, spec: DotRows) -> Kernel:
-    names = [*_GIVEN, *spec.end.arguments]
+    names = [*_TILE_ARGUMENTS, *spec.end.arguments]
     k = Kernel("tile", names, inside=outer)
     a = dict(zip(names, k.arguments))
     rows, vectors = range(spec.rows), range(spec.vectors)
-    totals = [[k.variable(k.number(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
+    totals = [[k.variable(k.constant(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
     sums = [
-        [[k.variable(k.number(0, I32, spec.lanes)) for _ in vectors] for _ in range(DIGITS)]
+        [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in range(DIGITS)]
         for _ in rows
     ]
     of_run = spec.unit // spec.per_word
@@ -154,9 +154,9 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
             for v in vectors:
                 value = sums[r][0][v].get().to(F32)
-                for place in range(1, DIGITS):
+                for index in range(1, DIGITS):
                     value = k.fma(
-                        value, k.number(256.0, F32, spec.lanes), sums[r][place][v].get().to(F32)
+                        value, k.constant(256.0, F32, spec.lanes), sums[r][index][v].get().to(F32)
                     )
                 times = unit
                 if spec.stored.group and spec.stored.scales:
@@ -187,8 +187,8 @@ def _begin(
     numbers: nothing cancels later.
     """
     _, more = _flipped(spec)
-    for place, line in enumerate(sums):
-        digits = k.load(record + 4 * (1 + place), I32)
+    for index, line in enumerate(sums):
+        digits = k.load(record + 4 * (1 + index), I32)
         for v, total in enumerate(line):
             if spec.stored.zeros:
                 zero = k.load(zeros + v * spec.lanes * 4, I32, spec.lanes)
@@ -196,7 +196,7 @@ def _begin(
             elif more:
                 total.set(k.splat(digits * -more, spec.lanes))
             else:
-                total.set(k.number(0, I32, spec.lanes))
+                total.set(k.constant(0, I32, spec.lanes))
 
 
 def _sum(
@@ -234,7 +234,7 @@ def _sum(
 
 
 def _rows_without_digits(k: Kernel, spec: DotRows, a: dict[str, Value]) -> None:
-    """They are multiplied as f32, over what has been written."""
+    """Multiply rows that have no digits as f32, over what has been written."""
     few = FewRows(spec.stored, 1, 1, spec.end)
     decoder = Decoder(k, spec.stored, a["inner"])
     with k.loop(0, a["rows"]) as row, k.if_(k.load(a["flags"] + row * FLAG, I64) > 0, likely=False):

@@ -108,7 +108,7 @@ def multiply_rows(
     columns = [column_at(a, column + c) for c in range(spec.columns)]
     accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * spec.columns)))
     sums = [
-        [[k.variable(k.number(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
+        [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(accumulators)] for _ in columns]
         for _ in data
     ]
     ahead = a["code_row"] * spec.columns

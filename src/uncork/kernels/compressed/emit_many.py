@@ -1,15 +1,15 @@
 """Products of many rows with stored weights: panel by panel, the weights of some columns are
-decoded and all rows multiplied with them.
+decoded and all rows multiplied with them. Codes that lie in panels are widened as they are read.
 """
 
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
-from uncork.kernels.compressed.emit_stored import Decoder, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, column_at
 from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.gemm.emit_matmul import row_epilogue
-from uncork.kernels.gemm.microkernel import Microkernel, of_panels
+from uncork.kernels.gemm.microkernel import Microkernel, Widening, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
@@ -22,7 +22,15 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    full, tail = of_panels(k, spec, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
+    full, tail = of_panels(
+        k,
+        spec,
+        extra,
+        MASKED,
+        1,
+        lambda columns: row_epilogue(spec, columns),
+        _widened(spec) if spec.panels else None,
+    )
     assert tail is not None
     decoder = Decoder(k, spec.stored, a["inner"])
     places = relative_operands(spec.end, a, a["output"])
@@ -32,14 +40,18 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     with k.loop(0, a["rows"]) as row:
         k.store(a["data"] + row * a["inner"] * 4, a["table"] + row * 8)
     with k.loop(a["first"], end, spec.width) as first:
-        with k.loop(0, spec.width, spec.lanes) as column:
-            _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
+        if spec.panels:
+            weights = a["codes"] + first * a["inner"] * (spec.stored.bits // 8)
+        else:
+            weights = panel
+            with k.loop(0, spec.width, spec.lanes) as column:
+                _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
 
-        def run(kernel: Microkernel, first: Value = first) -> None:
+        def run(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
             kernel.run(
                 k,
                 a["table"],
-                panel,
+                weights,
                 a["inner"],
                 a["rows"],
                 lambda row: {
@@ -62,6 +74,17 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     return k.text()
 
 
+def _widened(spec: ManyRows) -> Widening:
+    """The vectors of panels of codes."""
+
+    def widened(k: Kernel, codes: Value, number: Value) -> Value:
+        column = Column(codes, codes, codes)
+        (vector,) = Decoder(k, spec.stored, number).block(column, number, False)
+        return vector
+
+    return widened
+
+
 def _decode(
     k: Kernel,
     spec: ManyRows,
@@ -71,8 +94,8 @@ def _decode(
     scratch: Value,
     panel: Value,
 ) -> None:
-    """As many columns as a vector has lanes, turned; columns that do not exist are the last one
-    again.
+    """Decode and transpose as many columns as a vector has lanes; columns that do not exist are the
+    last one again.
     """
     stored, lanes = spec.stored, spec.lanes
     whole = a["inner"] // stored.block * stored.block

@@ -65,9 +65,14 @@ from uncork.types import Array, ElementType, TensorSpec
 #: Up to so many rows are few: decoding weights for four at a time costs less than turning them into
 #: panels.
 _FEW = 16
+#: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
+_TILE = 8
 #: The least normal number of f16, and its largest.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _LINE = 64
+#: Processors whose conversions from f16 take none of the ports of multiplications, and the lanes of
+#: their longest vectors; elsewhere they would take an eighth of a tile's time (by tables of ports).
+_CONVERTING, _CONVERTING_LANES = "znver", 16
 
 
 def declined(weights: CompressedMatrix, target: Target) -> str:
@@ -114,21 +119,24 @@ def select_compressed(
     rows = product(shape[:-1])
     stored = _stored(weights, target)
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
-    kept, lying = _codes(weights, stored)
+    dots = dot_rows(weights, stored, target, end)
+    limit = _FEW if dots is None else LEAST_ROWS - 1
+    panels = not isinstance(rows, Size) and rows >= _TILE and _fits_panels(stored, target)
+    limit = _TILE - 1 if panels else limit
+    width = _vectors(target) * target.lanes
+    kept, lying = _in_panels(weights, width) if panels else _codes(weights, stored)
     parameters = _parameters(weights, stored)
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
     operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     operands += [0 if array is None else array.ctypes.data for array in parameters]
     operands += [4 * groups, Out(0), rows, weights.inner, weights.columns]
-    given = _Given(rows, weights, stored, operands, operands_for(end, others, 0, 0))
-    dots = dot_rows(weights, stored, target, end)
-    limit = _FEW if dots is None else LEAST_ROWS - 1
+    given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
         few = given.few(target, end)
         parts.append((few, _where(rows, limit + 1, below=True)))
     if isinstance(rows, Size) or rows > limit:
-        many = given.many(target, end) if dots is None else given.dots(dots, groups)
+        many = given.many(target, end, panels) if dots is None else given.dots(dots, groups)
         parts.append((many, _where(rows, limit + 1)))
     cost = nanoseconds(rows * weights.inner * weights.columns, 1 / 30)
 
@@ -167,7 +175,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Product:
     """A product; `operands` are the arguments that all its kernels have, `others` those of its
     end.
     """
@@ -192,10 +200,11 @@ class _Given:
         scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
         return self._decoded(spec, spec.columns, 0, scratch)
 
-    def many(self, target: Target, end: Epilogue) -> _Part:
-        """Weights are decoded into panels."""
-        spec = ManyRows(self.stored, 3 if _has_many_registers(target) else 2, end)
+    def many(self, target: Target, end: Epilogue, panels: bool) -> _Part:
+        """Weights are decoded into panels, but for codes that lie in panels."""
+        spec = ManyRows(self.stored, _vectors(target), end, panels)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
+        panel = 0 if panels else panel
         table = -(-panel // _LINE) * _LINE
         scratch = table + (self.rows * 8 + (_LINE - 1)) // _LINE * _LINE
         return self._decoded(spec, spec.width, table, scratch)
@@ -212,7 +221,7 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, block)
             return [
-                [call(first, count, scratch * number) for number, (first, count) in enumerate(runs)]
+                [call(first, count, scratch * index) for index, (first, count) in enumerate(runs)]
             ]
 
         return _Part(spec.name, lambda threads: scratch * threads, stages)
@@ -224,8 +233,8 @@ class _Given:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, spec.width)
             products = [
-                calls.product(self.operands, first, count, number, self.others)
-                for number, (first, count) in enumerate(runs)
+                calls.product(self.operands, first, count, index, self.others)
+                for index, (first, count) in enumerate(runs)
             ]
             return [calls.digits(threads), products]
 
@@ -234,6 +243,19 @@ class _Given:
 
 def _has_many_registers(target: Target) -> bool:
     return target.lanes == 16 or target.arch == "aarch64"
+
+
+def _vectors(target: Target) -> int:
+    """Vectors of a panel."""
+    return 3 if _has_many_registers(target) else 2
+
+
+def _fits_panels(stored: Stored, target: Target) -> bool:
+    """Whether codes are kept in panels where no call has few rows: those of 16 bits, that are
+    widened and no more, of a processor that converts beside its multiplications.
+    """
+    converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
+    return converts and stored.bits == 16 and not stored.zeros and not stored.scales
 
 
 def _stored(weights: CompressedMatrix, target: Target) -> Stored:
@@ -280,7 +302,7 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
 
 
 def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
-    """As f32 of this shape, one after the other."""
+    """The values of a constant as f32 of this shape, one after the other."""
     return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
 
 
@@ -297,6 +319,23 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
     packed_weights = packed(
         [weights.codes], (stored, weights.axes), lambda: [_packed(weights, stored)]
     )
+    return packed_weights, packed_weights.arrays[0]
+
+
+def _in_panels(weights: CompressedMatrix, width: int) -> tuple[object, Array]:
+    """What keeps the codes in panels of so many columns, and they themselves; columns that do not
+    exist are 0.
+    """
+
+    def made() -> list[Array]:
+        lying = weights.codes.transpose(weights.axes).reshape(weights.columns, weights.inner)
+        panels = np.zeros((-(-weights.columns // width), weights.inner, width), lying.dtype)
+        for index, panel in enumerate(panels):
+            some = lying[index * width : (index + 1) * width]
+            panel[:, : len(some)] = some.T
+        return [panels]
+
+    packed_weights = packed([weights.codes], ("panels", width, weights.axes), made)
     return packed_weights, packed_weights.arrays[0]
 
 

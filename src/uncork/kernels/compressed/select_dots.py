@@ -11,7 +11,7 @@ from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, Digits, DotRows
 from uncork.kernels.epilogue import Epilogue
-from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, way_of
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -34,7 +34,7 @@ def dot_rows(
     weights: CompressedMatrix, stored: Stored, target: Target, end: Epilogue
 ) -> DotRows | None:
     """The kernel, where these weights have one that is as exact as that of f32."""
-    how, lanes = way_of(target)
+    how, lanes = dot_method_of(target)
     unit = _unit(stored)
     if (
         how not in (FOUR_MIXED, FOUR_SIGNED)

@@ -106,6 +106,9 @@ class ManyRows:
     stored: Stored
     vectors: int
     end: Epilogue = PLAIN
+    #: The codes lie in such panels themselves, `[inner dimension, columns of the panel]`, and are
+    #: widened as they are read.
+    panels: bool = False
 
     @property
     def lanes(self) -> int:
@@ -118,7 +121,8 @@ class ManyRows:
 
     @property
     def name(self) -> str:
-        return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{self.end.name}"
+        panels = "_panels" if self.panels else ""
+        return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{panels}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.epilogue import Epilogue
@@ -37,14 +38,16 @@ class BlockedWork:
         return self.geometry.groups * self.geometry.channels // self.inner
 
     @property
-    def group_channels(self) -> int:
-        """Blocks of the data that a group sees."""
-        return self.geometry.channels // self.inner
+    def step(self) -> int:
+        """Channels that lie in one block together, wherever a group begins: those of a step of the
+        sums.
+        """
+        return gcd(self.geometry.channels, self.inner)
 
     @property
-    def group_outputs(self) -> int:
-        """Blocks of the result that a group makes."""
-        return self.geometry.outputs // self.lanes
+    def group_steps(self) -> int:
+        """Steps over the channels of a group."""
+        return self.geometry.channels // self.step
 
     @property
     def outputs(self) -> int:

@@ -12,12 +12,17 @@ import numpy as np
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Axis, Geometry, known
+from uncork.kernels.convolution.group_places import (
+    SetsOfOutputs,
+    packed_sets,
+    sets_of_outputs,
+)
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
-from uncork.kernels.convolution.tiles import most_pixels, open_widths, runs_of_sets, widths_of
+from uncork.kernels.convolution.tiles import most_pixels, open_widths, widths_of
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
-from uncork.kernels.gemm.address_table import placed
+from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -29,7 +34,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.movement.strided_copy import strided_copy_call
-from uncork.kernels.runtime.packed_weights import arranged, packed
+from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -51,19 +56,19 @@ _RUNS = 16
 
 
 def _meets(work: BlockedWork) -> bool:
-    """The same pixel of all blocks would have the same few places of the second-level cache, and
-    there are more blocks than that.
+    """Whether one pixel of all blocks would fall into the same few places of the second-level
+    cache, and there are more blocks than that.
     """
-    cells = work.geometry.cells
+    cells = work.geometry.data_size
     return (
         isinstance(cells, int)
         and cells * work.inner * 4 % _SETS == 0
-        and work.group_channels > _WAYS
+        and work.geometry.channels > _WAYS * work.inner
     )
 
 
 def _by_rows(g: Geometry) -> Geometry:
-    """The same pixels, which lie in one row, as rows of some."""
+    """The geometry with pixels that lie in one row as several rows."""
     cells = known(g.columns.size)
     some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
     return (
@@ -89,20 +94,21 @@ class _Maker:
         self.padded = regions is None and (not g.inside or _meets(work))
         #: Rows of taps that lie outside of the data are left out.
         self.skips = self.padded and not g.rows.inside and g.rows.lhs_dilation == 1
-        self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
+        self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
         #: Rows of the result whose data are laid out together.
         self.strips = self._strips() if self.padded else [(0, g.rows.count)]
-        self.height = g.rows.reach(self.strips[0][1]) if self.padded else g.rows.size
+        self.height = g.rows.windows_extent(self.strips[0][1]) if self.padded else g.rows.size
         self.block = self.height * self.row
         if self.padded and isinstance(self.block, int) and self.block % _PAGE == 0:
             self.block += _LINE
         #: Blocks that a vector holds: short ones stand side by side.
-        self.together = max(1, target.lanes // work.lanes)
-        #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
-        self.runs = list(runs_of_sets(work.group_outputs, 2 * self.together))
+        self.vector_members = max(1, target.lanes // work.lanes)
+        self.runs = sets_of_outputs(work, 2 * self.vector_members)
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
-        self.packed_weights = packed([work.source], how, self._packed)
+        self.packed_weights = packed(
+            [work.source], how, lambda: [packed_sets(work, run) for run in self.runs]
+        )
         self.keep: list[object] = [self.packed_weights]
         self._tables: dict[tuple[object, ...], Array] = {}
         images = g.images
@@ -118,39 +124,27 @@ class _Maker:
         )
 
     def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
-        """So many rows of the result that their data stay in the second-level cache; all of them
-        where only the call knows sizes.
+        """The rows of the result in strips whose data stay in the second-level cache; one strip of
+        all rows where only the call knows sizes.
         """
         g = self.g
         if g.is_open:
             return [(0, g.rows.count)]
         count = known(g.rows.count)
-        whole = known(g.rows.reach(count)) * known(self.row) * self.work.channels
+        whole = known(g.rows.windows_extent(count)) * known(self.row) * self.work.channels
         step = known(self.row) * self.work.channels * g.rows.stride
         rows = max(
             1,
             (
                 _SCRATCH_BYTES
-                - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels
+                - (known(g.rows.windows_extent(1)) - g.rows.stride)
+                * known(self.row)
+                * self.work.channels
             )
             // step,
         )
         each = count if whole <= _SCRATCH_BYTES else min(count, -(-count // -(-count // rows)))
         return [(first, min(each, count - first)) for first in range(0, count, each)]
-
-    def _packed(self) -> list[Array]:
-        """`[group, set of outputs, rows, block of channels, columns, inner, outputs of the set]`
-        for each run of sets.
-        """
-        work, found = self.work, []
-        groups, _, channels, *taps = work.filters.shape
-        for blocks, first, sets in self.runs:
-            some = work.filters[:, first * work.lanes : (first + blocks * sets) * work.lanes]
-            apart = some.reshape(
-                groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps
-            )
-            found.append(arranged(apart.transpose(0, 1, 5, 3, 6, 4, 2)))
-        return found
 
     @property
     def laid_out(self) -> SizeLike:
@@ -164,53 +158,70 @@ class _Maker:
         )
 
     def _entries(self, region: Region) -> int:
-        return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
+        return self.work.group_steps * region.row_taps[1] * region.column_taps[1]
 
-    def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
-        """Bytes from one row of taps, block of channels and column of taps to the next: in the
-        data, in the filters.
+    def _in_filters(self, blocks: int) -> tuple[int, int, int]:
+        """Bytes from one row of taps, step over channels and column of taps to the next in the
+        filters.
         """
-        g, work = self.g, self.work
-        tap = work.inner * blocks * work.lanes * 4
-        filters = (work.group_channels * g.columns.taps * tap, g.columns.taps * tap, tap)
-        return (
-            g.rows.dilation * self.row,
-            self.block,
-            g.columns.dilation * work.inner * 4,
-        ), filters
+        tap = self.work.step * blocks * self.work.lanes * 4
+        columns = self.g.columns.taps
+        return self.work.group_steps * columns * tap, columns * tap, tap
+
+    def _channels_of(self, run: SetsOfOutputs, step: int) -> SizeLike:
+        """Bytes from the first block of a group's data to the channels of a step."""
+        blocks, lane = divmod(run.alike.channels_before + step * self.work.step, self.work.inner)
+        return blocks * self.block + lane * 4
+
+    @property
+    def _tap(self) -> tuple[SizeLike, int]:
+        """Bytes from one row of taps, and one column of taps, to the next in the data."""
+        g = self.g
+        return g.rows.dilation * self.row, g.columns.dilation * self.work.inner * 4
 
     def _table(self, region: Region, number: int) -> Operand:
         """The table of a region's taps, for a run of sets; counted from the first of these taps in
         the data.
         """
-        blocks = self.runs[number][0]
+        run = self.runs[number]
         if not is_known(self.block):
             return Scratch(self.laid_out + number * self._entries(region) * ENTRY)
-        key = (region.row_taps, region.column_taps, blocks)
+        key = (region.row_taps, region.column_taps, run.blocks, run.alike.channels_before)
         if key not in self._tables:
-            source, filters = self._steps(blocks)
-            indices = np.indices(
-                (region.row_taps[1], self.work.group_channels, region.column_taps[1])
+            steps = self.work.group_steps
+            rows, channels, columns = np.indices(
+                (region.row_taps[1], steps, region.column_taps[1])
             ).reshape(3, -1)
-            skipped = np.array([[region.row_taps[0]], [0], [region.column_taps[0]]])
-            places = [
-                np.dot([known(step) for step in source], indices),
-                np.dot(filters, indices + skipped),
+            places = np.array([known(self._channels_of(run, step)) for step in range(steps)])
+            down, right = (known(size) for size in self._tap)
+            skipped = rows + region.row_taps[0], channels, columns + region.column_taps[0]
+            words = [
+                rows * down + places[channels] + columns * right,
+                np.dot(self._in_filters(run.blocks), np.stack(skipped)),
             ]
-            self._tables[key] = np.ascontiguousarray(np.stack(places, 1).reshape(-1, 2), np.int64)
+            self._tables[key] = np.ascontiguousarray(np.stack(words, 1).reshape(-1, 2), np.int64)
             self.keep.append(self._tables[key])
         return int(self._tables[key].ctypes.data)
 
-    def find_places(self) -> Iterator[KernelCall]:
-        """The same tables, made in the call."""
+    def fill_address_table(self) -> Iterator[KernelCall]:
+        """The calls that fill the tables of addresses where only the call knows sizes: steps at
+        once that are whole blocks, else each.
+        """
         if is_known(self.block):
             return
-        counts = self.g.rows.taps, self.work.group_channels, self.g.columns.taps
-        for number, (blocks, _, _) in enumerate(self.runs):
-            table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
-            in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
-            for word, steps in enumerate(self._steps(blocks)):
-                yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))
+        g, steps = self.g, self.work.group_steps
+        vector_members = steps if self.work.step == self.work.inner else 1
+        counts = g.rows.taps, vector_members, g.columns.taps
+        in_table = (steps * g.columns.taps * ENTRY, g.columns.taps * ENTRY, ENTRY)
+        for index, run in enumerate(self.runs):
+            table = self.laid_out + index * self._entries(self.regions[0]) * ENTRY
+            down, right = self._tap
+            distances = (down, self.block, right), self._in_filters(run.blocks)
+            for first in range(0, steps, vector_members):
+                begins = self._channels_of(run, first), first * distances[1][1]
+                for word, (begin, some) in enumerate(zip(begins, distances)):
+                    place = Scratch(table + first * in_table[1] + word * 8)
+                    yield address_table_call(place, begin, list(zip(counts, in_table, some)))
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
@@ -220,23 +231,23 @@ class _Maker:
             return
         g, work = self.g, self.work
         pixel = work.inner * 4
-        height = g.rows.reach(strip[1])
+        height = g.rows.windows_extent(strip[1])
         rows, columns = (
-            g.rows.cells(strip[0] * g.rows.stride, height),
-            g.columns.cells(0, self.width),
+            g.rows.data_range(strip[0] * g.rows.stride, height),
+            g.columns.data_range(0, self.width),
         )
         planes = images[1] * work.channels
         source = (
-            images[0] * work.channels * g.cells * pixel
+            images[0] * work.channels * g.data_size * pixel
             + (rows.first * g.columns.size + columns.first) * pixel
         )
-        target = rows.place * self.row + columns.place * pixel
-        covered = same(rows.number, height) and same(columns.number, self.width)
+        target = rows.position * self.row + columns.position * pixel
+        covered = same(rows.length, height) and same(columns.length, self.width)
         loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
             (1, 0, 0),
-            (planes, g.cells * pixel, self.block),
-            (rows.number, g.columns.size * pixel, self.row),
-            (columns.number * work.inner, 4, 4),
+            (planes, g.data_size * pixel, self.block),
+            (rows.length, g.columns.size * pixel, self.row),
+            (columns.length * work.inner, 4, 4),
         ]
         yield strided_copy_call(
             self.target.lanes,
@@ -261,29 +272,31 @@ class _Maker:
         group.
         """
         g, work = self.g, self.work
-        blocks, first_block, _ = self.runs[number]
+        run = self.runs[number]
+        blocks, alike = run.blocks, run.alike
         columns = region.columns[1]
         widths, tiles = (
             widths_of(columns, self.target)
             if isinstance(columns, int)
             else (open_widths(self.target), [0] * KINDS)
         )
-        filters = self.packed_weights.arrays[number][group]
+        filters = self.packed_weights.arrays[number][alike.groups.index(group)]
         step = g.columns.stride * work.inner * 4
-        together = min(self.together, blocks)
+        vector_members = min(self.vector_members, blocks)
         every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
         inside = filters.nbytes <= _FEW_FILTERS  # all outputs of a tile before the next tile
         spec = Dense(
             work.lanes,
-            work.inner,
+            work.step,
             blocks,
             widths,
             step,
             work.end,
-            together,
+            vector_members,
             self._asks_ahead(region, filters),
             every,
             not isinstance(columns, int),
+            alike.blocks * work.lanes > g.outputs,
         )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -293,9 +306,10 @@ class _Maker:
             + region.column_taps[0] * g.columns.dilation
             - begin[1]
         )
-        seen = y * self.row + x * work.inner * 4 + group * work.group_channels * self.block
+        seen = y * self.row + x * work.inner * 4 + group * g.channels // work.inner * self.block
         image = work.channels * self.block
-        block = group * work.group_outputs + first_block + sets[0] * blocks
+        before = run.first + sets[0] * blocks
+        block = group * g.outputs // work.lanes + before
         made = (
             images[0] * work.result_image
             + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
@@ -311,6 +325,8 @@ class _Maker:
             "line": first * g.rows.stride - g.rows.begin,
             "height": g.rows.size,
             "columns": columns,
+            "low": alike.outputs_before - before * work.lanes,
+            "high": alike.outputs_before - before * work.lanes + g.outputs,
             "images": images[1],
             "source_image": image,
             "target_image": work.result_image,
@@ -345,7 +361,7 @@ class _Maker:
         return rows * -(-columns // most_pixels(self.target)) >= AHEAD_TILES
 
     def stages(self, threads: int) -> Stages:
-        found: list[list[KernelCall]] = [[call] for call in self.find_places()]
+        found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
         for images, strip in product(self.images, self.strips):
             found += [[call] for call in self.lay_out(images, strip)]
             regions = (
@@ -368,10 +384,11 @@ class _Maker:
         is one row.
         """
         by_rows = threads > 1 and not certainly(region.rows[1], 1)
-        for (number, (_, _, sets)), group in product(enumerate(self.runs), range(self.g.groups)):
-            for rows in shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]:
-                for some in [(0, sets)] if by_rows else shares(sets, threads):
-                    yield self.compute(images, region, strip, number, group, rows, some)
+        heights = shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]
+        for index, run in enumerate(self.runs):
+            parts = [(0, run.sets)] if by_rows else shares(run.sets, threads)
+            for group, rows, some in product(run.alike.groups, heights, parts):
+                yield self.compute(images, region, strip, index, group, rows, some)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

@@ -68,13 +68,13 @@ class _Maker:
     def __init__(self, work: BlockedWork, side: int, target: Target) -> None:
         g = work.geometry
         self.work, self.g, self.side = work, g, side
-        self.cells = (side + TAPS - 1) ** 2
+        self.patch_size = (side + TAPS - 1) ** 2
         self.blocks = 1 if work.outputs % 2 else 2
         self.across, self.down = -(-g.columns.count // side), -(-g.rows.count // side)
         widths, self.tiles = widths_of(g.images * self.across * self.down, target)
         self.spec = Winograd(side, work.lanes, work.inner, self.blocks, widths, work.end)
         self.total: SizeLike = sum(self.tiles[1:], self.tiles[0])
-        each = self.cells * (g.channels + g.outputs) * 4 * widths[0]
+        each = self.patch_size * (g.channels + g.outputs) * 4 * widths[0]
         strip = max(_FEWEST, _SCRATCH_BYTES // each)
         self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
         how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind)
@@ -84,7 +84,7 @@ class _Maker:
         """`[position, group, channel, outputs of the group]`"""
         g, wide = self.g, self.blocks * self.work.lanes
         filters = self.work.filters[0]
-        made = zeros((self.cells, g.outputs // wide, g.channels, wide))
+        made = zeros((self.patch_size, g.outputs // wide, g.channels, wide))
         for number in range(g.outputs // wide):  # some at a time: they fit in the cache
             some = transformed(filters[number * wide : (number + 1) * wide], self.side)
             made[:, number] = some.transpose(0, 2, 1)
@@ -95,7 +95,7 @@ class _Maker:
         """Bytes of working memory of a thread."""
         work, tiles = self.work, self.strip * self.spec.widths[0]
         numbers = tiles * (self.g.channels + self.g.outputs) + max(work.lanes, work.inner)
-        return self.cells * (numbers * 4 + 2 * 64)
+        return self.patch_size * (numbers * 4 + 2 * 64)
 
     def compute(self, groups: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
         """Some groups of tiles, by the thread of a number."""
@@ -114,8 +114,8 @@ class _Maker:
             "result_width": g.columns.count,
             "top": g.rows.begin,
             "left": g.columns.begin,
-            "source_image": work.channels * g.cells * pixel,
-            "source_block": g.cells * pixel,
+            "source_image": work.channels * g.data_size * pixel,
+            "source_block": g.data_size * pixel,
             "source_row": g.columns.size * pixel,
             "target_image": work.result_image,
             "target_block": g.pixels * result,
@@ -157,18 +157,18 @@ def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
     return inner == lanes and channels == outputs and lanes % channels == 0
 
 
-def _pixels(g: Geometry, together: int, target: Target) -> int:
+def _pixels(g: Geometry, vector_members: int, target: Target) -> int:
     """Vectors of pixels at a time: of groups as many as registers hold the sums of, and what they
     see.
     """
     count, most = g.columns.count, _PIXELS
     if g.channels > 1:
         room = 2 * most_pixels(target) + _BESIDE
-        reach = (g.columns.taps - 1) * g.columns.dilation
-        most = max(_FEWEST_PIXELS, (room - reach) // (1 + g.columns.stride))
+        span = (g.columns.taps - 1) * g.columns.dilation
+        most = max(_FEWEST_PIXELS, (room - span) // (1 + g.columns.stride))
     if not isinstance(count, int):
         return min(_PIXELS, most)
-    inside = max(1, (count - 2) // together)
+    inside = max(1, (count - 2) // vector_members)
     return -(-inside // -(-inside // most)) if g.channels > 1 else min(most, inside)
 
 
@@ -176,8 +176,8 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     """The calls of a convolution of each channel, or few channels, for itself."""
     g = work.geometry
     # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
-    together = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
-    width = _pixels(g, together, target)
+    vector_members = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
+    width = _pixels(g, vector_members, target)
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
     spec = Depthwise(
         work.lanes,
@@ -188,16 +188,18 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         width,
         work.end,
         g.channels,
-        together,
+        vector_members,
     )
 
     def made() -> list[Array]:
         apart = work.filters.reshape(
             work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps
         )
-        return [arranged(np.tile(apart.transpose(0, 3, 4, 2, 1), together))]
+        return [arranged(np.tile(apart.transpose(0, 3, 4, 2, 1), vector_members))]
 
-    packed_weights = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
+    packed_weights = packed(
+        [work.source], ("depthwise", g.weights, work.lanes, vector_members), made
+    )
     planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4
 
     def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:

@@ -42,7 +42,7 @@ def by_nest(
     windows = windows_of(operation, sizes[2:], result[2:], kernel)
     if windows[-1].stride > _MOST_STRIDE:
         return "no kernel for filters of the call that are so far apart"
-    cells = ", ".join(window.cell() for window in windows)
+    cells = ", ".join(window.tap_index() for window in windows)
     seen = f"X[n, g, c, {cells}]"
     if any(window.is_padded for window in windows):
         seen = f"pad({seen}, 0.0)"
@@ -57,7 +57,7 @@ def by_nest(
         counted |= {
             window.axis: window.count,
             window.tap: window.kernel,
-            PADS[window.place]: window.begin,
+            PADS[window.spatial_axis]: window.begin,
         }
     views = {
         "X": View(In(0), name, (sizes[0], groups, channels, *sizes[2:])),

@@ -91,34 +91,34 @@ def over_volumes(
     if not isinstance(native, KernelPlan):
         return native
     g = own.geometry
-    plane, made = g.cells * 4, g.pixels * 4
+    plane, made = g.data_size * 4, g.pixels * 4
     gathered = slices * groups * channels * taps * plane
     result = slices * groups * outputs * made
     moved = Moved(native, 0, gathered, gathered + result)
 
     def gather() -> Iterator[KernelCall]:
         cells = [
-            depth.cells(
+            depth.data_range(
                 tap * depth.dilation, depth.count, 1 if depth.lhs_dilation > 1 else depth.stride
             )
             for tap in range(taps)
         ]
-        if not all(same(some.number, depth.count) for some in cells):
+        if not all(same(some.length, depth.count) for some in cells):
             yield strided_copy_call(lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), gathered)
         each = groups * channels
         for tap, some in enumerate(cells):
-            if is_empty((some.number,)):
+            if is_empty((some.length,)):
                 continue
             loops: list[Loop] = [
                 (found.images, each * depth.size * plane, depth.count * each * taps * plane),
-                (some.number, some.step * plane, some.place_step * each * taps * plane),
+                (some.length, some.step * plane, some.position_step * each * taps * plane),
                 (each, depth.size * plane, taps * plane),
-                (g.cells, 4, 4),
+                (g.data_size, 4, 4),
             ]
             yield strided_copy_call(
                 lanes,
                 In(0, some.first * plane),
-                Scratch(some.place * each * taps * plane + tap * plane),
+                Scratch(some.position * each * taps * plane + tap * plane),
                 loops,
             )
 

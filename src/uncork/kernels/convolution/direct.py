@@ -26,7 +26,7 @@ from uncork.kernels.convolution.geometry import (
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import DirectConvolution
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
-from uncork.kernels.gemm.address_table import placed
+from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -85,8 +85,8 @@ def cost(g: Geometry, widest: int) -> float:
         * rows
         * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
     )
-    reach = known(g.rows.reach(rows)) * known(g.columns.reach(columns))
-    laid_out = 0 if direct(g) else images * g.groups * g.channels * reach / 3
+    laid_out_size = known(g.rows.windows_extent(rows)) * known(g.columns.windows_extent(columns))
+    laid_out = 0 if direct(g) else images * g.groups * g.channels * laid_out_size / 3
     return (work + laid_out) / 3
 
 
@@ -242,30 +242,32 @@ class _Maker:
                     runs * across.dilation // stride * 4,
                 ),
             ]
-            calls.append(placed(Scratch(table + first * 8), place + cell // stride * 4, loops))
+            calls.append(
+                address_table_call(Scratch(table + first * 8), place + cell // stride * 4, loops)
+            )
         return calls
 
     def _cells(self, part: Part, layout: Layout, scratch: SizeLike) -> list[KernelCall]:
         g = self.g
         channels = part.groups[1] * g.channels
         cleared = part.images[1] * channels * layout.channel
-        height = g.rows.reach(part.rows[1])
-        rows = g.rows.cells(part.rows[0] * g.rows.stride, height)
+        height = g.rows.windows_extent(part.rows[1])
+        rows = g.rows.data_range(part.rows[0] * g.rows.stride, height)
         calls: list[KernelCall] = []
-        for number, remainder in enumerate(layout.remainders):
-            columns = g.columns.cells(remainder, layout.width, g.columns.stride)
+        for index, remainder in enumerate(layout.remainders):
+            columns = g.columns.data_range(remainder, layout.width, g.columns.stride)
             start = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
-            source = (start * g.cells + rows.first * g.columns.size + columns.first) * 4
-            base = scratch + number * layout.remainder
-            target = base + rows.place * layout.row + columns.place * 4
-            covered = same(rows.number, height) and same(columns.number, layout.width)
+            source = (start * g.data_size + rows.first * g.columns.size + columns.first) * 4
+            base = scratch + index * layout.remainder
+            target = base + rows.position * layout.row + columns.position * 4
+            covered = same(rows.length, height) and same(columns.length, layout.width)
             loops: list[Loop] = [
-                (part.images[1], g.groups * g.channels * g.cells * 4, layout.image),
-                (channels, g.cells * 4, layout.channel),
-                (rows.number, rows.step * g.columns.size * 4, rows.place_step * layout.row),
-                (columns.number, columns.step * 4, columns.place_step * 4),
+                (part.images[1], g.groups * g.channels * g.data_size * 4, layout.image),
+                (channels, g.data_size * 4, layout.channel),
+                (rows.length, rows.step * g.columns.size * 4, rows.position_step * layout.row),
+                (columns.length, columns.step * 4, columns.position_step * 4),
             ]
-            if is_empty((rows.number, columns.number)):
+            if is_empty((rows.length, columns.length)):
                 source, target, loops = 0, base, [(0, 0, 0)] * 4
             calls.append(
                 strided_copy_call(
@@ -285,7 +287,9 @@ class _Maker:
         source: Operand = Scratch(scratch)
         if direct(g):
             channel = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
-            source = In(0, (channel * g.cells + part.rows[0] * g.rows.stride * g.columns.size) * 4)
+            source = In(
+                0, (channel * g.data_size + part.rows[0] * g.rows.stride * g.columns.size) * 4
+            )
         first, count = part.channels
         channel = (part.images[0] * g.groups + part.groups[0]) * g.outputs + first
         begin = (channel * g.pixels + part.rows[0] * g.columns.count) * 4

@@ -16,6 +16,8 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
 _ARGUMENTS = ("source", "filters", "table", "ahead", "target", "target_block")
+#: Which outputs a tile stores, where that is not all.
+_STORED = ("low", "high")
 
 
 def emit_dense(spec: Dense, machine: Target) -> str:
@@ -38,7 +40,7 @@ class _Rows:
         self.k = k = Kernel(spec.name, spec.arguments, machine)
         self.a = a = dict(zip(spec.arguments, k.arguments))
         self.tiles = [_tile(k, spec, width) for width in spec.widths]
-        self.places = relative_operands(spec.end, a, a["target"])
+        self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for.
         self.ahead = k.variable(k.integer(0))
 
@@ -75,7 +77,9 @@ class _Rows:
     ) -> None:
         """A tile of a set of outputs, by `count` taps from the `first` on."""
         k, a, spec = self.k, self.a, self.spec
-        own = advanced_operands(spec.end, self.places, group * (spec.blocks * spec.lanes * 4))
+        own = advanced_operands(
+            spec.end, self.target_operands, group * (spec.blocks * spec.lanes * 4)
+        )
         given = [
             count,
             seen,
@@ -85,6 +89,9 @@ class _Rows:
             made + group * a["target_block"] * spec.blocks,
             a["target_block"],
         ]
+        if spec.partial:
+            passed = group * (spec.blocks * spec.lanes)
+            given += [a["low"] - passed, a["high"] - passed]
         k.call(self.tiles[kind], [*given, *own.values()])
         if spec.ahead:  # what is left of the next set, then its last part again
             part = count * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
@@ -114,10 +121,10 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
     read: dict[tuple[str, int], Value] = {}
 
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
-        first = vector * spec.together
+        first = vector * spec.vector_members
         places = [
             a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * 4
-            for n in range(spec.together)
+            for n in range(spec.vector_members)
         ]
 
         def operand(name: str, kind: str) -> Value:
@@ -134,11 +141,19 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
 
         made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):
-            k.store(made.part(n * spec.lanes, spec.lanes), place)
+            part = made.part(n * spec.lanes, spec.lanes)
+            if spec.partial:
+                before, end = (
+                    k.lanes_below(a[name] - (first + n) * spec.lanes, spec.lanes)
+                    for name in _STORED
+                )
+                k.store_masked(part, place, before ^ end)
+            else:
+                k.store(part, place)
 
-    wide = spec.lanes * spec.together
-    vectors = spec.blocks // spec.together
-    arguments = (*_ARGUMENTS, *spec.end.arguments)
+    wide = spec.lanes * spec.vector_members
+    vectors = spec.blocks // spec.vector_members
+    arguments = (*_ARGUMENTS, *(_STORED if spec.partial else ()), *spec.end.arguments)
     return tile(
         outer,
         f"tile_{width}",

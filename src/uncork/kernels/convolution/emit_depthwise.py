@@ -32,23 +32,23 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     places = relative_operands(spec.end, a, a["target"])
     line_bytes = a["width"] * pixel
     with k.loop(0, a["width"]) as x:
-        k.store(k.number(0.0, F32, spec.lanes), a["zeros"] + x * pixel)
+        k.store(k.constant(0.0, F32, spec.lanes), a["zeros"] + x * pixel)
     # The pixels of a row all of whose columns of taps are on the data.
-    stride, reach = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
+    stride, span = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
     begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
-    scratch = a["width"] + a["left"] - reach
+    scratch = a["width"] + a["left"] - span
     end = k.select(scratch > 0, (scratch + (stride - 1)) // stride, k.integer(0))
     end = k.maximum(begin, k.minimum(end, a["result_width"]))
     with k.loop(a["first"], a["end"]) as plane:
         block = plane - plane // a["channels"] * a["channels"]
         filters = a["filters"] + block * (
-            spec.rows * spec.columns * spec.members * pixel * spec.together
+            spec.rows * spec.columns * spec.members * pixel * spec.vector_members
         )
         ends = advanced_operands(spec.end, places, block * pixel)
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         count = spec.rows * spec.columns * spec.members
-        wide = spec.lanes * spec.together
+        wide = spec.lanes * spec.vector_members
         held = (
             [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)]
             if count <= _HELD
@@ -64,7 +64,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
                 )
             with k.loop(0, begin) as x:
                 _border(k, spec, a, lines, filters, made, x, ends)
-            step = spec.width * spec.together
+            step = spec.width * spec.vector_members
             with k.if_else(end - begin >= step, likely=True) as (long, short):
                 with long, k.loop(begin, end, step) as first:
                     x = k.minimum(first, end - step)
@@ -91,27 +91,27 @@ def _inside(
     """Pixels of which all columns of taps are on the data."""
     pixel = spec.lanes * 4
     column = (x * spec.stride[1] - a["left"]) * pixel
-    wide = spec.lanes * spec.together
-    sums = [k.number(0.0, F32, wide)] * spec.width
+    wide = spec.lanes * spec.vector_members
+    sums = [k.constant(0.0, F32, wide)] * spec.width
     # Several windows see a pixel: what a member has there is brought to all lanes once for them.
     sees: dict[int, list[tuple[int, int]]] = {}
     for p, tap in product(range(spec.width), range(spec.columns)):
-        place = p * spec.together * spec.stride[1] + tap * spec.dilation[1]
+        place = p * spec.vector_members * spec.stride[1] + tap * spec.dilation[1]
         sees.setdefault(place, []).append((p, tap))
     for row, line in enumerate(lines):
         here = line + column
         for member in range(spec.members):
             first, step = row * spec.columns * spec.members + member, spec.members
             weights = [
-                held[number] if held else k.load(filters + number * wide * 4, F32, wide)
-                for number in range(first, first + spec.columns * step, step)
+                held[index] if held else k.load(filters + index * wide * 4, F32, wide)
+                for index in range(first, first + spec.columns * step, step)
             ]
             for place, windows in sees.items():
                 cell = _member(k, here + place * pixel, wide, member, spec.members)
                 for p, tap in windows:
                     sums[p] = k.fma(cell, weights[tap], sums[p])
     for p, total in enumerate(sums):
-        _store(k, spec, total, made + x * pixel + p * spec.together * pixel, ends)
+        _store(k, spec, total, made + x * pixel + p * spec.vector_members * pixel, ends)
 
 
 def _border(
@@ -127,14 +127,14 @@ def _border(
     """A pixel of which some columns of taps may be outside."""
     pixel = spec.lanes * 4
     # A sum for each row of taps: one alone would wait for each of its products.
-    totals = [k.variable(k.number(0.0, F32, spec.lanes)) for _ in lines]
+    totals = [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in lines]
     with k.loop(0, spec.columns) as tap:
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             for member, (row, line) in product(range(spec.members), enumerate(lines)):
                 seen = _member(k, line + column * pixel, spec.lanes, member, spec.members)
                 number = (tap + row * spec.columns) * spec.members + member
-                weight = k.load(filters + number * pixel * spec.together, F32, spec.lanes)
+                weight = k.load(filters + number * pixel * spec.vector_members, F32, spec.lanes)
                 totals[row].set(k.fma(seen, weight, totals[row].get()))
     total = totals[0].get()
     for other in totals[1:]:

@@ -156,7 +156,7 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
     accumulators = 4 if channels * vectors <= 2 else 2 if channels * vectors <= 4 else 1
     sums = [
         [
-            [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(vectors)]
+            [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in range(vectors)]
             for _ in range(channels)
         ]
         for _ in range(accumulators)
@@ -201,7 +201,7 @@ def _masked_block(outer: Kernel, spec: DirectConvolution, channels: int) -> Kern
     mask = k.lanes_below(count, spec.lanes)
     accumulators = 4 if channels <= 2 else 2 if channels <= 4 else 1
     sums = [
-        [k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)]
+        [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in range(channels)]
         for _ in range(accumulators)
     ]
 
@@ -259,7 +259,9 @@ def _each_channel(
                 result: Value = result,
             ) -> None:
                 lines = [pixels + column + offset for offset in down]
-                sums = [k.number(0.0, F32, lanes)] * max(1, min(_ACCUMULATORS, spec.taps // _CHAIN))
+                sums = [k.constant(0.0, F32, lanes)] * max(
+                    1, min(_ACCUMULATORS, spec.taps // _CHAIN)
+                )
                 for tap in range(spec.taps):
                     weight = (
                         held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)

@@ -35,9 +35,9 @@ def emit_pool(spec: Pooled, machine: Target) -> str:
     with k.loop(0, a["width"]) as x:
         k.store(_begin(k, spec), a["outside"] + x * pixel)
     # The pixels of a row all of whose columns of taps are on the data.
-    stride, reach = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
+    stride, span = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
     begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
-    scratch = a["width"] + a["left"] - reach
+    scratch = a["width"] + a["left"] - span
     end = k.select(scratch > 0, (scratch + (stride - 1)) // stride, k.integer(0))
     end = k.maximum(begin, k.minimum(end, a["result_width"]))
     with k.loop(a["first"], a["end"]) as plane:
@@ -66,7 +66,7 @@ def emit_pool(spec: Pooled, machine: Target) -> str:
 
 
 def _begin(k: Kernel, spec: Pooled) -> Value:
-    return k.number(identity(spec.op, F32), F32, spec.lanes)
+    return k.constant(identity(spec.op, F32), F32, spec.lanes)
 
 
 def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
@@ -90,10 +90,10 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
 def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
     """A column of cells that the rows of taps see, as one."""
     cells = [k.load(line + place, F32, spec.lanes) for line in row.lines]
-    found = cells[0]
+    result = cells[0]
     for cell in cells[1:]:
-        found = COMBINE[spec.op](k, cell, found)
-    return found
+        result = COMBINE[spec.op](k, cell, result)
+    return result
 
 
 def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
@@ -113,8 +113,8 @@ def _share(k: Kernel, spec: Pooled, row: _Row, columns: Value) -> Value | None:
     if spec.op != "sum":
         return None
     if spec.counts_all:
-        return k.number(1 / (spec.rows * spec.columns), F32)
-    return k.number(1.0, F32) / k.maximum(row.inside * columns, k.integer(1)).to(F32)
+        return k.constant(1 / (spec.rows * spec.columns), F32)
+    return k.constant(1.0, F32) / k.maximum(row.inside * columns, k.integer(1)).to(F32)
 
 
 def _scaled(k: Kernel, total: Value, share: Value | None) -> Value:

@@ -200,7 +200,7 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
                         cell,
                     )
                 with outside:
-                    k.store(k.number(0.0, F32, lanes), cell)
+                    k.store(k.constant(0.0, F32, lanes), cell)
         where.set(patch)
         line.set(k.integer(side * lanes * 4))
     square = [
@@ -240,10 +240,10 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
             place.set(place.get() + position)
     # An infinity or NaN of the data would spread over the pixels of its tile: the call is the
     # reference's then.
-    rest = k.number(0.0, F32, lanes)
-    for number, value in enumerate(_flat(_both_sides(k, transforms(m)[0], cells))):
-        k.store(value, patch + number * lanes * 4)
-        rest = k.fma(value, k.number(0.0, F32, lanes), rest)
+    rest = k.constant(0.0, F32, lanes)
+    for index, value in enumerate(_flat(_both_sides(k, transforms(m)[0], cells))):
+        k.store(value, patch + index * lanes * 4)
+        rest = k.fma(value, k.constant(0.0, F32, lanes), rest)
     k.stop_unless(k.all_of(rest.equals(0.0)), k.integer(1))
     held = {
         name: k.load(ends[name], F32, lanes if kind == CHANNEL else 1)
@@ -305,6 +305,6 @@ def _total(k: Kernel, terms: list[tuple[float, Value]]) -> Value:
         elif abs(factor) == 1:
             result = result + value if factor == 1 else result - value
         else:
-            result = k.fma(value, k.number(factor, F32, value.lanes), result)
+            result = k.fma(value, k.constant(factor, F32, value.lanes), result)
     assert result is not None, "a row of zeros"
     return result

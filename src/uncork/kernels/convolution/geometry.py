@@ -47,7 +47,7 @@ class Axis:
     #: Windows are as many as fit on the data: none reaches past them, however many they are.
     fitting: bool = False
 
-    def reach(self, windows: SizeLike) -> SizeLike:
+    def windows_extent(self, windows: SizeLike) -> SizeLike:
         """Cells from the beginning of the first of some windows to the end of the last one."""
         return (windows - 1) * self.stride + extent(self.taps, self.dilation)
 
@@ -56,7 +56,7 @@ class Axis:
         """Whether all windows are on the data, whose cells are neighbours."""
         if not certainly(self.begin, 0) or self.lhs_dilation != 1:
             return False
-        left = plain(Size.of(self.size - self.reach(self.count)))
+        left = plain(Size.of(self.size - self.windows_extent(self.count)))
         return left >= 0 if isinstance(left, int) else self.fitting
 
     @property
@@ -76,34 +76,34 @@ class Axis:
         """Whether only the call knows how many cells or windows there are."""
         return not (is_known(self.size) and is_known(self.count) and is_known(self.begin))
 
-    def cells(self, first: SizeLike, count: SizeLike, step: int = 1) -> Cells:
-        """The cells at the places first, first + step, ..; places are counted from the beginning of
+    def data_range(self, first: SizeLike, count: SizeLike, step: int = 1) -> DataRange:
+        """The cells at the positions first, first + step, ..; they count from the beginning of
         the first window.
         """
         offset = first - self.begin
         if self.lhs_dilation == 1:
-            place = largest(0, -(offset // step))
-            number = smallest(count, -((offset - self.size) // step)) - place
-            return Cells(offset + place * step, largest(0, number), step, place, 1)
+            position = largest(0, -(offset // step))
+            length = smallest(count, -((offset - self.size) // step)) - position
+            return DataRange(offset + position * step, largest(0, length), step, position, 1)
         assert step == 1, "windows of spread cells are 1 apart"
         cell = largest(0, -(-offset // self.lhs_dilation))
-        number = smallest(self.size, (offset + count - 1) // self.lhs_dilation + 1) - cell
-        return Cells(
-            cell, largest(0, number), 1, cell * self.lhs_dilation - offset, self.lhs_dilation
+        length = smallest(self.size, (offset + count - 1) // self.lhs_dilation + 1) - cell
+        return DataRange(
+            cell, largest(0, length), 1, cell * self.lhs_dilation - offset, self.lhs_dilation
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
-    """`number` cells of the data, `step` apart from `first` on, and the places where they go,
-    `place_step` apart from `place` on.
+class DataRange:
+    """`length` cells of the data, `step` apart from `first` on, and the positions they go to,
+    `position_step` apart from `position` on.
     """
 
     first: SizeLike
-    number: SizeLike
+    length: SizeLike
     step: int
-    place: SizeLike
-    place_step: int
+    position: SizeLike
+    position_step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Geometry:
         return self.rows.count * self.columns.count
 
     @property
-    def cells(self) -> SizeLike:
+    def data_size(self) -> SizeLike:
         """Cells of one image and channel of the data."""
         return self.rows.size * self.columns.size
 
@@ -179,7 +179,7 @@ class Windows:
 
     @property
     def planar(self) -> Geometry:
-        """The same along rows and columns, where there are no more axes."""
+        """The geometry along rows and columns only; None where there are more axes."""
         rows, columns = [Axis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
         groups, outputs, channels = self.filters.shape[:3]
         return Geometry(self.images, groups, channels, outputs, rows, columns)
@@ -203,12 +203,12 @@ def geometry(
 
     `sized`: the sizes of the output were an input of the operation.
     """
-    found = windows(operation, data, filters, output, sized)
-    if isinstance(found, str):
-        return found
-    if len(found.axes) > 2:
+    result = windows(operation, data, filters, output, sized)
+    if isinstance(result, str):
+        return result
+    if len(result.axes) > 2:
         return "no kernel for three spatial axes"
-    return found.planar, found.ordered(found.planar)
+    return result.planar, result.ordered(result.planar)
 
 
 def windows(

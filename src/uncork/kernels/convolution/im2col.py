@@ -50,7 +50,7 @@ _SCRATCH_BYTES, _SHARED_SCRATCH_BYTES = 1 << 18, 1 << 22
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
 #: So many channels are brought together by blocks, and copied by vectors.
-_TOGETHER = 4
+_CHANNELS_OF_A_BLOCK = 4
 #: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan
 #: too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
@@ -64,7 +64,7 @@ class Layout:
     windows.
     """
 
-    way: str
+    kind: str
     image: SizeLike
     group: SizeLike
     row: SizeLike
@@ -78,14 +78,14 @@ def layout(g: Geometry) -> Layout:
         row = columns.size * 4
         return Layout(
             "direct",
-            g.groups * g.channels * g.cells * 4,
-            g.channels * g.cells * 4,
+            g.groups * g.channels * g.data_size * 4,
+            g.channels * g.data_size * 4,
             rows.stride * row,
             columns.stride * 4,
         )
     if rows.taps == 1 and columns.dilation == 1:
         pixel = g.channels * 4
-        row = columns.reach(columns.count) * pixel
+        row = columns.windows_extent(columns.count) * pixel
         return Layout(
             "lines", g.groups * rows.count * row, rows.count * row, row, columns.stride * pixel
         )
@@ -101,34 +101,34 @@ def _neighbours(g: Geometry) -> bool:
         return line > 0
     if g.channels == 1:
         return whole_lines
-    return certainly(g.cells, 1) or (whole_lines and certainly(g.rows.size, g.rows.taps))
+    return certainly(g.data_size, 1) or (whole_lines and certainly(g.rows.size, g.rows.taps))
 
 
 def cost(g: Geometry, widest: int) -> float:
     """The rough cost, in nanoseconds, where nothing is open; infinite where im2col makes too many
     calls.
     """
-    way = layout(g).way
+    kind = layout(g).kind
     images, pixels, height = known(g.images), known(g.pixels), known(g.rows.count)
     calls = (
         g.groups
-        * (images if way != "direct" else 1)
-        * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+        * (images if kind != "direct" else 1)
+        * (g.rows.taps * g.columns.taps if kind == "windows" else 1)
     )
     if g.inner > _LONGEST or calls > _MOST_CALLS:
         return float("inf")
     stored = g.outputs if pixels > 1 else g.outputs / widest
     work = images * pixels * g.groups * (-(-g.outputs // widest) * (g.inner / 2 + 2) + stored + 8)
-    together = g.channels >= _TOGETHER
+    by_blocks = g.channels >= _CHANNELS_OF_A_BLOCK
     copied = {
         "direct": 0.0,
         "lines": g.channels
         * height
-        * known(g.columns.reach(g.columns.count))
-        * (0.4 if together else 1.0),
-        "windows": pixels * g.inner * (0.2 if together else 1.0)
-        + known(g.cells) * g.channels * 0.4,
-    }[way]
+        * known(g.columns.windows_extent(g.columns.count))
+        * (0.4 if by_blocks else 1.0),
+        "windows": pixels * g.inner * (0.2 if by_blocks else 1.0)
+        + known(g.data_size) * g.channels * 0.4,
+    }[kind]
     return (work + images * g.groups * copied) / 3
 
 
@@ -136,12 +136,12 @@ def serves(g: Geometry) -> bool:
     """Whether im2col serves where something is open: copies of windows of any number would take too
     much memory.
     """
-    way = layout(g).way
-    calls = g.groups * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+    kind = layout(g).kind
+    calls = g.groups * (g.rows.taps * g.columns.taps if kind == "windows" else 1)
     return (
         not g.is_open
-        or way == "direct"
-        or (calls <= _MOST_OPEN_CALLS and (way == "lines" or is_known(g.pixels)))
+        or kind == "direct"
+        or (calls <= _MOST_OPEN_CALLS and (kind == "lines" or is_known(g.pixels)))
     )
 
 
@@ -157,7 +157,7 @@ class _Maker:
         how = (
             "rows",
             g.weights,
-            self.layout.way == "direct",
+            self.layout.kind == "direct",
             replace(self.spec, end=PLAIN),
             work.type_name,
         )
@@ -169,7 +169,7 @@ class _Maker:
         #: As many runs as there are where only the call knows the number of images, and the most
         #: images of one.
         self.open_runs = runs_of_images(
-            g, self.layout.image if self.layout.way != "direct" else 0, _SCRATCH_BYTES
+            g, self.layout.image if self.layout.kind != "direct" else 0, _SCRATCH_BYTES
         )
         self.most = -(-g.images // self.open_runs)
 
@@ -178,25 +178,25 @@ class _Maker:
 
     def _ordered(self, filters: Array) -> Array:
         """`[groups, outputs, inner]`, in the order in which a window's cells lie."""
-        if self.layout.way != "direct":
+        if self.layout.kind != "direct":
             filters = filters.transpose(0, 1, 3, 4, 2)
         return filters.reshape(self.g.groups, self.g.outputs, self.g.inner)
 
     def size(self, images: SizeLike) -> SizeLike:
         """Bytes of what is laid out for some images."""
-        return 0 if self.layout.way == "direct" else images * self.layout.image
+        return 0 if self.layout.kind == "direct" else images * self.layout.image
 
     def turned(self, images: SizeLike) -> SizeLike:
         """Bytes of some images whose channels are brought together before windows are copied; 0
         where they are not.
         """
         g = self.g
-        together = (
-            self.layout.way == "windows"
+        by_blocks = (
+            self.layout.kind == "windows"
             and g.rows.taps * g.columns.taps > 1
-            and blocks_fit(g.channels, g.cells)
+            and blocks_fit(g.channels, g.data_size)
         )
-        return images * g.groups * g.channels * g.cells * 4 if together else 0
+        return images * g.groups * g.channels * g.data_size * 4 if by_blocks else 0
 
     def laid_out(self, images: SizeLike) -> SizeLike:
         return self.size(images) + self.turned(images)
@@ -205,8 +205,8 @@ class _Maker:
         """Bytes of one of the two tables, where they are made in the call."""
         return images * self.g.pixels * 8 if self.g.is_open else 0
 
-    def find_places(self, images: SizeLike) -> Iterator[KernelCall]:
-        """The same tables as `tables` has, in the step's memory."""
+    def fill_address_table(self, images: SizeLike) -> Iterator[KernelCall]:
+        """The calls that fill the tables of `tables` in the step's memory."""
         g, lay = self.g, self.layout
         first, table = self.laid_out(images), self.table(images)
         counts = images, g.rows.count, g.columns.count
@@ -249,36 +249,38 @@ class _Maker:
     def lay_out(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
         """What brings the cells of some images into place; calls follow each other."""
         g, lay = self.g, self.layout
-        if lay.way == "direct":
+        if lay.kind == "direct":
             return
-        reach = g.columns.reach(g.columns.count)
-        if lay.way == "lines":
-            taps = [(g.rows.cells(0, g.rows.count, g.rows.stride), g.columns.cells(0, reach))]
+        width = g.columns.windows_extent(g.columns.count)
+        if lay.kind == "lines":
+            taps = [
+                (g.rows.data_range(0, g.rows.count, g.rows.stride), g.columns.data_range(0, width))
+            ]
         else:
             taps = [
                 (
-                    g.rows.cells(i * g.rows.dilation, g.rows.count, g.rows.stride),
-                    g.columns.cells(j * g.columns.dilation, g.columns.count, g.columns.stride),
+                    g.rows.data_range(i * g.rows.dilation, g.rows.count, g.rows.stride),
+                    g.columns.data_range(j * g.columns.dilation, g.columns.count, g.columns.stride),
                 )
                 for i in range(g.rows.taps)
                 for j in range(g.columns.taps)
             ]
         across, pixel = (
-            (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
+            (width, g.channels * 4) if lay.kind == "lines" else (g.columns.count, g.inner * 4)
         )
         if not all(
-            same(rows.number, g.rows.count) and same(columns.number, across)
+            same(rows.length, g.rows.count) and same(columns.length, across)
             for rows, columns in taps
         ):
             yield strided_copy_call(
                 self.widest, 0, 0, [(0, 0, 0)] * 4, Scratch(0), self.size(images)
             )
         held = self.size(self.held(images))
-        start = first * g.groups * g.channels * g.cells * 4
-        image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
+        start = first * g.groups * g.channels * g.data_size * 4
+        image, group = g.groups * g.channels * g.data_size * 4, g.channels * g.data_size * 4
         # Numbers of the data from one channel, row and column to the next.
         data: Operand = In(0, start)
-        channel, row, column = g.cells, g.columns.size, 1
+        channel, row, column = g.data_size, g.columns.size, 1
         loops: list[Loop]
         if not certainly(self.turned(images), 0):
             data = Scratch(held)
@@ -289,36 +291,36 @@ class _Maker:
                 In(0, start),
                 data,
                 loops,
-                (g.channels, g.cells * 4),
-                (g.cells, g.channels * 4),
+                (g.channels, g.data_size * 4),
+                (g.data_size, g.channels * 4),
             )
         for number, (tap, (rows, columns)) in product(range(g.groups), enumerate(taps)):
-            if is_empty((rows.number, columns.number)):
+            if is_empty((rows.length, columns.length)):
                 continue
             cell = (rows.first * row + columns.first * column) * 4 + number * group
             source = In(0, start + cell) if isinstance(data, In) else Scratch(held + cell)
             target = Scratch(
                 number * lay.group
-                + rows.place * lay.row
-                + columns.place * pixel
+                + rows.position * lay.row
+                + columns.position * pixel
                 + tap * g.channels * 4
             )
             outer: list[Loop] = [
                 (images, image, lay.image),
-                (rows.number, rows.step * row * 4, rows.place_step * lay.row),
+                (rows.length, rows.step * row * 4, rows.position_step * lay.row),
             ]
-            if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
+            if column == 1 == columns.step and blocks_fit(g.channels, columns.length):
                 yield transpose_call(
                     self.widest,
                     source,
                     target,
                     outer,
                     (g.channels, channel * 4),
-                    (columns.number, columns.place_step * pixel),
+                    (columns.length, columns.position_step * pixel),
                 )
             else:
                 inner: list[Loop] = [
-                    (columns.number, columns.step * column * 4, columns.place_step * pixel),
+                    (columns.length, columns.step * column * 4, columns.position_step * pixel),
                     (g.channels, channel * 4, 4),
                 ]
                 yield strided_copy_call(self.widest, source, target, [*outer, *inner])
@@ -346,7 +348,7 @@ class _Maker:
         scratch = laid_out + 2 * self.table(held)
         image = first * g.groups * g.outputs * g.pixels * 4
         operands: dict[str, Operand] = {
-            "source": In(0, first * lay.image) if lay.way == "direct" else Scratch(0),
+            "source": In(0, first * lay.image) if lay.kind == "direct" else Scratch(0),
             "target": Out(0, image),
             "matrix": self.packed_weights.arrays[0].ctypes.data,
             "sources": sources,
@@ -367,7 +369,7 @@ class _Maker:
     def calls(self, scratch: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
         if self.g.is_open:
-            yield list(self.find_places(self.most))
+            yield list(self.fill_address_table(self.most))
         for first, images in self.runs(scratch):
             for call in self.lay_out(first, images):
                 yield [call]

@@ -84,12 +84,12 @@ def layout_of(g: Geometry, rows: SizeLike, images: SizeLike, channels: int) -> L
     """The layout for some rows of the output, of so many images and channels of data."""
     if direct(g):
         return Layout(
-            g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0
+            g.groups * g.channels * g.data_size * 4, g.data_size * 4, g.columns.size * 4, (), 0, 0
         )
     taps = np.arange(g.columns.taps) * g.columns.dilation
     remainders = tuple(sorted({int(tap) % g.columns.stride for tap in taps}))
     width = int(taps[-1]) // g.columns.stride + g.columns.count
-    channel = g.rows.reach(rows) * width * 4
+    channel = g.rows.windows_extent(rows) * width * 4
     return Layout(
         channels * channel, channel, width * 4, remainders, images * channels * channel, width
     )

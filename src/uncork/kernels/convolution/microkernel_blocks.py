@@ -47,7 +47,7 @@ def tile(
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments))
     sums = {
-        (p, o): k.variable(k.number(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
+        (p, o): k.variable(k.constant(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
     }
     unrolled = _unrolled(inner, width * blocks)
     with k.loop(0, a["count"]) as number:

@@ -66,11 +66,11 @@ def select_convolution(
     sizes, output = extents(data), extents(outputs[0])
     if is_empty((*sizes, *output, *filters.value.shape)):
         return "no kernel for empty tensors"
-    found = windows(product, sizes, filters.value, output, sized)
-    if isinstance(found, str):
-        return found
+    result = windows(product, sizes, filters.value, output, sized)
+    if isinstance(result, str):
+        return result
     end, others = epilogue_of(operation, inputs, outputs[0], 1)
-    ordered, source = found.filters, filters.value
+    ordered, source = result.filters, filters.value
 
     def work(g: Geometry) -> Work:
         """The work of a geometry, with the filters as they are."""
@@ -79,15 +79,15 @@ def select_convolution(
     def planes(work: Work) -> Selection:
         return planar(work, target.lanes)
 
-    if len(found.axes) > 2:
-        inner, lanes = (block_of(found.filters.shape[axis], target) for axis in (2, 1))
-        if fits_blocks(found, end.operands, inner, lanes):
-            return over_volumes_in_blocks(found, work, inner, lanes, hints.direct_sums, target)
-        return over_volumes(found, work, planes, target.lanes)
-    if phases_pay(found, end.operands):
-        return by_phases(found, work, planes, target.lanes)
-    whole = work(found.planar)
-    return planes(replace(whole, filters=found.ordered(whole.geometry)))
+    if len(result.axes) > 2:
+        inner, lanes = (block_of(result.filters.shape[axis], target) for axis in (2, 1))
+        if fits_blocks(result, end.operands, inner, lanes):
+            return over_volumes_in_blocks(result, work, inner, lanes, hints.direct_sums, target)
+        return over_volumes(result, work, planes, target.lanes)
+    if phases_pay(result, end.operands):
+        return by_phases(result, work, planes, target.lanes)
+    whole = work(result.planar)
+    return planes(replace(whole, filters=result.ordered(whole.geometry)))
 
 
 def planar(work: Work, widest: int) -> Selection:
@@ -121,10 +121,10 @@ def select_blocked(
     data = extents(inputs[0])
     inner, lanes = data[-1], operation.block
     assert isinstance(inner, int) and plain[0] is not None
-    found = geometry(product, extents(plain[0]), filters.value, extents(result))
-    if isinstance(found, str):
-        return found
-    g, ordered = found
+    results = geometry(product, extents(plain[0]), filters.value, extents(result))
+    if isinstance(results, str):
+        return results
+    g, ordered = results
     work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(work, target)
@@ -137,4 +137,7 @@ def select_blocked(
 
 def _seen(g: Geometry) -> int:
     """Cells of an image that is known, with what is around it."""
-    return max(known(g.cells), known(g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count)))
+    return max(
+        known(g.data_size),
+        known(g.rows.windows_extent(g.rows.count) * g.columns.windows_extent(g.columns.count)),
+    )

@@ -30,6 +30,7 @@ class Dense(EpilogueSpec):
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
         "rows", "source_row", "target_row", "target_block", "passes", "groups", "group",
         *(f"tiles_{kind}" for kind in range(KINDS)), "line", "height", "columns",
+        "low", "high",
     )  # fmt: skip
     lanes: int
     inner: int
@@ -38,7 +39,7 @@ class Dense(EpilogueSpec):
     step: int
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
-    together: int = 1
+    vector_members: int = 1
     #: The first tiles of a set of outputs ask for the filters of the next set.
     ahead: bool = False
     #: Taps of rows, their stride and their dilation, where rows of taps outside of the data are
@@ -47,16 +48,22 @@ class Dense(EpilogueSpec):
     rows: tuple[int, ...] = ()
     #: Only the call knows how many columns there are: tiles are chosen as they go, not counted.
     open: bool = False
+    #: Outputs from `low` to `high` are stored, counted from the first of the call; others are of
+    #: groups that share a block with these.
+    partial: bool = False
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        way = "_ahead" if self.ahead else ""
-        way += f"_rows{'x'.join(map(str, self.rows))}" if self.rows else ""
-        way += "_open" if self.open else ""
-        lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
+        kind = "_ahead" if self.ahead else ""
+        kind += "_partial" if self.partial else ""
+        kind += f"_rows{'x'.join(map(str, self.rows))}" if self.rows else ""
+        kind += "_open" if self.open else ""
+        lanes = (
+            f"{self.lanes}x{self.vector_members}" if self.vector_members > 1 else f"{self.lanes}"
+        )
         sizes = f"{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}"
-        return f"blocks_{sizes}{way}{self.end.name}"
+        return f"blocks_{sizes}{kind}{self.end.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +113,14 @@ class Depthwise(EpilogueSpec):
     end: Epilogue = PLAIN
     members: int = 1
     #: Neighbouring pixels that a vector holds.
-    together: int = 1
+    vector_members: int = 1
 
     @property
     def name(self) -> str:
         groups = f"_of{self.members}" if self.members > 1 else ""
         strides, dilations = ("x".join(map(str, sizes)) for sizes in (self.stride, self.dilation))
         windows = f"{self.rows}x{self.columns}_by{strides}_{dilations}"
-        lanes = f"{self.together}x{self.lanes}" if self.together > 1 else f"{self.lanes}"
+        lanes = (
+            f"{self.vector_members}x{self.lanes}" if self.vector_members > 1 else f"{self.lanes}"
+        )
         return f"depthwise_{windows}_{self.width}x{lanes}{groups}{self.end.name}"

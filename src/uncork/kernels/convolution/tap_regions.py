@@ -33,18 +33,18 @@ def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Runs of windows along an axis that see the same taps on the data: (first, number) of windows,
     then of taps.
     """
-    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    result: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for window in range(known(axis.count)):
         begin = window * axis.stride - known(axis.begin)
         taps = [
             tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)
         ]
         seen = (taps[0], len(taps)) if taps else (0, 0)
-        if found and found[-1][1] == seen:
-            found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
+        if result and result[-1][1] == seen:
+            result[-1] = ((result[-1][0][0], result[-1][0][1] + 1), seen)
         else:
-            found.append(((window, 1), seen))
-    return found
+            result.append(((window, 1), seen))
+    return result
 
 
 def regions_of(g: Geometry) -> list[Region] | None:

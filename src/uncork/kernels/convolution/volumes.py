@@ -59,7 +59,7 @@ def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int)
         return False
     _, rows, columns = found.axes
     plane = Geometry(1, 1, inner, lanes, rows, columns)
-    turned = blocks_fit(min(inner, lanes), plane.cells) and blocks_fit(
+    turned = blocks_fit(min(inner, lanes), plane.data_size) and blocks_fit(
         min(inner, lanes), plane.pixels
     )
     return turned and not is_few(plane) and bool(np.isfinite(found.filters).all())
@@ -81,7 +81,7 @@ class _Maker:
         self.direct_sums, self.target = direct_sums, target
         self.depth, self.rows, self.columns = found.axes
         _, self.outputs, self.channels = found.filters.shape[:3]
-        self.cells = known(self.rows.size) * known(self.columns.size)
+        self.plane_size = known(self.rows.size) * known(self.columns.size)
         self.pixels = known(self.rows.count) * known(self.columns.count)
         self.natives = [(run, self._planes(run)) for run in self._runs()]
         self.keep: list[object] = []
@@ -102,7 +102,7 @@ class _Maker:
 
     def _gathered(self, run: _Run) -> int:
         """Bytes of a plane of all channels that a window of a run sees."""
-        gathered: int = run.taps[1] * self.channels * self.cells * 4
+        gathered: int = run.taps[1] * self.channels * self.plane_size * 4
         return gathered
 
     def _planes(self, run: _Run) -> KernelPlan:
@@ -135,25 +135,31 @@ class _Maker:
         inner]`.
         """
         images, slices, taps = known(self.found.images), run.slices[1], run.taps[1]
-        plane, image, block = self.cells * 4, self._gathered(run), self.cells * self.inner * 4
+        plane, image, block = (
+            self.plane_size * 4,
+            self._gathered(run),
+            self.plane_size * self.inner * 4,
+        )
         blocks, size = self.channels // self.inner, known(self.depth.size)
         begins = [
             run.slices[0] * self.depth.stride + (run.taps[0] + tap) * self.depth.dilation
             for tap in range(taps)
         ]
-        seen = [self.depth.cells(begin, slices, self.depth.stride) for begin in begins]
-        if any(known(cells.number) < slices for cells in seen):
+        seen = [self.depth.data_range(begin, slices, self.depth.stride) for begin in begins]
+        if any(known(seen_range.length) < slices for seen_range in seen):
             yield strided_copy_call(
                 self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image
             )
-        for number in range(images):
-            for tap, cells in enumerate(seen):
-                if not known(cells.number):
+        for index in range(images):
+            for tap, seen_range in enumerate(seen):
+                if not known(seen_range.length):
                     continue
-                source = In(0, (number * self.channels * size + cells.first) * plane)
-                target = Scratch((number * slices + cells.place) * image + tap * blocks * block)
+                source = In(0, (index * self.channels * size + seen_range.first) * plane)
+                target = Scratch(
+                    (index * slices + seen_range.position) * image + tap * blocks * block
+                )
                 loops = [
-                    (cells.number, cells.step * plane, cells.place_step * image),
+                    (seen_range.length, seen_range.step * plane, seen_range.position_step * image),
                     (blocks, self.inner * size * plane, block),
                 ]
                 yield transpose_call(
@@ -162,7 +168,7 @@ class _Maker:
                     target,
                     loops,
                     (self.inner, size * plane),
-                    (self.cells, self.inner * 4),
+                    (self.plane_size, self.inner * 4),
                 )
 
     def scatter(self, run: _Run, made: int) -> list[KernelCall]:
@@ -170,9 +176,9 @@ class _Maker:
         plane, block = self.pixels * 4, self.pixels * self.lanes * 4
         slices, count, blocks = run.slices[1], known(self.depth.count), self.outputs // self.lanes
         calls: list[KernelCall] = []
-        for number in range(known(self.found.images)):
-            source = Scratch(made + number * slices * self.outputs * plane)
-            target = Out(0, (number * self.outputs * count + run.slices[0]) * plane)
+        for index in range(known(self.found.images)):
+            source = Scratch(made + index * slices * self.outputs * plane)
+            target = Out(0, (index * self.outputs * count + run.slices[0]) * plane)
             loops = [
                 (slices, self.outputs * plane, plane),
                 (blocks, block, self.lanes * count * plane),

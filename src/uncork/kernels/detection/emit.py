@@ -8,35 +8,17 @@ are taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
-from uncork.kernels.codegen.functions import larger, negated, smaller
+from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
-from uncork.kernels.detection.spec import Suppress
+from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.spec import NUMBERS, Suppress
 from uncork.kernels.runtime.target import Target
 
-#: Numbers of a box: both corners, and its area.
-_NUMBERS = 5
 #: The rooms that a sort goes through.
 _SORTED = ("keys", "places", "other_keys", "other_places")
-
-
-@dataclass(frozen=True, slots=True)
-class _Boxes:
-    """Boxes as five rows of f32: low, low, high, high, area."""
-
-    k: Kernel
-    base: Value
-    count: Value
-
-    def number(self, row: int, place: Value, lanes: int = 1) -> Value:
-        return self.k.load(self.base + (self.count * row + place) * F32.bytes, F32, lanes)
-
-    def put(self, numbers: Sequence[Value], place: Value) -> None:
-        for row, number in enumerate(numbers):
-            self.k.store(number, self.base + (self.count * row + place) * F32.bytes)
 
 
 def emit_suppress(spec: Suppress, machine: Target) -> str:
@@ -44,9 +26,9 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     sort = radix_sort(k, U32)
-    zero = k.number(0.0, F32)
+    zero = k.constant(0.0, F32)
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
-    overlap = k.select(overlap > 0.0, overlap, k.number(-math.inf, F32))
+    overlap = k.select(overlap > 0.0, overlap, k.constant(-math.inf, F32))
     least = k.load(a["least"], F32) if spec.least else zero
     if spec.sigma:
         k.stop_unless(k.load(a["sigma"], F32).equals(0.0), k.integer(1))
@@ -58,8 +40,8 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     limit = k.minimum(limit, a["most"])
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
     found = k.variable(k.integer(0))
-    corners = _Boxes(k, a["corners"], a["count"])
-    chosen = _Boxes(k, a["chosen"], a["most"] + spec.lanes)
+    corners = Boxes(k, a["corners"], a["count"])
+    chosen = Boxes(k, a["chosen"], a["most"] + spec.lanes)
     with k.loop(0, a["batches"]) as batch:
         _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
         with k.loop(0, a["classes"]) as number:
@@ -75,8 +57,8 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
 
             with k.while_(goes_on):
                 box = k.load(a["places"] + place.get() * I32.bytes, I32)
-                own = [corners.number(row, box.to(I64)) for row in range(_NUMBERS)]
-                with k.if_(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
+                own = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
+                with k.if_(overlaps_none(k, spec.lanes, chosen, taken.get(), own, overlap)):
                     chosen.put(own, taken.get())
                     at = found.get() * I32.bytes
                     score = k.load(scores + box.to(I64) * F32.bytes, F32)
@@ -99,7 +81,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     return k.text()
 
 
-def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: _Boxes) -> None:
+def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
     """The boxes of an image by low and high corners, with their areas."""
     with k.loop(0, corners.count) as i:
         given = [k.load(boxes + (i * 4 + n) * F32.bytes, F32) for n in range(4)]
@@ -127,30 +109,6 @@ def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) 
             k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
             many.set(many.get() + 1)
     return many.get()
-
-
-def _overlaps_none(
-    k: Kernel, spec: Suppress, chosen: _Boxes, taken: Value, own: Sequence[Value], most: Value
-) -> Value:
-    """The box overlaps none of those taken by more than the threshold."""
-    lanes = spec.lanes
-    first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
-    wide = [k.splat(number, lanes) for number in own]
-    zero, one = k.number(0.0, F32, lanes), k.number(1.0, F32, lanes)
-    with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
-        other = [chosen.number(row, first.get(), lanes) for row in range(_NUMBERS)]
-        sides = [
-            smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])
-            for axis in (0, 1)
-        ]
-        common = larger(k, sides[0], zero) * larger(k, sides[1], zero)
-        has_area = (other[4] > 0.0) & (wide[4] > 0.0)
-        share = common / k.select(has_area, other[4] + wide[4] - common, one)
-        fits = k.select(has_area, share, zero) <= k.splat(most, lanes)
-        mask = k.lanes_below(taken - first.get(), lanes)
-        bad.set(k.bits_of(negated(k, fits)) & k.bits_of(mask))
-        first.set(first.get() + lanes)
-    return bad.get().equals(0)
 
 
 def _write(k: Kernel, spec: Suppress, a: Mapping[str, Value], found: Value) -> None:

@@ -30,7 +30,7 @@ def select_boxes(
 ) -> Selection:
     assert isinstance(operation, TakenBoxes)
     floats = [
-        spec.element_type for number, spec in enumerate(inputs) if spec is not None and number != 2
+        spec.element_type for index, spec in enumerate(inputs) if spec is not None and index != 2
     ]
     if any(element_type is not ElementType.f32 for element_type in floats):
         return "no kernel for boxes of types other than f32"

@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from uncork.kernels.names import flags
 
+#: Numbers of a box in working memory: both corners, and its area.
+NUMBERS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Suppress:

@@ -68,9 +68,9 @@ def emit_expression(spec: Expression, machine: Target) -> str:
         for i in operands:
             if not spec.varying[i]:
                 fixed[i] = _loaded(k, spec.operands[i], addresses[i], 1)
-        for number, member in enumerate(spec.members, len(operands)):
+        for index, member in enumerate(spec.members, len(operands)):
             if all(i in fixed for i in member.arguments):
-                fixed[number] = _computed(k, spec, number, fixed)
+                fixed[index] = _computed(k, spec, index, fixed)
         size, result = a[f"size_{spec.loops - 1}"], STORED[spec.members[-1].result]
 
         def vector(position: Value, mask: Value | None = None) -> None:
@@ -85,9 +85,9 @@ def emit_expression(spec: Expression, machine: Target) -> str:
                 if spec.varying[i]:
                     address = addresses[i] + position * STORED[spec.operands[i]].bytes
                     values[i] = _loaded(k, spec.operands[i], address, spec.lanes, mask)
-            for number in range(len(operands), len(operands) + len(spec.members)):
-                if number not in values:
-                    values[number] = _computed(k, spec, number, values)
+            for index in range(len(operands), len(operands) + len(spec.members)):
+                if index not in values:
+                    values[index] = _computed(k, spec, index, values)
             last = values[len(operands) + len(spec.members) - 1].value
             stored, target = (
                 last.to(U8) if last.type == BOOL else last,
@@ -153,7 +153,7 @@ def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]
     if member.op in _CONVERTING:
         result = _CONVERTING[member.op](k, wide[0], member.result)
     else:
-        result = SCALAR_OPS[member.op](k, wide, member.numbers)
+        result = SCALAR_OPS[member.op](k, wide, member.constants)
     return _Held(member.result, narrowed(k, result, member.result))
 
 

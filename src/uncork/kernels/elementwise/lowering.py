@@ -40,7 +40,7 @@ class Lowered:
     op: str
     inputs: tuple[int, ...]
     shapes: tuple[tuple[SizeLike, ...], ...]
-    numbers: tuple[float, ...] = ()
+    constants: tuple[float, ...] = ()
 
 
 Lowering = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Lowered, str]]
@@ -120,7 +120,7 @@ def _all(
     inputs: Sequence[TensorSpec],
     op: str,
     types: frozenset[str],
-    numbers: Sequence[float] = (),
+    constants: Sequence[float] = (),
 ) -> Lowered | str:
     """Every input is an operand."""
     name = inputs[0].element_type.name
@@ -132,7 +132,7 @@ def _all(
         op,
         tuple(range(len(inputs))),
         tuple(extents(s) for s in inputs),
-        tuple(float(n) for n in numbers),
+        tuple(float(n) for n in constants),
     )
 
 
@@ -235,13 +235,13 @@ def _is_infinite(
 
 
 def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
-    found = _all(operation, inputs, "prelu", _NUMBERS)
-    if isinstance(found, str) or not cast("PReLU", operation).by_channel(
+    result = _all(operation, inputs, "prelu", _NUMBERS)
+    if isinstance(result, str) or not cast("PReLU", operation).by_channel(
         inputs[0].shape, inputs[1].shape
     ):
-        return found
+        return result
     return Lowered(
-        "prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0]))
+        "prelu", result.inputs, (result.shapes[0], _by_channel(result.shapes[1], result.shapes[0]))
     )
 
 
@@ -260,12 +260,12 @@ def _batch_norm(
         return f"no kernel for {name}"
     epsilon: float = getattr(operation, "epsilon", 0.0)
     shapes = [extents(inputs[i]) for i in order]
-    numbers = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
+    constants = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
     return Lowered(
         "batch_norm",
         order,
         (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])),
-        numbers,
+        constants,
     )
 
 

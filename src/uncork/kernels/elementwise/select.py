@@ -149,11 +149,11 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
     ] = []  # outside input, shape by which it stretches, type
     lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
-        found = _lowered(part)
-        if isinstance(found, str):
-            return found
+        result = _lowered(part)
+        if isinstance(result, str):
+            return result
         arguments: list[tuple[bool, int]] = []
-        for position, dims in zip(found.inputs, found.shapes):
+        for position, dims in zip(result.inputs, result.shapes):
             outside, number = part.inputs[position]
             if outside:
                 operand = (number, dims, _stored(part.specs[position].element_type))
@@ -162,13 +162,13 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
                 arguments.append((True, operands.index(operand)))
             else:
                 arguments.append((False, number))
-        lowerings.append((found, arguments))
+        lowerings.append((result, arguments))
     members = tuple(
         Member(
             f.op,
             tuple(n if outside else len(operands) + n for outside, n in arguments),
             _stored(part.output.element_type),
-            f.numbers,
+            f.constants,
         )
         for part, (f, arguments) in zip(parts, lowerings)
     )
@@ -208,10 +208,10 @@ def _lowered(part: Part) -> Lowered | str:
 
 
 def _native(parts: Sequence[Part], target: Target) -> Selection:
-    found = expression(parts, target)
-    if isinstance(found, str):
-        return found
-    spec, loops, sources = found
+    result = expression(parts, target)
+    if isinstance(result, str):
+        return result
+    spec, loops, sources = result
     steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
     return KernelPlan(
         spec.name,

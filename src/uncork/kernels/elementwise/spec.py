@@ -16,7 +16,7 @@ class Member:
     op: str
     arguments: tuple[int, ...]
     result: str
-    numbers: tuple[float, ...] = ()
+    constants: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

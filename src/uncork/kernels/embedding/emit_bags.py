@@ -117,7 +117,9 @@ class _BagKernel:
         with k.loop(0, words) as i:
             k.store(k.integer(0) if source is None else k.load(source + i * 8, I64), target + i * 8)
         for rest in range(words * 8, self.row_bytes):
-            k.store(k.number(0, I8) if source is None else k.load(source + rest, I8), target + rest)
+            k.store(
+                k.constant(0, I8) if source is None else k.load(source + rest, I8), target + rest
+            )
 
     def _columns(
         self, start: Value, end: Value, offset: Value, parts: list[tuple[int, int]], target: Value
@@ -131,7 +133,7 @@ class _BagKernel:
         accumulators = max(1, _ACCUMULATORS // len(parts))
         zero = -0.0 if self.accumulator.kind == "float" else 0  # x + -0.0 is x, also for x = -0.0
         sums = [
-            [k.variable(k.number(zero, self.accumulator, n)) for _, n in parts]
+            [k.variable(k.constant(zero, self.accumulator, n)) for _, n in parts]
             for _ in range(accumulators)
         ]
 
@@ -167,10 +169,10 @@ class _BagKernel:
             done.set(position + 1)
         with k.loop(done.get(), end) as position:
             add(position, 0, False)
-        for number, (first, _) in enumerate(parts):
-            total = sums[0][number].get()
+        for i, (first, _) in enumerate(parts):
+            total = sums[0][i].get()
             for further in sums[1:]:
-                total = total + further[number].get()
+                total = total + further[i].get()
             if spec.mean:
                 total = self._mean(total, end - start)
             self._store(total, target + offset + first * self.type.bytes)

@@ -228,7 +228,7 @@ class _Reader:
         with k.loop(0, words) as i:
             k.store(k.integer(0), target + i * 8)
         if self.rows.columns % 2:
-            k.store(k.number(0, I32), target + words * 8)
+            k.store(k.constant(0, I32), target + words * 8)
 
 
 def _permuted(values: Value, places: Value) -> Value:
@@ -246,8 +246,8 @@ def _interleaved(low: Value, high: Value) -> Value:
     if lanes == 1:
         vector = ir.VectorType(low.type.llvm, 2)
         both = ir.Constant(vector, ir.Undefined)
-        for number, value in enumerate((low, high)):
-            both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), number))
+        for index, value in enumerate((low, high)):
+            both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), index))
         return Value(k, both, low.type, 2)
     picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
     return Value(
@@ -315,7 +315,7 @@ class _BagKernel:
         """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
-        sums = [k.variable(k.number(-0.0, F32, lanes)) for _, lanes in parts]
+        sums = [k.variable(k.constant(-0.0, F32, lanes)) for _, lanes in parts]
 
         def add(position: Value, prefetch: bool) -> None:
             index = self.ids.checked(position)

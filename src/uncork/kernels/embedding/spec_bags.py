@@ -7,6 +7,11 @@ from typing import ClassVar
 
 from uncork.kernels.names import flags
 
+#: The arguments of bag kernels behind those that say where the table is.
+BAG_ARGUMENTS = (
+    "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Bag:
@@ -42,19 +47,7 @@ class Bag:
         `default` is the address of a number, or 0; `offsets` is the size of every bag when they are
         fixed.
         """
-        return [
-            "table",
-            "rows",
-            "indices",
-            "count",
-            "offsets",
-            "bags",
-            "default",
-            "weights",
-            "output",
-            "first",
-            "last",
-        ]
+        return ["table", *BAG_ARGUMENTS]
 
 
 @dataclass(frozen=True, slots=True)

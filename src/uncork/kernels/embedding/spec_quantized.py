@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.embedding.spec_bags import BAG_ARGUMENTS
 from uncork.kernels.names import flags
 
 
@@ -56,21 +57,10 @@ class QuantizedBag:
 
     @property
     def arguments(self) -> list[str]:
-        """As `spec_bags.Bag` has them, and the address of the zero points and scales, in pairs."""
-        return [
-            "table",
-            "parameters",
-            "rows",
-            "indices",
-            "count",
-            "offsets",
-            "bags",
-            "default",
-            "weights",
-            "output",
-            "first",
-            "last",
-        ]
+        """The arguments of `spec_bags.Bag`, and the address of the zero points and scales, in
+        pairs.
+        """
+        return ["table", "parameters", *BAG_ARGUMENTS]
 
 
 @dataclass(frozen=True, slots=True)

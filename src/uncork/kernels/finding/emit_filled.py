@@ -81,13 +81,13 @@ def emit_rows(spec: FillRows, machine: Target) -> str:
         with k.while_(lambda: following.get() < row):
             if spec.strict:
                 k.stop_unless(columns > 0, k.integer(1))
-            k.store(k.number(1, U8), empty + following.get())
+            k.store(k.constant(1, U8), empty + following.get())
             put(following.get(), k.integer(0), filler)
             following.set(following.get() + 1)
 
     def each(i: Value, row: Value, column: Value, before: Value) -> None:
         fill_until(row)
-        k.store(k.number(0, U8), empty + row)
+        k.store(k.constant(0, U8), empty + row)
         following.set(row + 1)
         put(row, column, k.load(values + i * spec.item, item))
 

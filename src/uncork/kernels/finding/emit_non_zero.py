@@ -27,7 +27,7 @@ def emit_count(spec: CountNonZero, machine: Target) -> str:
     return k.text()
 
 
-def emit_places(spec: NonZero, machine: Target) -> str:
+def emit_non_zero(spec: NonZero, machine: Target) -> str:
     """The LLVM text of the kernel that finds places; 1 when there are not as many as counted."""
     k = Kernel(spec.name, spec.arguments, machine)
     data, output, expected, *sizes = k.arguments

@@ -91,7 +91,7 @@ def emit_unique(spec: Unique, machine: Target) -> str:
         to = number(group)
         k.store(element(place), elements + to * stored.bytes)
         k.store(place.to(index), firsts + to * index.bytes)
-        k.store(k.number(0, counted), counts + to * counted.bytes)
+        k.store(k.constant(0, counted), counts + to * counted.bytes)
 
     def each(group: Value, place: Value) -> None:
         to = number(group)
@@ -101,7 +101,7 @@ def emit_unique(spec: Unique, machine: Target) -> str:
 
     if not spec.sorted:
         with k.loop(0, count) as i:
-            k.store(k.number(-1, I32), marks + i * I32.bytes)
+            k.store(k.constant(-1, I32), marks + i * I32.bytes)
         walk(
             lambda group, place: k.store(group.to(I32), marks + place * I32.bytes),
             lambda group, place: None,

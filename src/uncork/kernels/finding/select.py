@@ -29,6 +29,7 @@ from uncork.kernels.finding.spec import (
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
+from uncork.kernels.stored_types import converted_type, stored_type
 from uncork.ops import Operation
 from uncork.types import ElementType, TensorSpec
 
@@ -38,21 +39,6 @@ _MOST_AXES = 6
 _SORTED = 15.0
 #: Bytes of the counts of a digit: see `codegen/radix_sort.py`.
 _DIGITS = 1024
-
-
-def _stored(element_type: ElementType) -> str | None:
-    """The type by which elements are looked at; None where there is none."""
-    if element_type.is_integer:
-        return (
-            element_type.name
-            if element_type.bits >= 8
-            else "i8"
-            if element_type.kind == "signed"
-            else "u8"
-        )
-    return (
-        element_type.name if element_type.name in ("f16", "bf16", "f32", "f64", "boolean") else None
-    )
 
 
 def _lanes(spec: TensorSpec) -> int:
@@ -68,7 +54,7 @@ def select_count(
 ) -> Selection:
     data = inputs[0]
     assert data is not None
-    element = _stored(data.element_type)
+    element = stored_type(data.element_type)
     if element is None:
         return f"no kernel for {data.element_type}"
     count = product(extents(data))
@@ -78,7 +64,7 @@ def select_count(
 
 
 @selects(NonZeroPlaces)
-def select_places(
+def select_non_zero(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
@@ -86,7 +72,7 @@ def select_places(
 ) -> Selection:
     data = inputs[0]
     assert data is not None
-    element = _stored(data.element_type)
+    element = stored_type(data.element_type)
     if element is None:
         return f"no kernel for {data.element_type}"
     shape = extents(data)
@@ -109,8 +95,8 @@ def select_sort(
 ) -> Selection:
     data = inputs[0]
     assert data is not None
-    element = _stored(data.element_type)
-    if element is None or (element == "f16" and target.has("sse2") and not target.has("f16c")):
+    element = converted_type(data.element_type, target)
+    if element is None:
         return f"no kernel for {data.element_type}"
     count = product(extents(data))
     key = 8 if data.element_type.bits == 64 else 4
@@ -144,8 +130,8 @@ def select_unique(
 ) -> Selection:
     data = inputs[0]
     assert data is not None and isinstance(operation, UniqueElements)
-    element = _stored(data.element_type)
-    if element is None or (element == "f16" and target.has("sse2") and not target.has("f16c")):
+    element = converted_type(data.element_type, target)
+    if element is None:
         return f"no kernel for {data.element_type}"
     count, is_sorted = product(extents(data)), operation.layer.sorted
     spec = Unique(element, outputs[1].element_type.name, outputs[3].element_type.name, is_sorted)

@@ -25,7 +25,7 @@ class CountNonZero:
 class NonZero:
     """The places of elements that are not 0, in a tensor of so many axes."""
 
-    emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_places"
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_non_zero"
     element: str
     index: str
     rank: int

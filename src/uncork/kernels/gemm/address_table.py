@@ -15,7 +15,7 @@ from uncork.symbolic import SizeLike
 Loop = tuple[SizeLike, SizeLike, SizeLike]
 
 
-def placed(table: Operand, first: SizeLike, loops: Sequence[Loop]) -> KernelCall:
+def address_table_call(table: Operand, first: SizeLike, loops: Sequence[Loop]) -> KernelCall:
     """The call that writes `first` plus the steps of every turn, by at most four loops, outermost
     first.
     """
@@ -30,6 +30,6 @@ def in_order(table: Operand, loops: Sequence[tuple[SizeLike, SizeLike]]) -> Kern
     from one to the next the place.
     """
     counts = [count for count, _ in loops]
-    return placed(
+    return address_table_call(
         table, 0, [(count, product(counts[i + 1 :]) * 8, by) for i, (count, by) in enumerate(loops)]
     )

@@ -13,7 +13,7 @@ FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class DotMethod:
     """One way to sum products, step by step.
 
     A step takes so many `codes` of a pixel, `size` bytes each, and `weights` bytes of each column.
@@ -24,15 +24,15 @@ class Way:
     weights: int
 
 
-WAYS: Mapping[str, Way] = {
-    FOUR_MIXED: Way(4, 1, 4),
-    FOUR_SIGNED: Way(4, 1, 4),
-    PAIRS: Way(2, 2, 4),
-    SINGLE: Way(1, 2, 2),
+DOT_METHODS: Mapping[str, DotMethod] = {
+    FOUR_MIXED: DotMethod(4, 1, 4),
+    FOUR_SIGNED: DotMethod(4, 1, 4),
+    PAIRS: DotMethod(2, 2, 4),
+    SINGLE: DotMethod(1, 2, 2),
 }
 
 
-def way_of(target: Target) -> tuple[str, int]:
+def dot_method_of(target: Target) -> tuple[str, int]:
     """How a processor sums products of bytes, and the lanes of its vectors of sums."""
     if target.arch in ("aarch64", "arm64"):
         return (FOUR_SIGNED if target.has("dotprod") else SINGLE), 4

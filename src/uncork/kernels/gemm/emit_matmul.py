@@ -101,7 +101,7 @@ def _pack(k: Kernel, spec: Matmul, a: dict[str, Value], matrix: Value) -> None:
         with k.loop(0, a["inner"]) as inner:
             target = base + inner * (spec.width * 4)
             for v in range(spec.vectors):
-                k.store(k.number(0.0, F32, spec.lanes), target + v * spec.lanes * 4)
+                k.store(k.constant(0.0, F32, spec.lanes), target + v * spec.lanes * 4)
             with k.loop(first, last) as column:
                 source = matrix + inner * a["b_inner"] + column * a["b_column"]
                 k.store(k.load(source, F32), target + (column - first) * 4)

@@ -59,7 +59,7 @@ class MatMulShape:
 
     @property
     def is_one_product(self) -> bool:
-        """There is one matrix of either operand."""
+        """Whether there is one matrix of either operand."""
         return (
             certainly(self.batches.count, 1)
             and certainly(self.outer.count, 1)

@@ -26,6 +26,8 @@ MANY = 4
 #: No function has masks.
 NEVER = 1 << 30
 EpilogueEmitter = Callable[[Kernel, "Row"], None]
+#: The vector of f32 from a number of a panel on: `widened(kernel, panel, number)`.
+Widening = Callable[[Kernel, Value, Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +75,16 @@ class Microkernel:
         masked: int = NEVER,
         others: Mapping[int, Kernel] | None = None,
         used: int | None = None,
+        widened: Widening | None = None,
     ) -> None:
         """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts
         those. A `long` end is written once for all rows, whose sums go through memory. Of
         functions for `masked` rows and more the extra argument `left` says how many columns exist
         from this panel on; they are those of `others` where these are given. Only the first `used`
-        vectors of a panel are multiplied.
+        vectors of a panel are multiplied. `widened` gives a vector of a panel of other numbers.
         """
         self.pairs, self.long, self.masked = pairs, long, masked
+        self.widened = widened
         self.used = vectors if used is None else used
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
@@ -106,15 +110,18 @@ class Microkernel:
         used = self.used
         accumulators = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
         sums = [
-            [[k.variable(k.number(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
+            [[k.variable(k.constant(0.0, F32, lanes)) for _ in range(used)] for _ in range(rows)]
             for _ in range(accumulators)
         ]
 
         def step(position: Value, chain: int) -> None:
             type_ = I32 if self.pairs else F32
+            numbers = [(position * vectors + v) * lanes for v in range(used)]
             weights = [
-                k.load(panel + (position * vectors + v) * (lanes * 4), type_, lanes)
-                for v in range(used)
+                k.load(panel + number * 4, type_, lanes)
+                if self.widened is None
+                else self.widened(k, panel, number)
+                for number in numbers
             ]
             for row in range(rows):
                 factor = k.splat(k.load(sources[row] + position * 4, type_), lanes)
@@ -152,10 +159,10 @@ class Microkernel:
         """`end` for every row, written once."""
         vector = totals[0][0].lanes * 4
         line = vector * len(totals[0])
-        room = k.room(line * len(totals))
-        for place, row in enumerate(totals):
+        room = k.stack_bytes(line * len(totals))
+        for index, row in enumerate(totals):
             for v, total in enumerate(row):
-                k.store(total, room + (place * line + v * vector))
+                k.store(total, room + (index * line + v * vector))
         with k.loop(0, len(totals)) as number:
             sums = [
                 k.load(room + number * line + v * vector, F32, total.lanes)
@@ -193,6 +200,7 @@ def of_panels(
     tail: int,
     masked: int,
     end: Callable[[int], EpilogueEmitter],
+    widened: Widening | None = None,
     long: bool = False,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
@@ -219,6 +227,7 @@ def of_panels(
             masked=masked,
             others=others,
             used=-(-columns // spec.lanes),
+            widened=widened,
         )
 
     if not tail:

@@ -49,11 +49,11 @@ class Layout:
         """A configuration in which blocks have so many rows, at most 16."""
         for offset in range(0, CONFIGURATION_BYTES, 8):
             k.store(k.integer(0), address + offset)
-        k.store(k.number(1, U8), address)  # the palette
+        k.store(k.constant(1, U8), address)  # the palette
         for tile in range(_REGISTERS):
-            k.store(k.number(ROW_BYTES, U16), address + (16 + 2 * tile))
+            k.store(k.constant(ROW_BYTES, U16), address + (16 + 2 * tile))
             k.store(
-                k.number(ROWS, U8) if tile in self.panels else rows.to(U8), address + (48 + tile)
+                k.constant(ROWS, U8) if tile in self.panels else rows.to(U8), address + (48 + tile)
             )
 
 

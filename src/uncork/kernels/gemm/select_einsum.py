@@ -109,7 +109,7 @@ def _chosen(
     ):
         return "no kernel for sums over other than the last dimensions of the data"
     places = [made.index(label) for label in parts.columns]
-    if places != [place + places[0] for place in range(len(places))]:
+    if places != [index + places[0] for index in range(len(places))]:
         return "no kernel for columns that are not neighbours"
     if not is_known(_count(parts.rows, sizes)) and len(parts.rows) > LOOPS:
         return "no kernel for rows of that many open dimensions"
@@ -151,7 +151,7 @@ def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike
 
 
 def _known_count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> int:
-    """The same of labels of a constant."""
+    """The number of elements that some labels of a constant span."""
     count = _count(labels, sizes)
     assert isinstance(count, int)
     return count
@@ -236,7 +236,7 @@ def _native(
     )
     count = _count(parts.rows, sizes)
     outer, last = parts.batch[:-1], parts.batch[-1:]
-    together = _known_count(last, sizes)
+    matrices = _known_count(last, sizes)
     column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
     spec = indirect_gemm(width, lanes, certainly(column, 4))
     packed_weights = packed(
@@ -256,14 +256,14 @@ def _native(
         operands: dict[str, Operand] = {
             "source": In(data, source),
             "target": Out(0, target),
-            "matrix": packed_weights.arrays[0].ctypes.data + number * together * matrix_bytes,
+            "matrix": packed_weights.arrays[0].ctypes.data + number * matrices * matrix_bytes,
             "sources": tables.source(first),
             "targets": tables.target(first),
             "rows": some,
             "inner": inner,
             "columns": width,
             "column": column,
-            "batches": together,
+            "batches": matrices,
             "source_batch": data_steps[last[0]] if last else 0,
             "target_batch": output_steps[last[0]] if last else 0,
             "row_addresses": Scratch(tables.scratch + first * 8),

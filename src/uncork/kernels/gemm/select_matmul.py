@@ -235,14 +235,14 @@ class _Maker:
             own = (self.panels + shape.rows * 8 + (_LINE - 1)) // _LINE * _LINE
             flat = certainly(outer, 1)
             parts = [
-                replace(whole, **{"batches" if flat else "outer": some}, memory=own * number)
-                for number, some in enumerate(shares(batches if flat else outer, threads))
+                replace(whole, **{"batches" if flat else "outer": some}, memory=own * index)
+                for index, some in enumerate(shares(batches if flat else outer, threads))
             ]
             scratch = self.turned + own * threads
         elif threads > 1 and certainly(shape.rows, 1):  # one row has no next one that is elsewhere
             parts = [
-                replace(whole, columns=some, memory=number * 8)
-                for number, some in enumerate(whole_shares(shape.columns, threads, self.spec.width))
+                replace(whole, columns=some, memory=index * 8)
+                for index, some in enumerate(whole_shares(shape.columns, threads, self.spec.width))
             ]
             scratch = self.scratch + threads * 8
         elif threads > 1:

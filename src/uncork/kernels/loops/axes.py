@@ -100,19 +100,19 @@ class Groups:
         target: Target,
         cost: float,
         results: bool = False,
-        together: int = 2,
+        vectors: int = 2,
     ) -> Call:
         """The nest, over an input X and an output Y of one element type; `results`: Y has what is
         kept only.
 
-        `together`: vectors of columns that are reduced at the same time.
+        `vectors`: vectors of columns that are reduced at the same time.
         """
         shape = tuple(g.size for g in self.groups)
         kept = tuple(g.size for g in self.groups if not g.reduced)
         views = {"X": View(In(0), name, shape), "Y": View(Out(0), name, kept if results else shape)}
         work = product(shape) * max(1, round(cost * 64)) // 64
         # Rows are joined in four chains; of columns as many go together as registers hold.
-        unroll = 4 if self.groups[-1].reduced else together
+        unroll = 4 if self.groups[-1].reduced else vectors
         shared = [g.name for g in self.groups if not g.reduced]
         return Call(label, text, self.sizes, views, target, unroll, work, shared=shared)
 

@@ -14,12 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import BOOL, Kernel, Value
+from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.joining import COMBINE, identity, joined
 from uncork.kernels.elementwise.emit import STORED
 from uncork.kernels.loops.emit_state import State
 from uncork.kernels.loops.emit_values import Values
 from uncork.kernels.loops.emit_views import Views, spread_of
-from uncork.kernels.loops.language import Assign, Axis, Block, indices, linear, name_of, parse
+from uncork.kernels.loops.language import (
+    REFUSED,
+    Assign,
+    Axis,
+    Block,
+    indices,
+    linear,
+    name_of,
+    parse,
+)
 from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.target import Target
 
@@ -32,7 +42,7 @@ def emit_nest(spec: Nest, machine: Target) -> str:
     program = parse(spec.text)
     k = Kernel(spec.name, program.arguments, machine)
     arguments = dict(zip(program.arguments, k.arguments))
-    fits = k.number(1, BOOL)
+    fits = k.constant(1, BOOL)
     for name, value in arguments.items():  # positions are computed in 32 bits lane by lane
         if name in program.sizes or "_size_" in name:
             fits = fits & (value < _MOST)
@@ -68,7 +78,7 @@ class _Emitter:
     # ---- blocks
 
     def block(self, block: Block) -> None:
-        """Its loops, with the reductions over them begun before and ended after."""
+        """Emit the loops of a block, with the reductions over them begun before and ended after."""
         s, k = self.state, self.k
         own = [item for item in block.body if isinstance(item, Assign) and item.reduction]
         across = next((axis.name for axis in block.axes if axis.vector), "")
@@ -92,7 +102,7 @@ class _Emitter:
             kind = self.values.kind(item.value) or s.default
             s.kinds[name] = kind
             lanes = 1 if name in s.scanned else s.spec.lanes if across else s.lanes
-            first = k.number(identity(item.reduction, kind), kind, lanes)
+            first = k.constant(identity(item.reduction, kind), kind, lanes)
             s.running[name] = [k.variable(first) for _ in range(chains)]
         self.loops(block.axes, block, 1 if scans else s.spec.unroll)
         for item, name in zip(own, names):
@@ -132,7 +142,10 @@ class _Emitter:
     def _vectors(self, axis: Axis, block: Block, inner: Callable[[], None], unroll: int) -> None:
         """Full vectors, several or one at a time, where all they read is there; else the rest."""
         s, k = self.state, self.k
-        place, size = k.variable(k.integer(0)), s.size(axis.name)
+        first = k.integer(0)
+        if axis.bounds:
+            first, s.ends[axis.name] = (s.position(bound) for bound in axis.bounds)
+        place, size = k.variable(first), s.size(axis.name)
         s.vector = axis.name
 
         def turn(mode: str, vectors: int) -> None:
@@ -229,13 +242,20 @@ class _Emitter:
     def assign(self, item: Assign) -> None:
         s = self.state
         if isinstance(item.target, ast.Subscript):
-            self.views.write(item.target, self.values.typed(item.value))
+            word, parts = self.values.stored(item.value)
+            if word == "interleaved":
+                self.views.write_interleaved(item.target, parts)
+            else:
+                self.views.write(item.target, parts[0], whole=word == "whole")
             written = name_of(item.target.value)
             s.cache = {
                 key: value
                 for key, value in s.cache.items()
                 if not key.removeprefix("pad(").startswith(f"{written}[")
             }
+        elif item.target.id == REFUSED:
+            (refused,) = self.values.typed(item.value)
+            self.k.stop_unless(negated(self.k, refused), self.k.integer(1))
         elif item.reduction:
             self._accumulate(
                 item.target.id,
@@ -253,7 +273,7 @@ class _Emitter:
         terms = [k.splat(term, lanes) if term.lanes < lanes else term for term in terms]
         if len(terms) < s.vectors and s.mode == "full":
             terms = terms * s.vectors
-        neutral = k.number(identity(word, terms[0].type), terms[0].type, lanes)
+        neutral = k.constant(identity(word, terms[0].type), terms[0].type, lanes)
         if name in s.scanned:
             self._scan(
                 name, word, terms[0] if s.active is None else k.select(s.active, terms[0], neutral)
@@ -263,7 +283,7 @@ class _Emitter:
             terms = [k.select(s.active, term, neutral) for term in terms]
         if name in s.across and s.spec.lanes > lanes:  # one element at a time
             across = s.spec.lanes
-            whole = k.number(identity(word, terms[0].type), terms[0].type, across)
+            whole = k.constant(identity(word, terms[0].type), terms[0].type, across)
             first = ir.Constant(ir.IntType(32), 0)
             terms = [
                 Value(
@@ -282,7 +302,7 @@ class _Emitter:
         """
         s, k, combine = self.state, self.k, COMBINE[word]
         (carry,) = s.running[name]
-        neutral = k.number(identity(word, term.type), term.type, term.lanes)
+        neutral = k.constant(identity(word, term.type), term.type, term.lanes)
         distance = 1
         while distance < term.lanes:
             picks = [term.lanes] * distance + list(range(term.lanes - distance))

@@ -43,6 +43,8 @@ class State:
         self.scanned: set[str] = set()
         self.kinds: dict[str, Type] = {}
         self.cache: dict[str, list[Value]] = {}
+        #: Where vectors' axes end that do not run over all of a size.
+        self.ends: dict[str, Value] = {}
         self.vector, self.mode, self.vectors = "", "none", 1
         self.active: Value | None = None
 
@@ -51,7 +53,9 @@ class State:
         return self.spec.lanes if self.mode in ("full", "masked") else 1
 
     def size(self, axis: str) -> Value:
-        """The turns of an axis."""
+        """The turns of an axis, or where it ends."""
+        if axis in self.ends:
+            return self.ends[axis]
         fixed = self.program.axes[axis].size
         return self.arguments[axis] if fixed is None else self.k.integer(fixed)
 
@@ -129,13 +133,13 @@ class State:
         k = self.k
         typed = [values for values in operands if isinstance(values, list)]
         kind = type_ or next((v[0].type for v in typed if v[0].type != BOOL), self.default)
-        given = [v if isinstance(v, list) else [k.number(v, kind)] for v in operands]
+        given = [v if isinstance(v, list) else [k.constant(v, kind)] for v in operands]
         lanes, count = max(v[0].lanes for v in given), max(map(len, given))
         wide = [[k.splat(x, lanes) if x.lanes < lanes else x for x in v] for v in given]
         return [make(*(v[u % len(v)] for v in wide)) for u in range(count)]
 
     def typed(self, operand: Operand, type_: Type) -> list[Value]:
-        return operand if isinstance(operand, list) else [self.k.number(operand, type_)]
+        return operand if isinstance(operand, list) else [self.k.constant(operand, type_)]
 
     def shuffled(self, a: Value, b: Value, picks: Sequence[int]) -> Value:
         """Lanes of two vectors, those of the second numbered after those of the first."""

@@ -12,7 +12,7 @@ from uncork.kernels.codegen.joining import identity
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.loops.emit_state import Operand, State
 from uncork.kernels.loops.emit_views import Views
-from uncork.kernels.loops.language import name_of
+from uncork.kernels.loops.language import STORES, name_of
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Value, Value], Value]] = {
     ast.Lt: lambda a, b: a < b,
@@ -38,7 +38,7 @@ def _remainder(k: Kernel, a: Value, b: Value) -> Value:
     f64 holds all products; the quotient may be one off.
     """
     whole, divisor = a.to(F64), b.to(F64)
-    share = k.number(1.0, F64, a.lanes) / divisor
+    share = k.constant(1.0, F64, a.lanes) / divisor
     rest = k.fma(-k.intrinsic("floor", whole * share), divisor, whole)
     rest = k.select(rest < 0.0, rest + divisor, rest)
     return k.select(rest >= divisor, rest - divisor, rest).to(a.type)
@@ -81,7 +81,7 @@ class Values:
                 return I32
             if word == "index":
                 return I64
-            if word in ("size", "number", "inside"):
+            if word in ("size", "number", "inside", "real"):
                 return s.default
             return next(
                 (
@@ -97,7 +97,13 @@ class Values:
     def typed(self, node: ast.expr) -> list[Value]:
         """The values of an expression; numbers get the type of the computation."""
         value = self.value(node)
-        return value if isinstance(value, list) else [self.k.number(value, self.state.default)]
+        return value if isinstance(value, list) else [self.k.constant(value, self.state.default)]
+
+    def stored(self, node: ast.expr) -> tuple[str, list[list[Value]]]:
+        """The values that a view is given, and the word that says how they are stored, if any."""
+        if isinstance(node, ast.Call) and name_of(node.func) in STORES:
+            return name_of(node.func), [self.typed(part) for part in node.args]
+        return "", [self.typed(node)]
 
     def value(self, node: ast.expr) -> Operand:
         """The values of an expression."""
@@ -141,6 +147,8 @@ class Values:
             return [s.size(name_of(arguments[0])).to(s.default)]
         if word == "number":
             return [s.position(arguments[0]).to(s.default)]
+        if word == "real":
+            return [value.to(s.default) for value in self.typed(arguments[0])]
         if word == "integer":
             return s.lane_numbers(arguments[0])
         if word == "index":

@@ -68,7 +68,7 @@ class Views:
     def _valid(self, view: str, places: list[ast.expr], skip: set[int]) -> Value:
         """All indices but some are inside."""
         s = self.state
-        valid = self.k.number(1, BOOL)
+        valid = self.k.constant(1, BOOL)
         for d, node in enumerate(places):
             if d not in skip:
                 valid = valid & s.position(node).below(s.arguments[f"{view}_size_{d}"])
@@ -94,7 +94,7 @@ class Views:
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
             if isinstance(last, ast.Call) and name_of(last.func) == "near" and self._permutes(view):
-                return self._near(view, places, last.args[0])
+                return self._near(view, places, *last.args)
         return self._gathered(view, places, along, padding)
 
     def _permutes(self, view: str) -> bool:
@@ -107,19 +107,21 @@ class Views:
             and machine.has("avx512f")
         )
 
-    def _near(self, view: str, places: list[ast.expr], table: ast.expr) -> list[Value]:
-        """From positions that lie within two vectors, from the first one on; both are read
-        whole.
+    def _near(
+        self, view: str, places: list[ast.expr], table: ast.expr, begin: ast.expr | None = None
+    ) -> list[Value]:
+        """From positions that lie within two vectors, from `begin` or the first one on; both are
+        read whole.
         """
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
         assert isinstance(table, ast.Subscript)
         results: list[Value] = []
         for number in self.read(table):
-            first = number.part(0, 1)
+            first = number.part(0, 1) if begin is None else s.position(begin).to(I32)
             there = base + first.to(I64) * 4
             near, far = (k.load(there + n * s.lanes * 4, F32, s.lanes) for n in range(2))
-            picked = k.picked_of_two(near, far, number - k.splat(first, s.lanes))
+            picked = k.permute_two(near, far, number - k.splat(first, s.lanes))
             results.append(picked.bits_as(STORED[s.types[view]]))
         return results
 
@@ -192,10 +194,7 @@ class Views:
     def _picked(self, parts: list[Value], step: int, phase: int) -> Value:
         """Every `step`-th lane of vectors that follow each other."""
         s, lanes = self.state, self.state.lanes
-        joined = parts[0]
-        for part in parts[1:]:
-            grown = s.shuffled(part, part, [n % lanes for n in range(joined.lanes)])
-            joined = s.shuffled(joined, grown, list(range(joined.lanes + lanes)))
+        joined = self._joined(parts)
         return (
             joined
             if step == 1
@@ -261,8 +260,8 @@ class Views:
         results: list[Value] = []
         for u in range(s.vectors):
             offset, mask = (
-                k.number(0, I64, lanes),
-                k.number(1, BOOL, lanes) if s.active is None else s.active,
+                k.constant(0, I64, lanes),
+                k.constant(1, BOOL, lanes) if s.active is None else s.active,
             )
             if valid is not None:
                 mask = mask & k.splat(valid, lanes)
@@ -316,7 +315,7 @@ class Views:
         kind = "f" if type_.kind == "float" else "i"
         name = f"llvm.masked.gather.v{lanes}{kind}{type_.bits}.v{lanes}p0"
         function = k.declared(name, vector, [pointers.type, ir.IntType(32), mask.llvm.type, vector])
-        other = k.number(0, type_, lanes).llvm
+        other = k.constant(0, type_, lanes).llvm
         return Value(
             k,
             k.builder.call(
@@ -331,7 +330,7 @@ class Views:
         step by step.
         """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
-        one, zero = k.number(1, s.default, s.lanes), k.number(0, s.default, s.lanes)
+        one, zero = k.constant(1, s.default, s.lanes), k.constant(0, s.default, s.lanes)
         along = {d for d, place in enumerate(places) if s.varies(place)}
         if s.mode == "full" and all(s.factor(places[d]) for d in along):
             return [one] * s.vectors
@@ -344,9 +343,9 @@ class Views:
 
     # ---- writing
 
-    def write(self, node: ast.Subscript, values: list[Value]) -> None:
+    def write(self, node: ast.Subscript, values: list[Value], whole: bool = False) -> None:
         """Store values where an index says; the vector goes along the last one, by steps of 1 or
-        -1.
+        -1. `whole`: also the lanes that there are not.
         """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name = s.types[view]
@@ -365,7 +364,7 @@ class Views:
         for u, address in enumerate(addresses):
             value = values[u % len(values)]
             value = narrowed(k, value if value.lanes > 1 else k.splat(value, s.lanes), name)
-            mask = s.active
+            mask = None if whole else s.active
             if factor < 0:
                 value, mask = (
                     self._backwards(value),
@@ -375,3 +374,40 @@ class Views:
                 k.store(value, address)
             else:
                 k.store_masked(value, address, mask)
+
+    def write_interleaved(self, node: ast.Subscript, parts: list[list[Value]]) -> None:
+        """Store the elements of several vectors in turns; the vector goes along the last index by
+        as many steps.
+        """
+        k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
+        name, count = s.types[view], len(parts)
+        held = [
+            [narrowed(k, value.to(COMPUTED[name]), name) for value in values] for values in parts
+        ]
+        first = self.address(view, places, set())
+        if s.lanes == 1:
+            for index, (value,) in enumerate(held):
+                k.store(value, first + index * self._bytes(view))
+            return
+        assert s.factor(places[-1]) == count, "vectors in turns go by their number"
+        for u in range(s.vectors):
+            joined = self._joined([values[u] for values in held])
+            for row in range(count):
+                places_in_row = range(row * s.lanes, (row + 1) * s.lanes)
+                picks = [place % count * s.lanes + place // count for place in places_in_row]
+                value = s.shuffled(joined, joined, picks)
+                address = first + (u * count + row) * s.lanes * self._bytes(view)
+                if s.active is None:
+                    k.store(value, address)
+                    continue
+                left = (s.size(s.vector) - s.at[s.vector]) * count - row * s.lanes
+                k.store_masked(value, address, k.lanes_below(left, s.lanes))
+
+    def _joined(self, parts: list[Value]) -> Value:
+        """Vectors one after the other as one."""
+        s, lanes = self.state, self.state.lanes
+        joined = parts[0]
+        for part in parts[1:]:
+            grown = s.shuffled(part, part, [n % lanes for n in range(joined.lanes)])
+            joined = s.shuffled(joined, grown, list(range(joined.lanes + lanes)))
+        return joined

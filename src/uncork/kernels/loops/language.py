@@ -19,8 +19,9 @@ with a colon, statements separated by `;`, or both.
 
 An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
 `x // 2`, an element of a view of integers (`near(..)` where a vector's positions lie within two
-vectors that may be read), `at(value)` with a computed position, or any integer expression without
-the vector's axis. A small name that is no axis is an argument.
+vectors that may be read, from the first one or from a second expression on), `at(value)` with a
+computed position, or any integer expression without the vector's axis. A small name that is no
+axis is an argument.
 
     pad(View[..], value)        what lies outside is `value`
     inside(View[..])            1 inside and 0 outside
@@ -28,6 +29,12 @@ the vector's axis. A small name that is no axis is an argument.
     integer(expression)         an integer expression in 32 bits, lane by lane
     remainder(a, b)             of whole numbers, from 0 to below b
     index(lanes, expression)    32 bits lane by lane and an integer, added in 64
+    real(expression)            whole numbers of a view as numbers of the computation
+
+`refused = condition`, outside the vector's axis: where it holds the kernel gives up, and the
+reference computes the layer or says what is wrong. `View[.., 3*x] = interleaved(a, b, c)` stores
+the elements of so many vectors in turns; `T[x] = whole(a)` stores whole vectors, behind the axis'
+end too, where a view has room for them: what is stored so is read again sooner.
 """
 
 from __future__ import annotations
@@ -40,6 +47,10 @@ from dataclasses import dataclass, field
 from typing import Union
 
 REDUCTIONS = ("sum", "max", "min", "prod")
+#: How a view is given values, if not one vector as long as the axis goes.
+STORES = ("interleaved", "whole")
+#: The name by which a text refuses values.
+REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ class Block:
 
     @property
     def all_axes(self) -> Iterator[Axis]:
-        """Its axes and those of inner blocks."""
+        """The axes of the block and those of inner blocks."""
         yield from self.axes
         for item in self.body:
             if isinstance(item, Block):
@@ -168,7 +179,7 @@ def _axis(word: str) -> Axis:
 
 
 def _statements(line: str) -> list[Assign]:
-    found: list[Assign] = []
+    result: list[Assign] = []
     for statement in ast.parse(line.strip()).body:
         assert isinstance(statement, ast.Assign), f"no statement: {line}"
         (target,), value = statement.targets, statement.value
@@ -180,10 +191,10 @@ def _statements(line: str) -> list[Assign]:
         )
         if word in REDUCTIONS and isinstance(target, ast.Name):
             assert isinstance(value, ast.Call)
-            found.append(Assign(target, word, value.args[0]))
+            result.append(Assign(target, word, value.args[0]))
         else:
-            found.append(Assign(target, "", value))
-    return found
+            result.append(Assign(target, "", value))
+    return result
 
 
 def _nodes(block: Block) -> Iterator[ast.AST]:
@@ -241,6 +252,7 @@ SCALAR_OPS = frozenset(
         "smaller",
     }
     | {"where", "both", "either", "differs", "index", "near", "truncated", "remainder"}
+    | {"real", *STORES}
 )
 
 

@@ -67,7 +67,7 @@ class View:
         return tuple(product(self.sizes[d + 1 :]) * size for d in range(len(self.sizes)))
 
     def along(self, dimensions: Sequence[int], begin: SizeLike) -> View:
-        """The same view from a position on along some dimensions."""
+        """The part of the view from a position on along some dimensions."""
         if isinstance(self.base, int):
             assert not dimensions, "a table is not shared by parts"
             return self
@@ -113,7 +113,7 @@ class Call:
     before: Sequence[KernelCall] = field(default=())
     tables: SizeLike = 0
     #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
-    numbers: str = ""
+    scalar_type: str = ""
 
     def native(self) -> KernelPlan:
         """The plan."""
@@ -136,9 +136,11 @@ class Call:
             self.label,
             self.text,
             types,
-            vector_lanes([t for _, t in types] + [self.numbers] * bool(self.numbers), self.target),
+            vector_lanes(
+                [t for _, t in types] + [self.scalar_type] * bool(self.scalar_type), self.target
+            ),
             self.unroll,
-            self.numbers,
+            self.scalar_type,
         )
         operands: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
@@ -164,9 +166,9 @@ class Call:
         )
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
-        for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
+        for index, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
             views = {
-                name: _moved(view, places_of(self.text, name, axis), begin, scratch * number)
+                name: _moved(view, positions_of(self.text, name, axis), begin, scratch * index)
                 for name, view in self.views.items()
             }
             sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
@@ -183,7 +185,7 @@ def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, scratch: Size
     return view.along(dimensions, begin)
 
 
-def places_of(text: str, view: str, axis: str) -> list[int]:
+def positions_of(text: str, view: str, axis: str) -> list[int]:
     """The dimensions of a view that an axis stands for, alone."""
     found: set[int] = set()
     for statement in parse(text).body.statements:

@@ -4,8 +4,11 @@ cell; then the row is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from uncork.kernels.extents import KernelDeclined, product
 from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch
@@ -13,7 +16,7 @@ from uncork.kernels.loops.nest_call import Call, View, computed_type, element_by
 from uncork.kernels.loops.resize_taps import Taps
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
-from uncork.types import Array
+from uncork.types import Array, ElementType
 
 _NAMES = "abcdefgh"
 #: So many taps are written out; more are loops.
@@ -33,9 +36,12 @@ class Resizing:
         shape: Sequence[SizeLike],
         result: Sequence[SizeLike],
         name: str,
+        computed: str = "",
     ) -> None:
-        """`along`: what happens to the axes that change; `name` is the type of the elements."""
-        self.name, self.computed = name, computed_type(name)
+        """`along`: what happens to the axes that change; `name` is the type of the elements, and
+        `computed` the one they are computed in.
+        """
+        self.name, self.computed = name, computed or computed_type(name)
         self.loops: list[str] = []
         self.counts: list[SizeLike] = []
         self.extents: list[SizeLike] = []
@@ -45,10 +51,19 @@ class Resizing:
         self.calls: list[KernelCall] = []
         #: Bytes of the tables that are made in each call.
         self.made: SizeLike = 0
+        #: What joins rows, by its loop.
+        self.rows: dict[str, Taps] = {}
         #: Terms of a cell of a row: indices of changed axes by their loop, and weights.
         self.terms: list[tuple[dict[str, str], list[str]]] = [({}, [])]
+        #: The loops over the taps of rows, where they are not written out.
+        self.taps: dict[str, int] = {}
         self.last: Taps | None = None
         self._loops({taps.axis: taps for taps in along}, shape, result)
+        if math.prod(taps.count for taps in self.rows.values()) > _WRITTEN_OUT:
+            self._in_loops()
+        else:
+            for loop, taps in self.rows.items():
+                self._joined(loop, taps)
 
     def _loops(
         self, changed: dict[int, Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike]
@@ -73,53 +88,75 @@ class Resizing:
             self.made = self.made + found.scratch
             if axis == len(shape) - 1:
                 self.last = found
-            else:
-                self._joined(self.loops[-1], found)
+                continue
+            loop = self.loops[-1]
+            self.rows[loop], self.tables[f"R{loop}"] = found, found.cells
+            if found.weighted:
+                self.tables[f"P{loop}"] = found.weights
 
     def _joined(self, loop: str, found: Taps) -> None:
         """Cells of an axis of rows: their numbers and weights are read before the row is."""
-        if len(self.terms) * found.count > _WRITTEN_OUT:
-            raise KernelDeclined("no kernel for so many cells")
-        cells, weights = f"R{loop}", f"P{loop}"
-        self.tables[cells] = found.cells
-        if found.weighted:
-            self.tables[weights] = found.weights
         terms: list[tuple[dict[str, str], list[str]]] = []
         for tap in range(found.count):
             factor = [f"p{loop}{tap}"] if found.weighted else []
-            self.before.append(f"r{loop}{tap} = {cells}[{tap}, {loop}]")
-            self.before += [f"{name} = {weights}[{tap}, {loop}]" for name in factor]
+            self.before.append(f"r{loop}{tap} = R{loop}[{tap}, {loop}]")
+            self.before += [f"{name} = P{loop}[{tap}, {loop}]" for name in factor]
             terms += [
                 ({**places, loop: f"at(r{loop}{tap})"}, factors + factor)
                 for places, factors in self.terms
             ]
         self.terms = terms
 
-    def _row(self, column: str) -> str:
-        """An element of the row that the changed axes before the last one make."""
+    def _in_loops(self) -> None:
+        """The same by loops over the taps."""
+        self.taps = {f"t{loop}": taps.count for loop, taps in self.rows.items()}
+        places = {loop: f"R{loop}[t{loop}, {loop}]" for loop in self.rows}
+        weights = [f"P{loop}[t{loop}, {loop}]" for loop, taps in self.rows.items() if taps.weighted]
+        self.terms = [(places, weights)]
+
+    def _row(self, axis: str, column: str, target: str, ends: bool = False) -> list[str]:
+        """The lines that give a target, along an axis, what the changed axes before the last one
+        make; `ends`: that is the result.
+        """
         products: list[str] = []
         for places, factors in self.terms:
-            cell = ", ".join([*(places.get(loop, loop) for loop in self.loops[:-1]), column])
-            products.append(" * ".join([f"X[{cell}]", *factors]))
-        return " + ".join(products)
+            index = ", ".join([*(places.get(loop, loop) for loop in self.loops[:-1]), column])
+            cell = f"X[{index}]" if self.name == self.computed else f"real(X[{index}])"
+            products.append(" * ".join([cell, *factors]))
+        value = " + ".join(products)
+        if not self.taps:
+            return [f"{axis}*: {target} = {self._ended(value) if ends else value}"]
+        return [
+            f"{axis}*:",
+            f"  {' '.join(self.taps)}: m = sum({value})",
+            f"  {target} = {self._ended('m') if ends else 'm'}",
+        ]
+
+    def _ended(self, value: str) -> str:
+        """A number as an element of the result: whole ones are rounded and limited."""
+        element_type = ElementType.parse(self.name)
+        if not element_type.is_integer or self.name == self.computed:
+            return value
+        limits = np.iinfo(element_type.dtype)
+        return f"smaller(larger(rint({value}), {float(limits.min)}), {float(limits.max)})"
 
     def _lines(self) -> list[str]:
         """What is done with a row."""
         x, out, last = self.loops[-1], ", ".join(self.loops), self.last
         if last is None:
-            return [f"{x}*: Y[{out}] = {self._row(x)}"]
+            return self._row(x, x, f"Y[{out}]", ends=True)
         if times := last.repeats:
-            return [f"{x}*: Y[{out}] = {self._row(f'{x} // {times}')}"]
+            return self._row(x, f"{x} // {times}", f"Y[{out}]", ends=True)
         self.tables["S"] = last.cells
         if not last.weighted and last.is_near and element_bytes(self.name) == _PICKED:
-            return [f"u*: T[u] = {self._row('u')}", f"{x}*: Y[{out}] = T[near(S[0, {x}])]"]
+            return [*self._row("u", "u", "T[u]"), f"{x}*: Y[{out}] = T[near(S[0, {x}])]"]
         if not last.weighted:
-            return [f"{x}*: Y[{out}] = {self._row(f'S[0, {x}]')}"]
+            return self._row(x, f"S[0, {x}]", f"Y[{out}]", ends=True)
         self.tables["Q"] = last.weights
         cell = f"near(S[t, {x}])" if last.is_near else f"S[t, {x}]"
         loop = f"t={last.count}" if last.count <= _WRITTEN_OUT else "t"
-        columns = [f"{x}*:", f"  {loop}: s = sum(T[{cell}] * Q[t, {x}])", f"  Y[{out}] = s"]
-        return [f"u*: T[u] = {self._row('u')}", *columns]
+        columns = [f"{x}*:", f"  {loop}: s = sum(T[{cell}] * Q[t, {x}])"]
+        return [*self._row("u", "u", "T[u]"), *columns, f"  Y[{out}] = {self._ended('s')}"]
 
     def call(self, target: Target) -> Call:
         """The nest."""
@@ -128,10 +165,11 @@ class Resizing:
             [" ".join(outer) + ":", *("  " + line for line in lines)] if outer else lines
         )
         taps = self.last.count if self.last else 1
+        cells = math.prod(found.count for found in self.rows.values())
         call = Call(
             "resize",
             text,
-            dict(zip(self.loops, self.counts)) | {"u": self.extents[-1], "t": taps},
+            dict(zip(self.loops, self.counts)) | {"u": self.extents[-1], "t": taps} | self.taps,
             {
                 "X": View(In(0), self.name, tuple(self.extents)),
                 "Y": View(Out(0), self.name, tuple(self.counts)),
@@ -140,10 +178,11 @@ class Resizing:
             },
             target,
             unroll=2,
-            cost=product(self.counts) * (len(self.terms) + taps) // 8,
+            cost=product(self.counts) * (cells + taps) // 8,
             scratch=row_bytes(self.extents[-1] + _SLACK, self.computed),
             # Loops with tables are not shared: what a table says of a place holds for the whole.
-            shared=[loop for loop in outer if f"R{loop}" not in self.tables],
+            shared=[loop for loop in outer if loop not in self.rows],
             keep=self.keep,
+            scalar_type="" if self.computed == computed_type(self.name) else self.computed,
         )
         return replace(call, before=self.calls, tables=self.made)

@@ -4,6 +4,7 @@ known, else by a kernel in each call.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -42,6 +43,15 @@ class KnownTaps:
             self._weights = np.zeros((0, 0), np.float32)
         self._cells = np.ascontiguousarray(cells.T, np.int32)
         self.count = len(self._cells)
+
+    def of_channels(self, count: int) -> KnownTaps:
+        """The same of an axis and one behind it that stays, of so many elements, as one axis."""
+        joined = copy.copy(self)
+        beside = np.arange(count, dtype=np.int32)
+        cells = self._cells[..., np.newaxis] * count + beside
+        joined._cells = np.ascontiguousarray(cells.reshape(self.count, -1))
+        joined._weights = np.repeat(self._weights, count, axis=1)
+        return joined
 
     @property
     def keep(self) -> Sequence[Array]:
@@ -97,7 +107,9 @@ class OpenAxis:
 
 
 class OpenTaps:
-    """The same by a kernel that fills tables, by the formulas of `interpolate.py`."""
+    """The cells and weights of an axis in tables that a kernel fills, by the formulas of
+    `interpolate.py`.
+    """
 
     keep: Sequence[Array] = ()
 
@@ -134,7 +146,9 @@ class OpenTaps:
         )
         sizes = {"x": axis.result, "s": axis.size, "r": axis.result}
         views = {"S": self.cells, "Q": self.weights}
-        call = Call("resize_table", text, sizes, views, target, numbers="f64" if wide else "f32")
+        call = Call(
+            "resize_table", text, sizes, views, target, scalar_type="f64" if wide else "f32"
+        )
         self.calls = [call.kernel_call()]
 
     @property
@@ -144,7 +158,9 @@ class OpenTaps:
 
     @property
     def repeats(self) -> int:
-        """As `KnownTaps.repeats`: a scale that is a power of 2 does the same at every size."""
+        """How often each cell comes, as `KnownTaps.repeats` says: a scale that is a power of 2 does
+        the same at every size.
+        """
         scale = self._given.scale
         if self.weighted or scale is None or float(scale) not in (2.0, 4.0, 8.0):
             return 0
@@ -152,7 +168,9 @@ class OpenTaps:
 
     @property
     def is_near(self) -> bool:
-        """As `KnownTaps.is_near`: places that are no further from each other than cells."""
+        """Whether a vector of places reads cells that are near, as `KnownTaps.is_near` says: places
+        are no further from each other than cells.
+        """
         return self._grows
 
 

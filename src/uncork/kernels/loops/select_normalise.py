@@ -92,7 +92,7 @@ def _norm(
         f"{g.kept}:\n  {g.reduced}: s = sum({x} * {x})\n  d = 1.0 / sqrt({total})\n  "
         f"{g.reduced}: Y[{g.element}] = {x} * d"
     )
-    return g.call("normalise", text, name, target, 0.15, together=4).native()
+    return g.call("normalise", text, name, target, 0.15, vectors=4).native()
 
 
 def _axes(operation: Operation, axes: TensorSpec, rank: int) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def _window(
     """
     lrn = cast("LRN", operation)
     along = _axes(lrn, inputs[1], len(shape))
-    reach = lrn.size // 2
+    radius = lrn.size // 2
     groups: list[tuple[str, SizeLike, bool]] = []
     for axis, size in enumerate(shape):
         if groups and axis not in along and not groups[-1][2]:
@@ -119,12 +119,12 @@ def _window(
     if not groups or len(groups) > 5:
         return "no kernel for such axes"
     taps = [f"{name}{name}" for name, _, windowed in groups if windowed]
-    count = (2 * reach + 1) ** len(taps)
+    count = (2 * radius + 1) ** len(taps)
     written_out = count <= _WRITTEN_OUT
-    loops = " ".join(f"{tap}={2 * reach + 1}" if written_out else tap for tap in taps)
+    loops = " ".join(f"{tap}={2 * radius + 1}" if written_out else tap for tap in taps)
     cell = (
         "pad(X["
-        + ", ".join(f"{n} + {n}{n} - {reach}" if windowed else n for n, _, windowed in groups)
+        + ", ".join(f"{n} + {n}{n} - {radius}" if windowed else n for n, _, windowed in groups)
         + "], 0.0)"
     )
     element = ", ".join(n for n, _, _ in groups)
@@ -134,7 +134,7 @@ def _window(
         f"  {loops}: s = sum({cell} * {cell})" if taps else f"  s = X[{element}] * X[{element}]"
     ]
     lines += [f"  t = {base}", f"  Y[{element}] = X[{element}] / {_power('t', lrn.beta, name)}"]
-    sizes = {n: size for n, size, _ in groups} | dict.fromkeys(taps, 2 * reach + 1)
+    sizes = {n: size for n, size, _ in groups} | dict.fromkeys(taps, 2 * radius + 1)
     whole = tuple(size for _, size, _ in groups)
     views = {"X": View(In(0), name, whole), "Y": View(Out(0), name, whole)}
     cost = product(shape) * count // 8

@@ -139,22 +139,22 @@ def _sliding(
     *rows, last = windows
     fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
     share = _Share(operation, windows) if isinstance(operation, AvgPool1) else None
-    inner, source = "n", _padded(f"X[n, {last.cell()}]", [last], neutral)
+    inner, source = "n", _padded(f"X[n, {last.tap_index()}]", [last], neutral)
     before = share.before if share else []
     lines: list[str] = []
     if rows:
         # The row has its padding around it, so that nothing of its windows lies outside.
         before = [*before, *([f"e*: T[e] = {neutral}"] if last.is_padded else [])]
-        cells = _padded(f"X[n, {', '.join(w.cell() for w in rows)}, u]", rows, neutral)
+        cells = _padded(f"X[n, {', '.join(w.tap_index() for w in rows)}, u]", rows, neutral)
         put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
         lines = ["  u*:", f"    {_taps(rows)}: m = {fold}({cells})", f"    T[{put}] = m"]
-        inner, source = " ".join(["n", *(w.axis for w in rows)]), f"T[{last.cell(False)}]"
+        inner, source = " ".join(["n", *(w.axis for w in rows)]), f"T[{last.tap_index(False)}]"
     out = ", ".join(["n", *(w.axis for w in windows)])
     lines += ["  x*:", f"    {_taps([last])}: m = {fold}({source})"]
     lines += [f"    Y[{out}] = m{share.factor if share else ''}"]
     text = "\n".join([*before, f"{inner}:", *(share.of_rows if share else []), *lines])
     computed = computed_type(name)
-    row = largest(last.begin + last.size, last.reach)
+    row = largest(last.begin + last.size, last.windows_extent)
     views = {
         "X": View(In(0), name, (planes, *(w.size for w in windows))),
         "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
@@ -175,7 +175,7 @@ def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
         sizes |= {
             window.axis: window.count,
             window.tap: window.kernel,
-            PADS[window.place]: window.begin,
+            PADS[window.spatial_axis]: window.begin,
         }
     return sizes
 
@@ -203,12 +203,12 @@ class _Share:
         share = "where(c > 0.0, 1.0 / c, 0.0)"
         self.before = [
             "x*:",
-            f"  {_taps([last])}: c = sum(inside(C[{last.cell(self.in_data)}]))",
+            f"  {_taps([last])}: c = sum(inside(C[{last.tap_index(self.in_data)}]))",
             f"  A[x] = {share}",
         ]
         self.factor = " * A[x]"
         if rows:
-            cells = ", ".join(w.cell(self.in_data) for w in rows)
+            cells = ", ".join(w.tap_index(self.in_data) for w in rows)
             self.of_rows = [f"  {_taps(rows)}: c = sum(inside(R[{cells}]))", f"  d = {share}"]
             self.factor = " * (A[x] * d)"
 
@@ -229,12 +229,12 @@ def _with_indices(
     """Values first, then the first place of each: a second look at the window, whose cells are
     still near.
     """
-    cells = ", ".join(w.cell() for w in windows)
+    cells = ", ".join(w.tap_index() for w in windows)
     taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])
     cell = f"pad(X[n, {cells}], lowest)"
-    place = windows[0].cell()
+    place = windows[0].tap_index()
     for number, window in enumerate(windows[1:], 1):
-        place = f"({place}) * s{number} + {window.cell()}"
+        place = f"({place}) * s{number} + {window.tap_index()}"
     axis = normalised_axis(operation, operation.axis, len(shape))
     where = {0: "k, (n + first_n) * s", 1: "k, (n + first_n) % c * s"}.get(axis, "k % w, 0")
     better = f"either({cell} == m, differs({cell}))"

@@ -26,6 +26,11 @@ from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
+#: Whole numbers that f64 holds, with the modes whose sums it makes as the reference does.
+_WHOLE = frozenset({"i8", "u8", "i16", "u16", "i32", "u32"})
+_WHOLE_MODES = frozenset({"linear", "cubic"})
+#: So many channels behind the last axis that changes are one axis with it.
+_MOST_CHANNELS = 15
 _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
@@ -41,7 +46,8 @@ def select_resizing(
     name = data.element_type.name
     if why := unsupported([name], target):
         return why
-    shape, result = extents(data), extents(outputs[0])
+    shape: Sequence[SizeLike] = extents(data)
+    result: Sequence[SizeLike] = extents(outputs[0])
     if is_empty(result):
         return KernelPlan("resize_nothing", [])
     if any(begin or end for begin, end in operation.pads(len(shape))):
@@ -49,8 +55,9 @@ def select_resizing(
     how = operation.settings(is_padded=False, rank=len(shape))
     if how.mode == "nearest":
         name = _BY_BYTES[element_bytes(name)]
-    elif name not in _FLOATS:
+    elif name not in (_WHOLE | _FLOATS if how.mode in _WHOLE_MODES else _FLOATS):
         return f"no kernel for {name}"
+    computed = computed_type(name) if how.mode == "nearest" or name in _FLOATS else "f64"
     numbers, scales = _axes(operation, inputs, len(shape))
     axes = [OpenAxis(a, shape[a], result[a], scale) for a, scale in zip(numbers, scales)]
     known = [
@@ -70,11 +77,40 @@ def select_resizing(
             and (len(known) == len(axes) or not how.antialias)
         ):
             fixed = Axis(axis.axis, axis.size, axis.result, axis.scale)
-            along.append(KnownTaps(fixed, how, smoothed, computed_type(name)))
+            along.append(KnownTaps(fixed, how, smoothed, computed))
         else:
-            along.append(OpenTaps(axis, how, computed_type(name), scratch, target))
+            along.append(OpenTaps(axis, how, computed, scratch, target))
             scratch = scratch + along[-1].scratch
-    return Resizing(along, shape, result, name).call(target).native()
+    along, shape, result = _with_channels(along, shape, result)
+    if computed != computed_type(name) and not _as_the_reference(along, len(shape)):
+        return f"no kernel for {name} along these axes"
+    return Resizing(along, shape, result, name, computed).call(target).native()
+
+
+def _with_channels(
+    along: Sequence[Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike]
+) -> tuple[list[Taps], Sequence[SizeLike], Sequence[SizeLike]]:
+    """The last axis that changes and a few channels behind it as one axis, which fills vectors."""
+    channels = shape[-1] if shape else 0
+    found = next((taps for taps in along if taps.axis == len(shape) - 2), None)
+    if (
+        not isinstance(found, KnownTaps)
+        or not isinstance(channels, int)
+        or channels > _MOST_CHANNELS
+        or any(taps.axis == len(shape) - 1 for taps in along)
+    ):
+        return list(along), shape, result
+    joined = [taps.of_channels(channels) if taps is found else taps for taps in along]
+    sizes, counts = ([*of[:-2], of[-2] * channels] for of in (shape, result))
+    return joined, sizes, counts
+
+
+def _as_the_reference(along: Sequence[Taps], rank: int) -> bool:
+    """The sums are made in the order of the reference, so that halves are halves: one axis of rows,
+    then the last one.
+    """
+    axes = [taps.axis for taps in along]
+    return axes == sorted(axes) and sum(axis < rank - 1 for axis in axes) <= 1
 
 
 def _axes(

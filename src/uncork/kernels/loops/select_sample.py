@@ -71,7 +71,7 @@ def select_sampling(
         1,
         product(result) * taps,
         shared=("n", "y"),
-        numbers=computed_type(name),
+        scalar_type=computed_type(name),
     ).native()
 
 
@@ -90,9 +90,9 @@ def _lines(sample: GridSample9) -> list[str]:
     taps = range(2) if sample.mode == "bilinear" else range(-1, 3)
     lines += ["l = floor(u)", "t = floor(v)", "p = u - l", "q = v - t"]
     for name, part, place, size in (("x", "p", "l", "w"), ("y", "q", "t", "h")):
-        for number, tap in enumerate(taps):
-            lines += _cell(sample, f"{name}{number}", f"({place} + {float(tap)})", size)
-            lines.append(f"w{name}{number} = {_weight(sample, part, tap)}")
+        for index, tap in enumerate(taps):
+            lines += _cell(sample, f"{name}{index}", f"({place} + {float(tap)})", size)
+            lines.append(f"w{name}{index} = {_weight(sample, part, tap)}")
     count = len(taps)
     lines += [f"o{r}{c} = y{r} + x{c}" for r in range(count) for c in range(count)]
     rows = []

@@ -22,13 +22,13 @@ class Nest:
     lanes: int
     unroll: int = 1
     #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
-    numbers: str = ""
+    scalar_type: str = ""
 
     @property
     def main_type(self) -> str:
         """The type that the nest is named after."""
-        if self.numbers:
-            return self.numbers
+        if self.scalar_type:
+            return self.scalar_type
         return dict(self.types).get("X", self.types[0][1])
 
     @property

@@ -20,7 +20,7 @@ _WRITTEN_OUT = 16
 class Window:
     """How a kernel slides along one axis: see `Slide`, of which `begin` and `end` are the pads."""
 
-    place: int
+    spatial_axis: int
     size: SizeLike
     count: SizeLike
     kernel: int
@@ -31,17 +31,17 @@ class Window:
 
     @property
     def axis(self) -> str:
-        return AXES[self.place]
+        return AXES[self.spatial_axis]
 
     @property
     def tap(self) -> str:
-        return TAPS[self.place]
+        return TAPS[self.spatial_axis]
 
     def loop(self, written_out: bool) -> str:
         """The loop over its taps."""
         return f"{self.tap}={self.kernel}" if written_out else self.tap
 
-    def cell(self, shift: bool = True) -> str:
+    def tap_index(self, shift: bool = True) -> str:
         """The index of a tap; without the `shift` counted from the begin of the padding."""
         text = f"{self.stride}*{self.axis} + {self.dilation}*{self.tap}"
         if not shift or certainly(self.begin, 0):
@@ -51,17 +51,17 @@ class Window:
     @property
     def pad(self) -> str:
         """The padding at the begin, as the text says it."""
-        return str(self.begin) if isinstance(self.begin, int) else PADS[self.place]
+        return str(self.begin) if isinstance(self.begin, int) else PADS[self.spatial_axis]
 
     @property
-    def reach(self) -> SizeLike:
+    def windows_extent(self) -> SizeLike:
         """Cells from the begin of the first window to the end of the last one."""
         return (self.count - 1) * self.stride + extent(self.kernel, self.dilation)
 
     @property
     def stays_inside(self) -> bool:
         """No window reaches past the padded data."""
-        beyond = self.reach - (self.begin + self.size + self.end)
+        beyond = self.windows_extent - (self.begin + self.size + self.end)
         return isinstance(beyond, int) and beyond <= 0
 
     @property
@@ -74,7 +74,7 @@ def windows_of(
     operation: Sliding, sizes: Sequence[SizeLike], counts: Sequence[SizeLike], kernel: Sequence[int]
 ) -> list[Window]:
     """The windows along each spatial axis."""
-    found: list[Window] = []
+    result: list[Window] = []
     for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         begin: SizeLike
@@ -84,13 +84,13 @@ def windows_of(
             total = largest((count - 1) * stride + extent(taps, dilation) - size, 0)
             less, more = total // 2, total - total // 2
             begin, end = (less, more) if operation.auto_pad == "same_upper" else (more, less)
-        place = axis + len(AXES) - len(kernel)
-        found.append(Window(place, size, count, taps, stride, dilation, begin, end))
-    return found
+        spatial_axis = axis + len(AXES) - len(kernel)
+        result.append(Window(spatial_axis, size, count, taps, stride, dilation, begin, end))
+    return result
 
 
 def covers_all(windows: Sequence[Window]) -> bool:
-    """There is one window, of all the data."""
+    """Whether there is one window, of all the data."""
     return all(
         certainly(w.count, 1)
         and w.dilation == 1
@@ -102,7 +102,7 @@ def covers_all(windows: Sequence[Window]) -> bool:
 
 
 def taps_written_out(windows: Sequence[Window]) -> bool:
-    """So few taps that a loop over them is not worth its steps."""
+    """Whether the taps are so few that a loop over them is not worth its steps."""
     total = 1
     for window in windows:
         total *= window.kernel

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import (
     F32,
     I8,
@@ -20,7 +21,6 @@ from uncork.kernels.codegen.emit import (
     INDEX_TYPES,
     U32,
     Kernel,
-    Type,
     Value,
     Variable,
     pieces,
@@ -36,7 +36,7 @@ _AHEAD = {256: 32, 1024: 16, 2**62: 4}
 #: under way.
 _NEAR = 16
 #: Items of up to so many bytes share a check of their indices, so many together.
-_SHARED_CHECK, _TOGETHER = 64, 32
+_SHARED_CHECK, _UNROLL = 64, 32
 #: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins
 #: anew on every page.
 _INDICES_AHEAD = 4096
@@ -52,7 +52,7 @@ def emit_gather(spec: Gather, machine: Target) -> str:
     data, indices, output, batches, outer, size, count, positions = k.arguments
     index_bytes = INDEX_TYPES[spec.index].bytes
 
-    def place(address: Value) -> Value:
+    def position(address: Value) -> Value:
         """An index as a position on the axis; outside 0 .. size - 1 when it is out of range."""
         raw = k.load(address, INDEX_TYPES[spec.index]).to(I64)
         if spec.wraps and spec.index.startswith("i"):
@@ -60,15 +60,15 @@ def emit_gather(spec: Gather, machine: Target) -> str:
         return raw
 
     item = positions if spec.item == LONG else spec.item
-    gather = _Gather(k, spec, item, size, count, place)
+    gather = _Gather(k, spec, item, size, count, position)
     with k.loop(0, batches) as batch:
         own = indices + batch * count * index_bytes
-        if spec.way == "columns":
+        if spec.layout == "columns":
             gather.fill_positions(own, positions)
         with k.loop(0, outer) as row:
             slab = batch * outer + row
             source, target = data + slab * size * item, output + slab * count * item
-            if spec.way == "columns":
+            if spec.layout == "columns":
                 gather.by_positions(source, target, positions)
             else:
                 gather.by_indices(source, target, own)
@@ -100,35 +100,6 @@ def _emit_open_items(spec: Gather, machine: Target) -> str:
     return k.text()
 
 
-def copy_open(k: Kernel, source: Value | None, target: Value, size: Value) -> None:
-    """`size` bytes from `source` (None: zeros) to `target`, which do not overlap: the last vector
-    lies over the one before it.
-    """
-
-    def move(offset: Value, type_: Type, lanes: int = 1) -> None:
-        value = (
-            k.number(0, type_, lanes) if source is None else k.load(source + offset, type_, lanes)
-        )
-        k.store(value, target + offset)
-
-    def vectors(lanes: int) -> None:
-        with k.loop(0, size, lanes) as offset:
-            move(k.minimum(offset, size - lanes), I8, lanes)
-
-    with k.if_else(size >= 64) as (long, other):
-        with long:
-            vectors(64)
-        with other, k.if_else(size >= 16) as (middle, short):
-            with middle:
-                vectors(16)
-            with short:
-                words = size & -4
-                with k.loop(0, words, 4) as offset:
-                    move(offset, I32)
-                with k.loop(words, size) as offset:
-                    move(offset, I8)
-
-
 @dataclass(frozen=True, slots=True)
 class _Lookup:
     """Addresses of the items of an outer row, of where they go, and of the indices."""
@@ -147,7 +118,7 @@ class _Gather:
     item: int | Value
     size: Value
     count: Value
-    place: Callable[[Value], Value]
+    position: Callable[[Value], Value]
     wrong: Variable = field(init=False)
 
     def by_indices(self, source: Value, target: Value, indices: Value) -> None:
@@ -158,30 +129,30 @@ class _Gather:
         lookup = _Lookup(source, target, indices)
         ahead = next(ahead for size, ahead in _AHEAD.items() if item <= size)
         done = k.variable(k.integer(0))
-        together = _TOGETHER if item <= _SHARED_CHECK else 1
+        unroll = _UNROLL if item <= _SHARED_CHECK else 1
         for distance in (ahead, 0) if item > _NEAR else (0,):
-            stop = self.count - (distance + together - 1)
-            with k.loop(done.get(), stop, together) as j:
+            stop = self.count - (distance + unroll - 1)
+            with k.loop(done.get(), stop, unroll) as j:
                 if distance:
-                    for u in range(together):
+                    for u in range(unroll):
                         self._prefetch(lookup, j + (distance + u))
-                if together > 1:
-                    self._prefetch_indices(lookup, j, together)
-                self._several(lookup, j, together)
-                done.set(j + together)
-        if together > 1:
+                if unroll > 1:
+                    self._prefetch_indices(lookup, j, unroll)
+                self._several(lookup, j, unroll)
+                done.set(j + unroll)
+        if unroll > 1:
             with k.loop(done.get(), self.count) as j:
                 self._several(lookup, j, 1)
 
-    def _place(self, lookup: _Lookup, j: Value) -> Value:
-        return self.place(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
+    def _position(self, lookup: _Lookup, j: Value) -> Value:
+        return self.position(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
 
     def _prefetch(self, lookup: _Lookup, j: Value) -> None:
         """The lines of an item that will be copied soon. Data begin anywhere, so there may be one
         more at the end.
         """
         size = _PREFETCHED if self.spec.item == LONG else min(self.spec.item, _PREFETCHED)
-        item = lookup.source + self._place(lookup, j) * self.item
+        item = lookup.source + self._position(lookup, j) * self.item
         for byte in (*range(0, size, 64), size - 1):
             self.k.prefetch(item + byte)
 
@@ -195,7 +166,7 @@ class _Gather:
         k, spec = self.k, self.spec
         type_ = INDEX_TYPES[spec.index]
         if count == 1:
-            places = [self._place(lookup, j)]
+            places = [self._position(lookup, j)]
             inside = places[0].below(self.size)
         else:  # negative ones are left to the other branch
             address = lookup.indices + j * type_.bytes
@@ -207,7 +178,7 @@ class _Gather:
             with there:
                 if spec.streaming and count > 1:  # the memory is what takes time
                     with k.loop(j, j + count) as i:
-                        self._move(lookup, self._place(lookup, i), i)
+                        self._move(lookup, self._position(lookup, i), i)
                 else:
                     for u, index in enumerate(places):
                         self._move(lookup, index, j + u)
@@ -221,7 +192,7 @@ class _Gather:
         """Consecutive items, of which some may be absent."""
         k = self.k
         with k.loop(j, j + count) as i:
-            index = self._place(lookup, i)
+            index = self._position(lookup, i)
             with k.if_else(index.below(self.size)) as (one, none):
                 with one:
                     self._move(lookup, index, i)
@@ -254,7 +225,7 @@ class _Gather:
         k = self.k
         self.wrong = k.variable(k.integer(0))
         with k.loop(0, self.count) as j:
-            index = self.place(indices + j * INDEX_TYPES[self.spec.index].bytes)
+            index = self.position(indices + j * INDEX_TYPES[self.spec.index].bytes)
             inside = index.below(self.size)
             if self.spec.strict:
                 k.stop_unless(inside, k.integer(1))
@@ -328,14 +299,14 @@ def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
         words, rest = divmod(count, 4)
         for first, lanes in pieces(words, 16):
             value = (
-                k.number(0.0, F32, lanes)
+                k.constant(0.0, F32, lanes)
                 if source is None
                 else k.load(source + offset + first * 4, F32, lanes)
             )
             k.store(value, target + offset + first * 4)
         for first, lanes in pieces(rest, 4):
             byte = (
-                k.number(0, I8, lanes)
+                k.constant(0, I8, lanes)
                 if source is None
                 else k.load(source + offset + (words * 4 + first), I8, lanes)
             )
@@ -355,7 +326,7 @@ def copy_long(k: Kernel, source: Value | None, target: Value, size: int | Value)
     def lines(offset: Value | int, count: int) -> None:
         for byte in range(0, count, 64):
             value = (
-                k.number(0.0, F32, 16)
+                k.constant(0.0, F32, 16)
                 if source is None
                 else k.load(source + offset + byte, F32, 16)
             )

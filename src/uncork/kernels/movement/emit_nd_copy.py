@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value
-from uncork.kernels.movement.emit_gather import copy, copy_open
+from uncork.kernels.movement.emit_gather import copy
 from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, FillBytes, NdCopy
 from uncork.kernels.runtime.target import Target
 
@@ -65,7 +66,7 @@ def emit_fill_bytes(spec: FillBytes, machine: Target) -> str:
     k = Kernel(spec.name, ["value", "target", "bytes"], machine)
     value, target, count = k.arguments
     type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]
-    number = k.load(value, type_) if spec.element else k.number(0, type_)
+    number = k.load(value, type_) if spec.element else k.constant(0, type_)
     lanes = 64 // type_.bytes
     vector = k.splat(number, lanes)
     whole = count & -64

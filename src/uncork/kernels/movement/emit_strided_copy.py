@@ -23,7 +23,7 @@ def emit_strided_copy(spec: StridedCopy, machine: Target) -> str:
 def _clear(k: Kernel, lanes: int, address: Value, size: Value) -> None:
     done = k.variable(k.integer(0))
     for width in (4 * lanes, lanes, 1):
-        zeros = k.number(0.0, F32, min(width, lanes))
+        zeros = k.constant(0.0, F32, min(width, lanes))
         with k.loop(done.get(), size - (width * 4 - 1), width * 4) as offset:
             for part in range(0, width, lanes):
                 k.store(zeros, address + offset + part * 4)

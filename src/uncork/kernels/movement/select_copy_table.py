@@ -110,9 +110,9 @@ def _select_runs(
         spec = inputs[position]
         assert spec is not None
         size = spec.element_type.dtype.itemsize
-        for number, origin in enumerate(traced):
+        for index, origin in enumerate(traced):
             targets = np.flatnonzero(origin >= 0)
-            covered[number][targets] = True
+            covered[index][targets] = True
             if not len(targets):
                 continue
             run, sources, places = _grouped(origin[targets], targets, size)
@@ -123,7 +123,7 @@ def _select_runs(
                 np.ascontiguousarray(sources, np.int32),
                 np.ascontiguousarray(places, np.int32),
             ]
-            moves.append(_Move(kernel, position, number, tables))
+            moves.append(_Move(kernel, position, index, tables))
     if not all(c.all() for c in covered):
         return "the result has elements that come from no input"
 

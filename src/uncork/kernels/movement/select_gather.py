@@ -72,14 +72,14 @@ def select_gather(
     )
     total = batches * outer * count * item
     streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
-    way = "columns" if by_columns else "rows"
+    layout = "columns" if by_columns else "rows"
     long = not by_columns and item >= LONG_BYTES
     spec = Gather(
         LONG if long else item,
         indices.element_type.name,
         operation.counts_from_end,
         operation.strict,
-        way,
+        layout,
         streaming,
     )
     index_bytes = indices.element_type.dtype.itemsize

@@ -107,7 +107,7 @@ def select_transpose(
     sizes, axes = _merged(extents(data), axes)
     steps = [4 * product(sizes[axis + 1 :]) for axis in range(len(sizes))]
     made = [sizes[axis] for axis in axes]
-    goes = {axis: 4 * product(made[place + 1 :]) for place, axis in enumerate(axes)}
+    goes = {axis: 4 * product(made[index + 1 :]) for index, axis in enumerate(axes)}
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
     if (

@@ -23,7 +23,7 @@ class Gather:
     #: A negative index counts from the end of the axis.
     wraps: bool
     strict: bool = False
-    way: str = "rows"
+    layout: str = "rows"
     #: Stores that pass the caches by, for outputs that are large; items must be multiples of 64
     #: bytes.
     streaming: bool = False
@@ -31,7 +31,7 @@ class Gather:
     @property
     def name(self) -> str:
         item = {OPEN: "open", LONG: "long"}.get(self.item, self.item)
-        return f"gather_{self.way}_{item}_{self.index}" + flags(
+        return f"gather_{self.layout}_{item}_{self.index}" + flags(
             self, "wraps", "strict", "streaming"
         )
 

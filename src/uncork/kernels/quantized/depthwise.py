@@ -57,7 +57,7 @@ class _Maker(Laid):
         )  # fmt: skip
         channel, across = int(self.channel.ctypes.data), self.channel.shape[1] * 4
         operands: dict[str, Operand] = {
-            **self.places(images, rows, 0),
+            **self.row_operands(images, rows, 0),
             "weights": int(self.packed_weights.arrays[0].ctypes.data),
             "start": channel,
             "scale": channel + across,

@@ -66,7 +66,7 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
                 done.set(i + some)
         if not spec.back:
             with k.loop(a["channels"], a["words"]) as i:
-                k.store(k.number(0, I8), target + i)
+                k.store(k.constant(0, I8), target + i)
 
 
 def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Value) -> None:
@@ -97,12 +97,12 @@ def _there(
     pixel: Value,
     lanes: int,
 ) -> None:
-    word = k.number(0, I32, lanes)
+    word = k.constant(0, I32, lanes)
     for c in range(WORD):
         own = k.minimum(channel + c, a["channels"] - 1)
         code = _word(k, a, guard, planes + (own * a["pixels"] + pixel) * 4, lanes)
         word = word | (
-            k.select(channel + c < a["channels"], code & 255, k.number(0, I32, lanes)) << (8 * c)
+            k.select(channel + c < a["channels"], code & 255, k.constant(0, I32, lanes)) << (8 * c)
         )
     if lanes == 1:
         k.store(word, words)

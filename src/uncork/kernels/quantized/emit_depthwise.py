@@ -8,7 +8,7 @@ from uncork.kernels.quantized.emit_rounding import Guard
 from uncork.kernels.quantized.spec import Depthwise
 from uncork.kernels.runtime.target import Target
 
-_GIVEN = (
+_TILE_ARGUMENTS = (
     "source",
     "target",
     "weights",
@@ -41,7 +41,9 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
                     "target": a["target"] + made * size,
                 }
                 own |= {"target_pixel": pixel, **moved_operands(spec.end, a, made, k.integer(0))}
-                status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])
+                status = k.call(
+                    function, [own[name] for name in (*_TILE_ARGUMENTS, *spec.end.arguments)]
+                )
                 if spec.end.guarded:
                     k.stop_unless(status.equals(0), k.integer(1))
                 x.set(x.get() + width)
@@ -50,8 +52,8 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
 
 
 def _tile(outer: Kernel, spec: Depthwise, width: int) -> Kernel:
-    k = Kernel(f"tile_{width}", [*_GIVEN, *spec.end.arguments], inside=outer)
-    a = dict(zip([*_GIVEN, *spec.end.arguments], k.arguments))
+    k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
+    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments))
     guard = Guard(k) if spec.end.guarded else None
     lanes = spec.lanes
     size = 1 if spec.end.codes else 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
-from uncork.kernels.gemm.dots import WAYS
+from uncork.kernels.gemm.dots import DOT_METHODS
 from uncork.kernels.gemm.microkernel_dots import added, factor, weights
 from uncork.kernels.quantized.emit_epilogue import moved_operands, store_with_epilogue
 from uncork.kernels.quantized.emit_rounding import Guard
@@ -14,7 +14,7 @@ from uncork.kernels.runtime.target import Target
 _ACCUMULATORS = 8
 #: Steps that are written out.
 _UNROLLED = 2
-_GIVEN = (
+_TILE_ARGUMENTS = (
     "source",
     "target",
     "weights",
@@ -63,7 +63,7 @@ def emit_dots(spec: Dots, machine: Target) -> str:
                     own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
                     own |= moved_operands(spec.end, a, made, column)
                     status = k.call(
-                        function, [own[name] for name in (*_GIVEN, *spec.end.arguments)]
+                        function, [own[name] for name in (*_TILE_ARGUMENTS, *spec.end.arguments)]
                     )
                     if spec.end.guarded:
                         k.stop_unless(status.equals(0), k.integer(1))
@@ -87,12 +87,12 @@ def emit_dots(spec: Dots, machine: Target) -> str:
 
 
 def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
-    k = Kernel(f"tile_{width}", [*_GIVEN, *spec.end.arguments], inside=outer)
-    a = dict(zip([*_GIVEN, *spec.end.arguments], k.arguments))
+    k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
+    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments))
     vectors = range(spec.blocks)
     accumulators = max(1, min(4, _ACCUMULATORS // (width * spec.blocks)))
     begin = [k.load(a["start"] + v * spec.lanes * 4, I32, spec.lanes) for v in vectors]
-    zero = k.number(0, I32, spec.lanes)
+    zero = k.constant(0, I32, spec.lanes)
     sums = [
         [
             [k.variable(zero if chain else begin[v]) for chain in range(accumulators)]
@@ -122,29 +122,31 @@ def _sum(
     k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], accumulators: int
 ) -> None:
     """All products of a tile; the chains take turns."""
-    way = WAYS[spec.how]
-    unrolled = max(_UNROLLED, accumulators) * max(1, 2 // way.codes)
-    column = way.weights // way.codes * spec.width
+    method = DOT_METHODS[spec.how]
+    unrolled = max(_UNROLLED, accumulators) * max(1, 2 // method.codes)
+    column = method.weights // method.codes * spec.width
 
     def step(source: Value, panel: Value, position: Value, chain: int) -> None:
         place = panel + position * column
         line = [
-            weights(k, spec.how, place + v * spec.lanes * way.weights, spec.lanes)
+            weights(k, spec.how, place + v * spec.lanes * method.weights, spec.lanes)
             for v in range(spec.blocks)
         ]
         for p, of_pixel in enumerate(sums):
-            codes = factor(k, spec.how, source + (position * way.size + p * spec.step), spec.lanes)
+            codes = factor(
+                k, spec.how, source + (position * method.size + p * spec.step), spec.lanes
+            )
             for v, weight in enumerate(line):
                 total = of_pixel[v][chain]
                 total.set(added(k, spec.how, total.get(), codes, weight))
 
-    at_once = unrolled * way.codes
+    at_once = unrolled * method.codes
     with k.loop(0, a["runs"]) as number:
         source = a["source"] + k.load(a["table"] + number * ENTRY, I64)
         panel = a["weights"] + number * a["run"] * column
         whole = a["run"] // at_once * at_once
         with k.loop(0, whole, at_once) as position:
             for u in range(unrolled):
-                step(source, panel, position + u * way.codes, u % accumulators)
-        with k.loop(whole, a["run"], way.codes) as position:
+                step(source, panel, position + u * method.codes, u % accumulators)
+        with k.loop(whole, a["run"], method.codes) as position:
             step(source, panel, position, 0)

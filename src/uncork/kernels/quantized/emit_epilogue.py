@@ -14,14 +14,14 @@ def moved_operands(
     end: CodesEpilogue, a: dict[str, Value], made: Value, column: Value
 ) -> dict[str, Value]:
     """The operands' places for a tile that begins at a number of the result, and at a column."""
-    found = {}
-    for number, kind in enumerate(end.operands):
-        name = f"end_{number}"
+    result = {}
+    for index, kind in enumerate(end.operands):
+        name = f"end_{index}"
         if kind in (ELEMENT, CODES):
-            found[name] = a[name] + made * (4 if kind == ELEMENT else 1)
+            result[name] = a[name] + made * (4 if kind == ELEMENT else 1)
         elif kind == CHANNEL:
-            found[name] = a[name] + column * 4
-    return found
+            result[name] = a[name] + column * 4
+    return result
 
 
 def store_with_epilogue(
@@ -49,7 +49,7 @@ def store_with_epilogue(
                 guard.look(given[0])
             values.append(to_grid(k, given[0], a[f"end_{op.arguments[1] - 1}"]))
         else:
-            values.append(SCALAR_OPS[op.op](k, given, op.numbers))
+            values.append(SCALAR_OPS[op.op](k, given, op.constants))
     result = values[-1] if end.ops else value
     if not end.codes:
         k.store(result, a["target"] + place * 4)

@@ -107,8 +107,8 @@ class _Builder:
             if not members or grid_of(members[-1].operation, self._given(members[-1])[1:]) != last:
                 raise KernelDeclined("a product that is not quantized has no codes")
             source, members = members[-1].arguments[0], members[:-1]
-        for place, member in enumerate(members):
-            self._read(place, member)
+        for index, member in enumerate(members):
+            self._read(index, member)
         if last is None:
             return BoundEpilogue(self._spec(False, False), self.operands, self.bias)
         if self.stands[source] != (False, len(self.ops)):
@@ -154,7 +154,7 @@ class _Builder:
                     if own[position]
                     else self._operand(argument, kind_of(shape, self.result.shape, self.axis))
                 )
-            self.ops.append((found.op, given, found.numbers))
+            self.ops.append((found.op, given, found.constants))
         self.stands[number] = (False, len(self.ops))
 
     def _operand(self, number: int, kind: str) -> tuple[bool, int]:
@@ -195,9 +195,9 @@ class _Builder:
     def _limits(self) -> tuple[float, float] | None:
         """The limits that words say, each of the one before; None where they say more."""
         low, high = -math.inf, math.inf
-        for place, (op, given, numbers) in enumerate(self.ops):
+        for index, (op, given, numbers) in enumerate(self.ops):
             bounds = _RELU if op == "relu" else numbers if op == "clamp" else None
-            if bounds is None or given != [(False, place)]:
+            if bounds is None or given != [(False, index)]:
                 return None
             low, high = (min(max(limit, bounds[0]), bounds[1]) for limit in (low, high))
         return low, high

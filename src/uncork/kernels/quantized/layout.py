@@ -79,8 +79,8 @@ class Laid:
         self.columns = in_words(work.outputs) if work.coded else work.outputs
         self.size = size
         self.laid = not g.inside or size > 1
-        self.height = g.rows.reach(g.rows.count) if self.laid else g.rows.size
-        self.width = g.columns.reach(g.columns.count) if self.laid else g.columns.size
+        self.height = g.rows.windows_extent(g.rows.count) if self.laid else g.rows.size
+        self.width = g.columns.windows_extent(g.columns.count) if self.laid else g.columns.size
         self.pixel = self.channels * size
         self.row = self.width * self.pixel
         self.image = self.height * self.row
@@ -113,7 +113,7 @@ class Laid:
         if not self.laid:
             return
         g, channels = self.g, self.channels
-        rows, columns = g.rows.cells(0, self.height), g.columns.cells(0, self.width)
+        rows, columns = g.rows.data_range(0, self.height), g.columns.data_range(0, self.width)
         source_row = g.columns.size * channels
         operands: dict[str, Operand] = {
             "source": In(
@@ -126,12 +126,12 @@ class Laid:
             "images": images[1],
             "source_image": g.rows.size * source_row,
             "rows": self.height,
-            "above": smallest(rows.place, self.height),
-            "inside": rows.number,
+            "above": smallest(rows.position, self.height),
+            "inside": rows.length,
             "source_row": source_row,
-            "left": columns.place * channels,
-            "copied": columns.number * channels,
-            "right": (self.width - columns.place - columns.number) * channels,
+            "left": columns.position * channels,
+            "copied": columns.length * channels,
+            "right": (self.width - columns.position - columns.length) * channels,
             "code": self.work.grid.zero or 0,
         }
         spec = Surround(self.size > 1, self.lanes)
@@ -150,7 +150,7 @@ class Laid:
         arrays[2, :outputs] = (work.end.bias + grid.rest * scales * sums) * factor + addend
         return arrays
 
-    def places(
+    def row_operands(
         self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike], column: int
     ) -> dict[str, Operand]:
         """The operands that say where some rows are, from a column on, and what ends them."""

@@ -24,7 +24,7 @@ def pooled_codes(
     """The plan for data of this plain shape."""
     windows = windows_of(pool, shape[2:], result[2:], kernel)
     written_out = taps_written_out(windows)
-    cells, places = ", ".join(w.cell() for w in windows), ", ".join(w.axis for w in windows)
+    cells, places = ", ".join(w.tap_index() for w in windows), ", ".join(w.axis for w in windows)
     taps = " ".join(w.loop(written_out) for w in windows)
     text = (
         f"n {places.replace(',', '')} c*:\n  {taps}: m = max(pad(X[n, {cells}, c], "
@@ -38,7 +38,7 @@ def pooled_codes(
         sizes |= {
             window.axis: window.count,
             window.tap: window.kernel,
-            PADS[window.place]: window.begin,
+            PADS[window.spatial_axis]: window.begin,
         }
     views = {
         "X": View(In(0), "u8", (shape[0], *(w.size for w in windows), words)),

@@ -9,8 +9,8 @@ import numpy as np
 
 from uncork.kernels.convolution.geometry import known
 from uncork.kernels.extents import certainly, is_known, nanoseconds
-from uncork.kernels.gemm.address_table import placed
-from uncork.kernels.gemm.dots import FOUR_SIGNED, WAYS, way_of
+from uncork.kernels.gemm.address_table import address_table_call
+from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, shares
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import ENTRY, Dots
@@ -51,9 +51,9 @@ class _Maker(Laid):
     """The calls of one product."""
 
     def __init__(self, work: Work, target: Target) -> None:
-        self.how, lanes = way_of(target)
-        self.way = WAYS[self.how]
-        super().__init__(work, lanes, self.way.size)
+        self.how, lanes = dot_method_of(target)
+        self.method = DOT_METHODS[self.how]
+        super().__init__(work, lanes, self.method.size)
         g = self.g
         self.tiles = _tiles(g.columns.count, self.columns, self.lanes, has_many_registers(target))
         width = self.tiles.blocks * self.lanes
@@ -75,22 +75,22 @@ class _Maker(Laid):
         """`[group, run, codes of a run by steps, column, codes of a step]` for each run of
         groups.
         """
-        found = []
+        result = []
         outputs, channels, *taps = self.work.codes.shape
         whole = np.zeros((self._all_columns, *taps, self.channels), np.int8)
         whole[:outputs, ..., :channels] = np.moveaxis(self.work.codes, 1, -1)
-        of_run, step = self.run, self.way.codes
+        of_run, step = self.run, self.method.codes
         for blocks, first, groups, _ in self.runs:
             width = blocks * self.lanes
             some = whole[first : first + groups * width].reshape(
                 groups, width, self.number_of_runs, of_run // step, step
             )
-            found.append(
+            result.append(
                 np.ascontiguousarray(
-                    some.transpose(0, 2, 3, 1, 4), np.int8 if self.way.size == 1 else np.int16
+                    some.transpose(0, 2, 3, 1, 4), np.int8 if self.method.size == 1 else np.int16
                 )
             )
-        return found
+        return result
 
     @property
     def _all_columns(self) -> int:
@@ -128,10 +128,10 @@ class _Maker(Laid):
         )
         return self.kept(np.ascontiguousarray(places.reshape(-1), np.int64))
 
-    def find_places(self) -> Iterator[KernelCall]:
-        """The same table, made in the call."""
+    def fill_address_table(self) -> Iterator[KernelCall]:
+        """The calls that fill the table of addresses where only the call knows sizes."""
         if not is_known(self.row):
-            yield placed(Scratch(self.laid_out), 0, self._loops())
+            yield address_table_call(Scratch(self.laid_out), 0, self._loops())
 
     # ---- the products
 
@@ -159,7 +159,7 @@ class _Maker(Laid):
         column = first_column + groups[0] * spec.width
         channel, across = int(self.channel.ctypes.data) + column * 4, self.channel.shape[1] * 4
         operands: dict[str, Operand] = {
-            **self.places(images, rows, column),
+            **self.row_operands(images, rows, column),
             "weights": int(weights.ctypes.data) + groups[0] * weights[0].nbytes,
             "table": self.table,
             "runs": self.number_of_runs,
@@ -175,7 +175,7 @@ class _Maker(Laid):
         return spec, [operands[name] for name in spec.arguments]
 
     def stages(self, threads: int) -> Stages:
-        found: list[list[KernelCall]] = [[call] for call in self.find_places()]
+        found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
         for images in self.images:
             found += [[call] for call in self.lay_out(images)]
             found.append(list(self._shared(images, threads)))
@@ -185,10 +185,10 @@ class _Maker(Laid):
         """By rows, or by groups of outputs where there is one row."""
         count = self.g.rows.count
         by_rows = threads > 1 and not certainly(count, 1)
-        for number, (_, _, groups, _) in enumerate(self.runs):
+        for index, (_, _, groups, _) in enumerate(self.runs):
             for rows in shares(count, threads) if by_rows else [(0, count)]:
                 for some in [(0, groups)] if by_rows else shares(groups, threads):
-                    yield self.compute(images, number, rows, some)
+                    yield self.compute(images, index, rows, some)
 
 
 def sums_of_codes(work: Work, target: Target) -> KernelPlan:

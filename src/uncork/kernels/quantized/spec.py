@@ -45,8 +45,8 @@ class CodesEpilogue:
     def arguments(self) -> tuple[str, ...]:
         """The kernel's arguments for it: addresses of operands, and of the numbers of codes."""
         found: list[str] = []
-        for number, kind in enumerate(self.operands):
-            found += [f"end_{number}", f"grid_{number}"] if kind == CODES else [f"end_{number}"]
+        for index, kind in enumerate(self.operands):
+            found += [f"end_{index}", f"grid_{index}"] if kind == CODES else [f"end_{index}"]
         return tuple(found)
 
 
@@ -82,9 +82,9 @@ class Dots(EpilogueSpec):
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        way = "_inside" if self.inside else ""
+        kind = "_inside" if self.inside else ""
         sizes = f"{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}"
-        return f"dots_{self.how}_{sizes}{way}{self.end.name}"
+        return f"dots_{self.how}_{sizes}{kind}{self.end.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Frame:
         self.p = self._places()
 
     def _blocks(self, count: Value) -> Value:
-        """So many factors, in whole blocks."""
+        """A number of factors rounded up to whole blocks."""
         return (count + (self.spec.block - 1)) & -self.spec.block
 
     def _places(self) -> dict[str, Value]:
@@ -80,12 +80,14 @@ class Frame:
         whole = hidden & -lanes
         with k.loop(0, whole, lanes) as i:
             k.store(
-                k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes),
+                k.constant(0.0, F32, lanes)
+                if source is None
+                else k.load(source + i * 4, F32, lanes),
                 target + i * 4,
             )
         with k.loop(whole, hidden) as i:
             k.store(
-                k.number(0.0, F32) if source is None else k.load(source + i * 4, F32),
+                k.constant(0.0, F32) if source is None else k.load(source + i * 4, F32),
                 target + i * 4,
             )
 
@@ -101,4 +103,4 @@ class Frame:
         with k.loop(whole, count) as i:
             store_parts(k, k.load(source + i * 4, F32), target + i * 2, second)
         with k.loop(count, blocks) as i:
-            store_parts(k, k.number(0.0, F32), target + i * 2, second)
+            store_parts(k, k.constant(0.0, F32), target + i * 2, second)

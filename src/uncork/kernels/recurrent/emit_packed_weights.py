@@ -35,7 +35,7 @@ def emit_packed_weights(spec: PackWeights, machine: Target) -> str:
                         with given:
                             k.store(k.load(source + row * unit + position * 4, F32), place)
                         with past:
-                            k.store(k.number(0.0, F32), place)
+                            k.store(k.constant(0.0, F32), place)
 
             with k.if_else(there >= spec.units, likely=True) as (whole, part):
                 with whole:

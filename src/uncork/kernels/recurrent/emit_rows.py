@@ -68,7 +68,7 @@ class Rows:
                 # is 0: it must be a number.
                 for states in ("state_a", "extra"):
                     with k.loop(a["hidden"], a["padded"]) as i:
-                        k.store(k.number(0.0, F32), p[states] + row * f.row + i * 4)
+                        k.store(k.constant(0.0, F32), p[states] + row * f.row + i * 4)
                 rounded = p["pairs_a"] + row * f.pairs_row
                 f.round(
                     a["h0"] + original * a["h0_row"],

@@ -46,7 +46,7 @@ class Lookup:
 
 
 def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, members: int) -> bool:
-    """It is better that threads share the units of a sequence than its rows."""
+    """Whether threads had better share the units of a sequence than its rows."""
     if not isinstance(batch, int):
         return False  # one size alone does not tell: see `_team_rows`
     if spec.tiles:
@@ -272,7 +272,7 @@ class SequenceCalls:
 
 
 def _lines(count: SizeLike) -> SizeLike:
-    """So many bytes, in whole cache lines."""
+    """A number of bytes rounded up to whole cache lines."""
     return (count + (_LINE - 1)) // _LINE * _LINE
 
 

@@ -99,7 +99,7 @@ def _folded_vectors(
     term: Term,
     accumulators: int,
 ) -> Value:
-    """The same of at least as many values as lanes."""
+    """The fold of at least as many values as a vector has lanes."""
     partial = [k.variable(identity) for _ in range(accumulators)]
     whole = count // lanes * lanes
 
@@ -110,8 +110,8 @@ def _folded_vectors(
     if accumulators > 1:
         rest = count // (lanes * accumulators) * (lanes * accumulators)
         with k.loop(0, rest, lanes * accumulators) as i:
-            for number, chain in enumerate(partial):
-                add(chain, term(i + number * lanes, None))
+            for index, chain in enumerate(partial):
+                add(chain, term(i + index * lanes, None))
     with k.loop(rest, whole, lanes) as i:
         add(partial[0], term(i, None))
     if lanes > 1:
@@ -150,7 +150,7 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
     stored, computed = STORED[spec.element_type], COMPUTED[spec.element_type]
     combine = COMBINE.get(spec.op, plus)
     lanes, size = spec.lanes, stored.bytes
-    identity = k.number(identity_of(spec.op, computed), computed, lanes)
+    identity = k.constant(identity_of(spec.op, computed), computed, lanes)
 
     def term(address: Value, mask: Value | None) -> Value:
         return _term(
@@ -208,7 +208,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
     lanes = spec.lanes
     with k.loop(0, rows) as row:
         source, target = data + row * count * 4, output + row * count * 4
-        lowest, zero = k.number(-math.inf, F32, lanes), k.number(0.0, F32, lanes)
+        lowest, zero = k.constant(-math.inf, F32, lanes), k.constant(0.0, F32, lanes)
 
         # Whether a NaN is the largest does not matter: the sum will be one, and so all of the row.
         def value_at(i: Value, mask: Value | None, source: Value = source) -> Value:
@@ -229,7 +229,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
 
         total = folded(k, count, lanes, zero, plus, raised, spec.accumulators, spec.open_row)
         if spec.kind == "softmax":
-            scale = k.splat(k.number(1.0, F32) / total, lanes)
+            scale = k.splat(k.constant(1.0, F32) / total, lanes)
             _scaled(k, count, lanes, target, scale, spec.open_row)
         else:
             loss = k.splat(functions.log(k, total), lanes)
@@ -279,7 +279,7 @@ def _standardising(spec: Rows, machine: Target) -> str:
     k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
-    zero = k.number(0.0, F32, lanes)
+    zero = k.constant(0.0, F32, lanes)
     size = count.to(F32)
 
     def standardise(source: Value, target: Value) -> None:

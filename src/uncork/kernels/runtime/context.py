@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT
-from uncork.kernels.runtime.segment_plan import Number, Slot
+from uncork.kernels.runtime.segment_plan import SizeOperand, Slot
 from uncork.types import Array
 
 
@@ -47,13 +47,13 @@ class Context:
     def tensor_array(self, first: int, dtype: np.dtype[Any], sizes: Sequence[int]) -> Array:
         """A tensor of sizes as it is for this call."""
         count = math.prod(sizes)
-        found: Array = (
+        result: Array = (
             self.words[self._tensors_at :]
             .view(np.uint8)[first : first + count * dtype.itemsize]
             .view(dtype)
             .reshape(sizes)
         )
-        return found
+        return result
 
     def word(self, name: str) -> int:
         """The address of a word of the context."""
@@ -78,20 +78,18 @@ class Context:
         """A word of the context."""
         return int(self.words[CONTEXT.index(name)])
 
-    def value(self, number: Number) -> int:
+    def value(self, number: SizeOperand) -> int:
         """The number of this call."""
-        return (
-            number if isinstance(number, int) else int(self.words[self._slots_at + number.number])
-        )
+        return number if isinstance(number, int) else int(self.words[self._slots_at + number.index])
 
     def set_symbol(self, slot: Slot, value: int) -> None:
         """Bind a symbol from Python; segments notice when it has changed."""
-        place = self._slots_at + slot.number
-        if int(self.words[place]) != value:
-            self.words[place] = value
+        location = self._slots_at + slot.index
+        if int(self.words[location]) != value:
+            self.words[location] = value
             self.words[CONTEXT.index("version")] += 1
 
-    def place(self, buffer: int) -> int:
+    def location(self, buffer: int) -> int:
         """Where a buffer begins in the working memory, for the sizes of this call."""
         return (
             int(self.words[self._offsets_at + buffer])

@@ -31,15 +31,31 @@ def functions() -> dict[str, int]:
         "set_item": "PyList_SetItem",
         "take": "Py_IncRef",
         "drop": "Py_DecRef",
+        "occurred": "PyErr_Occurred",
     }
-    found = {
-        key: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-        for key, name in names.items()
-    }
+    result = {key: _address(name) for key, name in names.items()}
     table = ctypes.pythonapi.PyCapsule_GetPointer
     table.restype = ctypes.c_void_p
     table.argtypes = [ctypes.py_object, ctypes.c_char_p]
     core = np._core if hasattr(np, "_core") else np.core
     address = table(core.multiarray._ARRAY_API, None)
-    found["empty"] = ctypes.c_void_p.from_address(address + 8 * _EMPTY).value or 0
-    return found
+    result["empty"] = ctypes.c_void_p.from_address(address + 8 * _EMPTY).value or 0
+    return result
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+@functools.lru_cache(maxsize=1)
+def loop_functions() -> tuple[int, ...]:
+    """Addresses of what a long loop calls, in the order of `loop_layout.LOOP_FUNCTIONS`."""
+    names = (
+        "PyGILState_Check",
+        "PyEval_SaveThread",
+        "PyEval_RestoreThread",
+        "PyGILState_Ensure",
+        "PyGILState_Release",
+        "PyErr_CheckSignals",
+    )
+    return tuple(map(_address, names))

@@ -63,13 +63,13 @@ def _link(data: bytes, function: str) -> tuple[bytes, int]:
         if s.flags & _ALLOCATED and s.size and s.name not in _UNUSED
     ]
     code = bytearray()
-    places: dict[int, int] = {}
+    section_offsets: dict[int, int] = {}
     for number in loaded:
         section = sections[number]
         if section.kind != _PROGBITS or section.flags & _WRITABLE:
             raise Unlinkable(f"section {section.name} holds more than code and constants")
         code += bytes(-len(code) % max(1, section.alignment))
-        places[number] = len(code)
+        section_offsets[number] = len(code)
         code += data[section.offset : section.offset + section.size]
     table = next((s for s in sections if s.kind == _SYMTAB), None)
     if table is None:
@@ -80,21 +80,23 @@ def _link(data: bytes, function: str) -> tuple[bytes, int]:
         name, _, _, section, value, _ = struct.unpack_from(
             "<IBBHQQ", data, table.offset + 24 * number
         )
-        if section == _UNDEFINED or section not in places:
+        if section == _UNDEFINED or section not in section_offsets:
             raise Unlinkable(f"needs '{_text(data, sections[table.link], name)}' from elsewhere")
-        return name, places[section] + value
+        return name, section_offsets[section] + value
 
     for section in sections:
-        if section.kind == _REL and section.target in places:
+        if section.kind == _REL and section.target in section_offsets:
             raise Unlinkable("relocations without addends")
-        if section.kind != _RELA or section.target not in places:
+        if section.kind != _RELA or section.target not in section_offsets:
             continue
         for at in range(section.offset, section.offset + section.size, 24):
             offset, info, addend = struct.unpack_from("<QQq", data, at)
-            place = places[section.target] + offset
-            _relocate(code, machine, info & 0xFFFFFFFF, place, symbol(info >> 32)[1] + addend)
+            offset_in_code = section_offsets[section.target] + offset
+            _relocate(
+                code, machine, info & 0xFFFFFFFF, offset_in_code, symbol(info >> 32)[1] + addend
+            )
     for number in range(1, table.size // 24):
-        if struct.unpack_from("<H", data, table.offset + 24 * number + 6)[0] not in places:
+        if struct.unpack_from("<H", data, table.offset + 24 * number + 6)[0] not in section_offsets:
             continue
         name, address = symbol(number)
         if _text(data, sections[table.link], name) == function:
@@ -118,23 +120,23 @@ def _text(data: bytes, strings: _Section, at: int) -> str:
     return data[start : data.index(b"\0", start)].decode()
 
 
-def _relocate(code: bytearray, machine: int, kind: int, place: int, target: int) -> None:
-    """Write the way from `place` to `target` into the instruction at `place`."""
+def _relocate(code: bytearray, machine: int, kind: int, offset_in_code: int, target: int) -> None:
+    """Write the way from `offset_in_code` to `target` into the instruction at `offset_in_code`."""
     if machine == _X86_64 and kind in (_PC32, _PLT32):
-        struct.pack_into("<i", code, place, target - place)
+        struct.pack_into("<i", code, offset_in_code, target - offset_in_code)
         return
     if machine != _AARCH64:
         raise Unlinkable(f"relocation {kind} of machine {machine}")
-    (word,) = struct.unpack_from("<I", code, place)
+    (word,) = struct.unpack_from("<I", code, offset_in_code)
     if kind == _PAGE:  # adrp: the distance in pages of 4096 bytes, its two lowest bits apart
-        pages = (target >> 12) - (place >> 12)
+        pages = (target >> 12) - (offset_in_code >> 12)
         word |= (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
     elif kind == _ADD:
         word |= (target & 0xFFF) << 10
     elif kind in _IN_PAGE:
         word |= (target & 0xFFF) >> _IN_PAGE[kind] << 10
     elif kind in (_JUMP, _CALL):
-        word |= (target - place) >> 2 & 0x3FFFFFF
+        word |= (target - offset_in_code) >> 2 & 0x3FFFFFF
     else:
         raise Unlinkable(f"relocation {kind} of machine {machine}")
-    struct.pack_into("<I", code, place, word)
+    struct.pack_into("<I", code, offset_in_code, word)

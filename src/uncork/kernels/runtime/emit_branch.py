@@ -24,5 +24,6 @@ def emit_branch() -> str:
     k.store(k.integer(0), body + 8 * TURNS_HEAD.index("turn"))
     k.store(k.integer(1), body + 8 * TURNS_HEAD.index("stop"))
     status = k.call_address(turns, [body])
+    k.store(status, body + 8 * TURNS_HEAD.index("status"))
     k.finish(k.select(status.equals(REACHED), k.integer(0), k.integer(1)))
     return k.text()

@@ -34,14 +34,17 @@ class _Entry:
     def __init__(self) -> None:
         self.k = k = Kernel("segment_entry", ["self", "arguments", "count"], direct=True)
         self_, self.arguments, self.count = k.arguments
-        self.tables = Tables(k, k.load(self_ + DATA, I64))
+        #: The block of the first segment.
+        self.block = k.load(self_ + DATA, I64)
+        #: The tables of the first segment, and of the one that runs.
+        self.first = self.tables = Tables(k, self.block)
         self.made = k.variable(k.integer(0))  # the list of results
 
     def number(self, value: int | Value) -> Value:
         """A Python integer."""
         k = self.k
         given = k.integer(value) if isinstance(value, int) else value
-        return k.call_address(self.tables.head("long"), [given])
+        return k.call_address(self.first.head("long"), [given])
 
     def need(self, condition: Value) -> None:
         with self.k.if_(condition.equals(0), likely=False):
@@ -49,10 +52,10 @@ class _Entry:
 
     def give_up(self, what: Value) -> None:
         """Return `what` from a call that has begun."""
-        k, tables = self.k, self.tables
-        k.store(k.integer(0), tables.address("busy"))
-        with k.if_(tables.head("results") > 0), k.if_(self.made.get().equals(0).equals(0)):
-            k.call_address(tables.head("drop"), [self.made.get()])
+        k, first = self.k, self.first
+        k.store(k.integer(0), first.address("busy"))
+        with k.if_(first.head("made") > 0), k.if_(self.made.get().equals(0).equals(0)):
+            k.call_address(first.head("drop"), [self.made.get()])
         k.return_(what)
 
     def argument(self, number: Value) -> Value:
@@ -71,12 +74,18 @@ def emit_entry() -> str:
     # Making objects may run other code, which may call this very segment: it is busy from here on.
     with k.if_(k.load(e.tables.address("busy"), I64).equals(1), likely=False):
         k.return_(e.number(BUSY))
-    k.store(k.integer(1), e.tables.address("busy"))
-    _bind_sizes(e)
-    _make_results(e)
-    _patch_addresses(e)
-    _run(e)
-    with k.if_(e.tables.head("results") > 0):
+    k.store(k.integer(1), e.first.address("busy"))
+    _make_list(e)
+    block = k.variable(e.block)
+    with k.while_(lambda: block.get().equals(0).equals(0)):
+        e.tables = Tables(k, block.get())
+        _bind_sizes(e)
+        _make_results(e)
+        _patch_addresses(e)
+        _run(e)
+        block.set(e.tables.head("next"))
+    k.store(k.integer(0), e.first.address("busy"))
+    with k.if_(e.first.head("made") > 0):
         k.return_(e.made.get())
     k.finish(e.number(OK))
     return k.text()
@@ -132,26 +141,36 @@ def _bind_sizes(e: _Entry) -> None:
             e.give_up(e.number(status))
 
 
-def _make_results(e: _Entry) -> None:
-    k, tables = e.k, e.tables
-    results = tables.head("results")
-    with k.if_(results > 0):
-        e.made.set(k.call_address(tables.head("list"), [results]))
+def _make_list(e: _Entry) -> None:
+    """The list of the results of all segments. It holds None for those that later segments make:
+    other threads may come between, and look at all objects that there are.
+    """
+    k, first = e.k, e.first
+    made, none = first.head("made"), first.head("none")
+    with k.if_(made > 0):
+        e.made.set(k.call_address(first.head("list"), [made]))
         with k.if_(e.made.get().equals(0), likely=False):
             e.give_up(k.integer(0))
-    with k.loop(0, results) as i:
-        dtype, rank, sizes = tables.entry("result_table", i, RESULT)
+        with k.loop(first.head("results"), made) as i:
+            k.call_address(first.head("take"), [none])
+            k.call_address(first.head("set_item"), [e.made.get(), i, none])
+
+
+def _make_results(e: _Entry) -> None:
+    k, tables = e.k, e.tables
+    with k.loop(0, tables.head("results")) as i:
+        dtype, rank, sizes, number = tables.entry("result_table", i, RESULT)
         k.call_address(tables.head("take"), [dtype])
         array = k.call_address(tables.head("empty"), [rank, sizes, dtype, k.integer(0)])
         with k.if_(array.equals(0), likely=False):
             e.give_up(k.integer(0))
-        k.call_address(tables.head("set_item"), [e.made.get(), i, array])
+        k.call_address(tables.head("set_item"), [e.made.get(), number, array])
 
 
 def _patch_addresses(e: _Entry) -> None:
     k, tables = e.k, e.tables
     items = k.variable(k.integer(0))
-    with k.if_(tables.head("results") > 0):
+    with k.if_(e.first.head("made") > 0):
         items.set(k.load(e.made.get() + _ITEMS, I64))
     with k.loop(0, tables.head("addresses")) as i:
         position, offset, more, target = tables.entry("address_table", i, ADDRESS)
@@ -173,8 +192,10 @@ def _run(e: _Entry) -> None:
     with k.if_(release.equals(1)):
         k.call_address(tables.head("restore"), [thread.get()])
     with k.if_(status.equals(0).equals(0), likely=False):
+        raised = k.call_address(tables.head("occurred"), []).equals(0).equals(0)
+        with k.if_(raised):  # a handler of a signal, in the middle of a loop
+            e.give_up(k.integer(0))
         e.give_up(e.number(done - 1))
-    k.store(k.integer(0), tables.address("busy"))
 
 
 def run_steps(k: Kernel, tables: Tables) -> tuple[Value, Value]:

@@ -112,8 +112,8 @@ def _compute(k: Kernel, tables: Tables) -> None:
     with k.loop(0, tables.head("ops")) as i:
         operation, a_at, b_at, result_at = tables.entry("op_table", i, OP)
         a, b = k.load(a_at, I64), k.load(b_at, I64)
-        for number, name in enumerate(OPERATIONS):
-            with k.if_(operation.equals(number)):
+        for index, name in enumerate(OPERATIONS):
+            with k.if_(operation.equals(index)):
                 k.store(rules[name](a, b), result_at)
     with k.if_(overflow.get().equals(0).equals(0), likely=False):
         k.return_(k.integer(OVERFLOW))

@@ -17,9 +17,9 @@ from uncork.kernels.runtime.layout import ADDRESS, BIND_I32, BIND_I64, OK
 from uncork.kernels.runtime.turns_layout import (
     EDGE,
     FIXED,
+    NO_BUFFER,
     OTHER_SIZES,
     REACHED,
-    ROOM,
     SLICE,
     STOPPED,
     TURN_BIND,
@@ -50,7 +50,7 @@ class _Loop:
         """A loop over the rows of a table."""
         with self.k.loop(0, self.head(f"{name}_rows")) as i:
             first = self.head(f"{name}_table") + i * (8 * len(names))
-            yield [self.word(first + 8 * number) for number in range(len(names))]
+            yield [self.word(first + 8 * index) for index in range(len(names))]
 
 
 def emit_turns() -> str:
@@ -64,7 +64,7 @@ def emit_turns() -> str:
     with k.while_(lambda: loop.head("turn") < loop.head("stop")):
         _count(loop)
         _bind(loop, new)
-        _look_at_room(loop, new)
+        _check_buffers(loop, new)
         new.set(k.integer(0))
         with k.loop(0, loop.segment.head("addresses")) as i:
             argument, offset, more, target = loop.segment.entry("address_table", i, ADDRESS)
@@ -89,7 +89,7 @@ def _count(loop: _Loop) -> None:
 
 
 def _bind(loop: _Loop, new: Variable) -> None:
-    """As the entry of a segment does, from sizes and addresses in place of arrays."""
+    """Bind sizes and addresses of a turn, as the entry of a segment does for arrays."""
     k, segment = loop.k, loop.segment
     changed = k.variable(k.integer(0))
     with loop.rows("bind", TURN_BIND) as (kind, place, offset, slot):
@@ -111,7 +111,7 @@ def _bind(loop: _Loop, new: Variable) -> None:
         new.set(k.integer(1))
 
 
-def _look_at_room(loop: _Loop, new: Variable) -> None:
+def _check_buffers(loop: _Loop, new: Variable) -> None:
     """Parameters have the sizes that are numbers, and there is room for what the turn gives."""
     k = loop.k
     with k.if_(new.get().equals(1)):
@@ -131,9 +131,9 @@ def _look_at_room(loop: _Loop, new: Variable) -> None:
                 with behind:
                     unlike = alike.get().equals(0) | needed.get().equals(there).equals(0)
                     with k.if_(unlike, likely=False):
-                        k.return_(k.integer(ROOM))
+                        k.return_(k.integer(NO_BUFFER))
                 with instead, k.if_(needed.get() > there, likely=False):
-                    k.return_(k.integer(ROOM))
+                    k.return_(k.integer(NO_BUFFER))
 
 
 def _carry(loop: _Loop) -> None:
@@ -165,3 +165,18 @@ def _carry(loop: _Loop) -> None:
     k.store(loop.head("turn") + 1, loop.address("turn"))
     with k.if_(goes_on.get().equals(0)):
         k.return_(k.integer(STOPPED))
+
+
+def emit_released() -> str:
+    """The LLVM text of `i64 released(i64 words)`: a call of a function with an argument, while
+    other Python threads run. The words are these two, and what gives the lock of the interpreter
+    back and takes it again.
+    """
+    k = Kernel("released", ["words"], direct=True)
+    (words,) = k.arguments
+    function, argument, save, restore = (k.load(words + 8 * i, I64) for i in range(4))
+    thread = k.call_address(save, [])
+    status = k.call_address(function, [argument])
+    k.call_address(restore, [thread])
+    k.finish(status)
+    return k.text()

@@ -4,6 +4,9 @@ native code reads.
 A segment is a run of kernel calls. Its block holds a head (`HEAD`) and tables, each given in the
 head by number of entries and address. Words that depend on sizes are written again only when a size
 has changed (`resize`).
+
+A call may go on with the segment `next`, whose sizes the one before it has found: the native entry
+runs one after the other. The first one has in `made` how many results they make together.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ HEAD = (
     "array_guard_table", "binds", "bind_table", "ops", "op_table", "checks", "check_table",
     "buffers", "buffer_table", "live", "live_before", "patches", "patch_table", "addresses",
     "address_table", "results", "result_table", "steps", "step_table", "array_type", "long", "save",
-    "restore", "list", "set_item", "take", "drop", "empty",
+    "restore", "list", "set_item", "take", "drop", "occurred", "empty", "next", "made",
+    "none",
 )  # fmt: skip
 
 #: The context that all segments of one running call share: working memory, its bytes, the bytes
@@ -54,8 +58,8 @@ BUFFER = ("bytes", "first", "last", "offset")
 PATCH = ("target", "width", "constant", "a", "b", "c")
 #: (argument, offset, address of a further offset, address of the word)
 ADDRESS = ("argument", "offset", "more", "target")
-#: (element type, rank, address of sizes)
-RESULT = ("dtype", "rank", "sizes")
+#: (element type, rank, address of sizes, number among the results of the call)
+RESULT = ("dtype", "rank", "sizes", "number")
 #: (kernel, address of its arguments, address of the condition)
 STEP = ("function", "arguments", "condition")
 

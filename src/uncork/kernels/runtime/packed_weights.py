@@ -105,11 +105,11 @@ def packed(
     """What `make` gives, or gave before for the very same arrays and the same `how`."""
     key = (how, *map(id, sources))
     with _lock:
-        found = _known.get(key)
-    if found is None:
-        found = PackedWeights(make(), sources)
+        result = _known.get(key)
+    if result is None:
+        result = PackedWeights(make(), sources)
         for source in sources:  # kernels read what was made of it
             let_go(source)
         with _lock:
-            found = _known.setdefault(key, found)
-    return found
+            result = _known.setdefault(key, result)
+    return result

@@ -8,7 +8,6 @@ places of buffers in the working memory.
 from __future__ import annotations
 
 import ctypes
-import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,9 +18,9 @@ from uncork.concurrency import in_child
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
-from uncork.kernels.runtime.entry_method import ENTRY, bound, native_entry
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.entry_method import bound, native_entry
 from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
+from uncork.kernels.runtime.resize import prototype, resize_function
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
@@ -31,16 +30,19 @@ from uncork.kernels.runtime.segment_plan import (
     BufferAddress,
     CallTable,
     IdentityGuard,
+    KernelArgument,
     MadeResult,
-    Number,
     SegmentPlan,
     SizeCheck,
+    SizeOperand,
     Slot,
+    SlotAddress,
     Step,
     StepBody,
     TensorAddress,
-    Word,
+    VersionAddress,
 )
+from uncork.types import Array
 
 
 class _Block(np.ndarray):
@@ -75,7 +77,9 @@ class Segment:
 
     With `array_guards`, one for each argument, `run` looks at the arguments first: it is then safe
     to call with anything. Without, the caller knows them. One call at a time; another gets BUSY.
-    `before` is the segment that runs before it in the same context.
+    `before` is the segment that runs before it in the same context, and lives as long.
+
+    The same call goes on with other segments after `go_on_with`.
     """
 
     def __init__(
@@ -87,11 +91,15 @@ class Segment:
         array_guards: Sequence[ArrayGuard | IdentityGuard] = (),
         results: Sequence[MadeResult] = (),
         before: Segment | None = None,
+        first_result: int = 0,
         release_cost: float = float(1 << 62),
         keep: object = None,
     ) -> None:
+        """`first_result` is how many results segments make that run before it in the same call."""
         self.live = 0
-        self._likes, self._results, self._context, self._plan = (
+        #: The segments that the call goes on with.
+        self._following: tuple[Segment, ...] = ()
+        self._guarded, self._results, self._context, self._plan = (
             tuple(array_guards),
             tuple(results),
             context,
@@ -99,12 +107,12 @@ class Segment:
         )
         words: list[int] = []
         tables: dict[str, list[int]] = {}
-        self._layout_likes(tables, words)
+        self._layout_array_guards(tables, words)
         result_rows = self._layout_results(tables, words)
         #: (word, other word of the block whose address it is)
         self._inner: list[tuple[int, int]] = []
         self._bodies: dict[StepBody, BodyTable] = {}
-        placed, steps_words = self._lay_out(plan.steps, words)
+        targets, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
         order = (
@@ -117,12 +125,12 @@ class Segment:
             "address_table",
             "result_table",
         )
-        patches, addresses = self._collect(plan, placed, words)
+        patches, addresses = self._collect(plan, targets, words)
         sizes = {
             "array_guard_table": len(tables["array_guards"]), "bind_table": 4 * len(plan.binds),
             "op_table": 4 * len(plan.ops), "check_table": 4 * len(plan.checks),
             "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
-            "address_table": 4 * len(addresses), "result_table": 3 * len(results),
+            "address_table": 4 * len(addresses), "result_table": 4 * len(results),
             "step_table": 3 * len(plan.steps),
         }  # fmt: skip
         at: dict[str, int] = {}
@@ -138,11 +146,10 @@ class Segment:
         block.keep = (
             keep,
             self._bodies,
-            self._likes,
+            self._guarded,
             self._results,
             context,
             context.words,
-            before,
             self._context,
         )
 
@@ -168,25 +175,27 @@ class Segment:
                 for o in plan.ops
                 for w in (
                     layout.OPERATIONS.index(o.operation),
-                    slot(o.a.number),
-                    slot(o.b.number),
-                    slot(o.result.number),
+                    slot(o.a.index),
+                    slot(o.b.index),
+                    slot(o.result.index),
                 )
             ],
             "check_table": [
                 w
                 for c in plan.checks
-                for w in (_check_kind(c), slot(c.a.number), slot(c.b.number), c.number)
+                for w in (_check_kind(c), slot(c.a.index), slot(c.b.index), c.index)
             ],
             "buffer_table": [
                 w
                 for b in plan.buffers
-                for w in (slot(b.bytes.number), b.first, b.last, context.offset(b.buffer))
+                for w in (slot(b.bytes.index), b.first, b.last, context.offset(b.buffer))
             ],
             "patch_table": [w for row in self._patches for w in row],
             "address_table": [w for row in self._addresses for w in row],
             "result_table": [
-                w for dtype, rank, first in result_rows for w in (dtype, rank, address(first))
+                w
+                for index, (dtype, rank, first) in enumerate(result_rows, first_result)
+                for w in (dtype, rank, address(first), index)
             ],
             "step_table": [
                 w
@@ -194,20 +203,22 @@ class Segment:
                 for w in (
                     step.function,
                     address(first),
-                    context.one if step.condition is None else slot(step.condition.number),
+                    context.one if step.condition is None else slot(step.condition.index),
                 )
             ],
         }
         head: dict[str, int] = {
             **functions(), "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(),
             "context": context.base,
-            "cost": context.zero if plan.cost is None else slot(plan.cost.number),
+            "cost": context.zero if plan.cost is None else slot(plan.cost.index),
             "release_cost": int(release_cost), "array_guards": len(array_guards),
             "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
             "buffers": len(plan.buffers), "live": self.live,
             "live_before": before.live if before else 0, "patches": len(patches),
             "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
-            "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
+            "array_type": id(np.ndarray), "next": 0, "made": len(results),
+            "none": id(None),
+            **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
         everything = [head[name] for name in HEAD]
         for name in (*order, "step_table"):
@@ -219,9 +230,19 @@ class Segment:
         _blocks[base] = block
         self.run: Callable[..., Any] = bound(block) if native_entry() else self.run_by_ctypes
 
-    def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
+    def go_on_with(self, following: Sequence[Segment]) -> None:
+        """Have one call run these segments, too, one after the other: each reads sizes that those
+        before it have found.
+        """
+        self._following = tuple(following)
+        for segment, after in zip((self, *following), following):
+            segment._block[HEAD.index("next")] = after.address
+            self._block[HEAD.index("made")] += len(after._results)
+        self._block.keep = (self._block.keep, self._following)
+
+    def _layout_array_guards(self, tables: dict[str, list[int]], words: list[int]) -> None:
         rows: list[int] = []
-        for array_guard in self._likes:
+        for array_guard in self._guarded:
             if isinstance(array_guard, IdentityGuard):
                 rows += [id(array_guard.what), -1, 0, 0]
             else:
@@ -234,7 +255,7 @@ class Segment:
         self, tables: dict[str, list[int]], words: list[int]
     ) -> list[tuple[int, int, int]]:
         rows: list[tuple[int, int, int]] = []
-        self._result_words: list[tuple[int, Number]] = []
+        self._result_words: list[tuple[int, SizeOperand]] = []
         for result in self._results:
             rows.append((id(result.dtype), len(result.sizes), len(words)))
             for size in result.sizes:
@@ -244,32 +265,32 @@ class Segment:
 
     def _lay_out(
         self, steps: Sequence[Step], words: list[int]
-    ) -> tuple[list[tuple[int, Word]], list[int]]:
+    ) -> tuple[list[tuple[int, KernelArgument]], list[int]]:
         """Places for the arguments of steps, behind `words`: arguments by their places, and where
         those of each step begin.
         """
-        placed: list[tuple[int, Word]] = []
+        targets: list[tuple[int, KernelArgument]] = []
         starts: list[int] = []
         for step in steps:
             start = len(words)
             starts.append(start)
-            words += [0] * len(step.words)
-            for target, word in enumerate(step.words, start):
+            words += [0] * len(step.arguments)
+            for target, word in enumerate(step.arguments, start):
                 if isinstance(word, CallTable):
                     table = len(words)
                     self._inner.append((target, table))
                     words += [part for call in word.calls for part in (call.function, 0)]
                     inner, firsts = self._lay_out(word.calls, words)
-                    placed += inner
+                    targets += inner
                     self._inner += [
-                        (table + 2 * number + 1, first) for number, first in enumerate(firsts)
+                        (table + 2 * index + 1, first) for index, first in enumerate(firsts)
                     ]
                 else:
-                    placed.append((target, word))
-        return placed, starts
+                    targets.append((target, word))
+        return targets, starts
 
     def _collect(
-        self, plan: SegmentPlan, placed: Sequence[tuple[int, Word]], words: list[int]
+        self, plan: SegmentPlan, targets: Sequence[tuple[int, KernelArgument]], words: list[int]
     ) -> tuple[list[tuple[bool, int, int, int, int, int, int]], list[tuple[int, int, int, int]]]:
         """Patches at new sizes and addresses of every call; known words are written at once."""
         context = self._context
@@ -277,20 +298,26 @@ class Segment:
         patches: list[tuple[bool, int, int, int, int, int, int]] = []
         addresses: list[tuple[int, int, int, int]] = []
 
-        def number(value: Number) -> tuple[int, int]:
-            return (value, zero) if isinstance(value, int) else (0, context.slot(value.number))
+        def number(value: SizeOperand) -> tuple[int, int]:
+            return (value, zero) if isinstance(value, int) else (0, context.slot(value.index))
 
-        for target, word in placed:
+        for target, word in targets:
             if isinstance(word, int):
                 words[target] = word
             elif isinstance(word, Slot):
-                patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
+                patches.append((True, target, 8, 0, context.slot(word.index), zero, zero))
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
+            elif isinstance(word, SlotAddress):
+                words[target] = context.slot(word.slot.index)
+            elif isinstance(word, VersionAddress):
+                words[target] = context.word("version")
             elif isinstance(word, BodyAddress):
                 table = self._table(word.body)
                 words[target] = (
-                    table.place(word.kind, word.number, word.axis) if word.kind else table.address
+                    table.word_address(word.kind, word.index, word.axis)
+                    if word.kind
+                    else table.address
                 )
             elif isinstance(word, ArgumentAddress):
                 addresses.append((word.argument, *number(word.offset), target))
@@ -299,7 +326,7 @@ class Segment:
                 patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
         for target, size in self._result_words:
             if isinstance(size, Slot):
-                patches.append((True, target, 8, 0, context.slot(size.number), zero, zero))
+                patches.append((True, target, 8, 0, context.slot(size.index), zero, zero))
         for tensor in plan.tensors:
             for position, element in enumerate(tensor.elements):
                 place = context.tensor(tensor.first) + position * tensor.width
@@ -322,13 +349,22 @@ class Segment:
             body.bytes = max(body.bytes, needed)
         return lacking
 
+    def misfits(self) -> bool:
+        """A body that a step runs does not take the sizes of the last call: no step runs it in
+        plans to come.
+        """
+        unfit = [body for body, table in self._bodies.items() if table.misfits()]
+        for body in unfit:
+            body.give_up()
+        return bool(unfit)
+
     @property
     def working_bytes(self) -> int:
         """The working memory of bodies that steps run."""
         return sum(table.working_bytes for table in self._bodies.values())
 
     def _bind_row(self, bind: Bind) -> tuple[int, int, int, int]:
-        slot = self._context.slot(bind.slot.number)
+        slot = self._context.slot(bind.slot.index)
         if bind.element:
             kind = {"i64": layout.BIND_I64, "i32": layout.BIND_I32}[bind.element]
             return kind, bind.argument, bind.offset, slot
@@ -341,7 +377,7 @@ class Segment:
 
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
-        return int(_prototype()(resize_function())(int(self._block.ctypes.data)))
+        return int(prototype()(resize_function())(int(self._block.ctypes.data)))
 
     def bind(self, arguments: Sequence[Any]) -> int:
         """Bind the sizes of a call, which is not made: OK or why not."""
@@ -360,9 +396,9 @@ class Segment:
 
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""
-        if self._likes and (
-            len(arguments) != len(self._likes)
-            or not all(array_guard.fits(a) for array_guard, a in zip(self._likes, arguments))
+        if self._guarded and (
+            len(arguments) != len(self._guarded)
+            or not all(array_guard.fits(a) for array_guard, a in zip(self._guarded, arguments))
         ):
             return OTHER_ARGUMENTS
         block = self._block
@@ -375,10 +411,18 @@ class Segment:
             block[HEAD.index("busy")] = 0
 
     def _run_by_ctypes(self, arguments: Sequence[Any]) -> Any:
+        results: list[Array] = []
+        for segment in (self, *self._following):
+            if (status := segment._run_own_steps(arguments, results)) != OK:
+                return status
+        return results or OK
+
+    def _run_own_steps(self, arguments: Sequence[Any], results: list[Array]) -> int:
+        """Run the steps of this segment, which adds its results to those of the call."""
         context, block = self._context, self._block
         if (status := self.bind(arguments)) < OK:
             return status
-        results = [
+        results += [
             np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results
         ]
         arrays = (*arguments, *results)
@@ -386,13 +430,13 @@ class Segment:
         for argument, offset, more, target in self._addresses:
             word(target).value = arrays[argument].ctypes.data + offset + word(more).value
         steps_at = (int(block[HEAD.index("step_table")]) - int(block.ctypes.data)) // 8
-        for number in range(len(self._plan.steps)):
+        for index in range(len(self._plan.steps)):
             function, words, condition = (
-                int(w) for w in block[steps_at + 3 * number : steps_at + 3 * number + 3]
+                int(w) for w in block[steps_at + 3 * index : steps_at + 3 * index + 3]
             )
-            if word(condition).value and _prototype()(function)(words):
-                return number
-        return results or OK
+            if word(condition).value and prototype()(function)(words):
+                return index
+        return OK
 
 
 def _check_kind(check: SizeCheck) -> int:
@@ -403,29 +447,3 @@ def _check_kind(check: SizeCheck) -> int:
             "not_equal": layout.GUARD_NOT_EQUAL,
         }[check.kind]
     return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[check.kind]
-
-
-@functools.lru_cache(maxsize=1)
-def _prototype() -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-
-
-def _resize_text() -> str:
-    from uncork.kernels.runtime.emit_resize import emit_resize
-
-    return emit_resize()
-
-
-_RESIZE = Wanted("resize", "resize", _resize_text)
-
-
-def entry_functions() -> tuple[Wanted, ...]:
-    """What calls of segments go through, for whoever has it compiled with the kernels of a
-    model.
-    """
-    return _RESIZE, ENTRY
-
-
-def resize_function() -> int:
-    """The address of the function that binds new sizes."""
-    return STORE.address_of(_RESIZE)

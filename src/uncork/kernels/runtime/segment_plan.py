@@ -15,11 +15,11 @@ import numpy as np
 class Slot:
     """A number that the context holds: a symbol, a constant or a result of the size program."""
 
-    number: int
+    index: int
 
 
 #: An offset in bytes, or a number: known, or held by the context.
-Number = Union[int, Slot]
+SizeOperand = Union[int, Slot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ArgumentAddress:
     """The address of an array of the call, plus an offset in bytes."""
 
     argument: int
-    offset: Number = 0
+    offset: SizeOperand = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class BufferAddress:
     """The address of a buffer in the working memory, plus an offset in bytes."""
 
     buffer: int
-    offset: Number = 0
+    offset: SizeOperand = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,25 @@ class CallTable:
     calls: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SlotAddress:
+    """The address of a slot, for a kernel that writes a size to it."""
+
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class VersionAddress:
+    """The address of the number that grows whenever a size changes."""
+
+
 class BodyTable(Protocol):
     """What native code reads of a body that a step runs, with memory of its own."""
 
     @property
     def address(self) -> int: ...
 
-    def place(self, kind: str, number: int, axis: int) -> int:
+    def word_address(self, kind: str, index: int, axis: int) -> int:
         """The address of a word: of a "parameter", "size", "result", "buffer" or "kept" (see
         `turns_layout`).
         """
@@ -71,6 +83,10 @@ class BodyTable(Protocol):
 
     def lacking(self) -> int:
         """The bytes of working memory that the last call has asked for in vain, or 0."""
+        ...
+
+    def misfits(self) -> bool:
+        """Whether the last call was not for this plan of the body, whatever its values."""
         ...
 
     @property
@@ -84,8 +100,19 @@ class StepBody:
     """
 
     made: Callable[[int], BodyTable]
+    #: Is told that a call did not fit.
+    refuse: Callable[[], None]
+    #: What it runs, in which steps may run bodies, too.
+    segment: SegmentPlan
     #: The most bytes that one has asked for.
     bytes: int = 0
+    #: A call did not fit.
+    is_unfit: bool = False
+
+    def give_up(self) -> None:
+        """A call did not fit: the layer runs in another way from now on."""
+        self.is_unfit = True
+        self.refuse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +123,21 @@ class BodyAddress:
 
     body: StepBody
     kind: str = ""
-    number: int = 0
+    index: int = 0
     axis: int = 0
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, TensorAddress, CallTable, BodyAddress]
+KernelArgument = Union[
+    int,
+    Slot,
+    SlotAddress,
+    VersionAddress,
+    ArgumentAddress,
+    BufferAddress,
+    TensorAddress,
+    CallTable,
+    BodyAddress,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +145,28 @@ class Step:
     """One call of a kernel: its address, its arguments; it is left out when `condition` is 0."""
 
     function: int
-    words: tuple[Word, ...]
+    arguments: tuple[KernelArgument, ...]
     condition: Slot | None = None
 
     @property
-    def every_word(self) -> Iterator[Word]:
+    def every_argument(self) -> Iterator[KernelArgument]:
         """The arguments, with those of the calls of a table in place of it."""
-        for word in self.words:
-            if isinstance(word, CallTable):
-                for call in word.calls:
-                    yield from call.every_word
+        for argument in self.arguments:
+            if isinstance(argument, CallTable):
+                for call in argument.calls:
+                    yield from call.every_argument
             else:
-                yield word
+                yield argument
 
-    def with_words(self, change: Callable[[Word], Word]) -> Step:
+    def map_arguments(self, change: Callable[[KernelArgument], KernelArgument]) -> Step:
         """The step with every argument changed so."""
-        words = (
-            CallTable(tuple(call.with_words(change) for call in word.calls))
-            if isinstance(word, CallTable)
-            else change(word)
-            for word in self.words
+        arguments = (
+            CallTable(tuple(call.map_arguments(change) for call in argument.calls))
+            if isinstance(argument, CallTable)
+            else change(argument)
+            for argument in self.arguments
         )
-        return replace(self, words=tuple(words))
+        return replace(self, arguments=tuple(arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +229,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class SizeCheck:
-    """A check of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `number`
+    """A check of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `index`
     tells it apart.
     """
 
@@ -200,11 +237,11 @@ class SizeCheck:
     a: Slot
     b: Slot
     guard: bool
-    number: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedBuffer:
+class BufferLifetime:
     """A buffer, by number, of so many bytes, that is used from step `first` to step `last`."""
 
     buffer: int
@@ -218,7 +255,7 @@ class MadeResult:
     """A result that the call makes: its element type and sizes."""
 
     dtype: np.dtype[Any]
-    sizes: tuple[Number, ...]
+    sizes: tuple[SizeOperand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +266,7 @@ class SizeTensor:
 
     first: int
     width: int
-    elements: tuple[Number, ...]
+    elements: tuple[SizeOperand, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,28 +279,44 @@ class SegmentPlan:
     binds: tuple[Bind, ...] = ()
     ops: tuple[Op, ...] = ()
     checks: tuple[SizeCheck, ...] = ()
-    buffers: tuple[PlacedBuffer, ...] = ()
+    buffers: tuple[BufferLifetime, ...] = ()
     cost: Slot | None = None
     tensors: tuple[SizeTensor, ...] = ()
 
     @property
     def runs_bodies(self) -> bool:
         """One of the steps runs bodies."""
-        return any(isinstance(word, BodyAddress) for step in self.steps for word in step.every_word)
+        return bool(self.bodies)
+
+    @property
+    def bodies(self) -> set[StepBody]:
+        """The bodies that steps run."""
+        return {
+            argument.body
+            for step in self.steps
+            for argument in step.every_argument
+            if isinstance(argument, BodyAddress)
+        }
+
+    def forget_memory(self) -> None:
+        """Have bodies ask again how much memory they need."""
+        for body in self.bodies:
+            body.bytes = 0
+            body.segment.forget_memory()
 
     def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
         """The segment for arrays that come as other arguments."""
-        if all(number == position for number, position in positions.items()):
+        if all(index == position for index, position in positions.items()):
             return self
 
-        def change(word: Word) -> Word:
+        def change(argument: KernelArgument) -> KernelArgument:
             return (
-                replace(word, argument=positions.get(word.argument, word.argument))
-                if isinstance(word, ArgumentAddress)
-                else word
+                replace(argument, argument=positions.get(argument.argument, argument.argument))
+                if isinstance(argument, ArgumentAddress)
+                else argument
             )
 
-        steps = tuple(step.with_words(change) for step in self.steps)
+        steps = tuple(step.map_arguments(change) for step in self.steps)
         binds = tuple(
             replace(bind, argument=positions.get(bind.argument, bind.argument))
             for bind in self.binds

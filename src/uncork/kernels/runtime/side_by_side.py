@@ -55,14 +55,14 @@ class SideBySide(Generic[Key, Made]):
                 ):  # no more threads: those that there are do the work
                     thread.start()
                     helpers.append(thread)
-            for number, key in enumerate(self._keys):
+            for index, key in enumerate(self._keys):
                 try:
                     text = self._write(key)
                 except Exception as error:
                     self.failed[key] = error
                     self._say()
                     continue
-                self._written.put((-len(text), number, text))
+                self._written.put((-len(text), index, text))
             self._end(1 + len(helpers))
             self._take()
         finally:

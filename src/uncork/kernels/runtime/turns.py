@@ -14,10 +14,17 @@ import numpy as np
 
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
+from uncork.kernels.runtime.cpython_entry import functions
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import ArrayGuard, Bind, MadeResult, Number, SegmentPlan
-from uncork.kernels.runtime.turns_layout import TURNS_HEAD
+from uncork.kernels.runtime.segment_plan import (
+    ArrayGuard,
+    Bind,
+    MadeResult,
+    SegmentPlan,
+    SizeOperand,
+)
+from uncork.kernels.runtime.turns_layout import NO_BUFFER, OTHER_SIZES, TURNS_HEAD, UNFIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,8 @@ class TurnTable:
             words.extend(values)
             return len(words) - len(values)
 
-        def number(size: Number) -> int:
-            return _Ref(place([size])) if isinstance(size, int) else context.slot(size.number)
+        def number(size: SizeOperand) -> int:
+            return _Ref(place([size])) if isinstance(size, int) else context.slot(size.index)
 
         ranks = (
             [len(array_guard.shape) for array_guard in turns.parameters],
@@ -129,6 +136,10 @@ class TurnTable:
         self._block = np.zeros(len(words), np.int64)
         base = self._address = int(self._block.ctypes.data)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
+        names = functions()
+        call = (turns_function(), base, names["save"], names["restore"])
+        self._released_words = np.array(call, np.int64)
+        self._released = int(self._released_words.ctypes.data)
         #: The same words, which Python reads and writes faster.
         self._words = memoryview(self._block)  # type: ignore[arg-type]
         if turns.counter is not None:
@@ -136,7 +147,7 @@ class TurnTable:
             self.set_parameter(turns.counter, base + 8 * self._number, ones)
 
     def _bind_row(self, bind: Bind) -> list[int]:
-        slot = self.context.slot(bind.slot.number)
+        slot = self.context.slot(bind.slot.index)
         if not bind.element:
             return [layout.BIND_SHAPE, _Ref(self._sizes[bind.argument] + bind.axis), 0, slot]
         kind = {"i64": layout.BIND_I64, "i32": layout.BIND_I32}[bind.element]
@@ -152,17 +163,19 @@ class TurnTable:
         """The address of the tables, for native code."""
         return self._address
 
-    def place(self, kind: str, number: int, axis: int) -> int:
+    def word_address(self, kind: str, index: int, axis: int) -> int:
         """The address of a word that native code sets, where a step runs the body: see
-        `set_parameter`
-        ("parameter", "size") and `set_buffer` ("result", "buffer", "kept").
+        `set_parameter` ("parameter", "size"), `set_steps` ("step") and `set_buffer` ("result",
+        "other", "buffer", "kept").
         """
         firsts = {
-            "parameter": self._pointers + number,
-            "size": self._sizes[number] + axis if kind == "size" else 0,
-            "result": self._pointers + self._inputs + number,
-            "buffer": self._buffers + number,
-            "kept": self._kept[number] + axis if kind == "kept" else 0,
+            "parameter": self._pointers + index,
+            "size": self._sizes[index] + axis if kind == "size" else 0,
+            "result": self._pointers + self._inputs + index,
+            "other": self._others + index,
+            "buffer": self._buffers + index,
+            "step": self._slices + 2 * self._sliced.index(index) + 1 if kind == "step" else 0,
+            "kept": self._kept[index] + axis if kind == "kept" else 0,
         }
         return self._address + 8 * firsts[kind]
 
@@ -179,6 +192,13 @@ class TurnTable:
         it.
         """
         return self._segment.lacks_memory()
+
+    def misfits(self) -> bool:
+        """The last step that ran the body was not for this plan: its sizes break a guard, or are
+        others than it was told.
+        """
+        status = self._words[TURNS_HEAD.index("status")]
+        return status in _MISFITS or self._segment.misfits()
 
     @property
     def working_bytes(self) -> int:
@@ -217,8 +237,8 @@ class TurnTable:
         return tuple(self._words[first:following])
 
     def _write(self, first: int, sizes: Sequence[int]) -> None:
-        for place, size in enumerate(sizes, first):
-            self._words[place] = size
+        for index, size in enumerate(sizes, first):
+            self._words[index] = size
 
     @property
     def turn(self) -> int:
@@ -231,13 +251,32 @@ class TurnTable:
         threads run meanwhile.
         """
         self._words[0], self._words[1] = turn, stop
-        return int(_function(release)(self._address))
+        if release:
+            return int(_callable(_released_function())(self._released))
+        return int(_callable(turns_function())(self._address))
+
+
+#: Statuses of a body whose plan is not for the sizes of a call.
+_MISFITS = (layout.GUARD_FAILED, NO_BUFFER, OTHER_SIZES, UNFIT)
 
 
 @functools.lru_cache(maxsize=2)
-def _function(release: bool) -> Any:
-    kind = ctypes.CFUNCTYPE if release else ctypes.PYFUNCTYPE
-    return kind(ctypes.c_int64, ctypes.c_int64)(turns_function())
+def _callable(address: int) -> Any:
+    """A native function of a word, called with the lock of the interpreter, so that what a handler
+    of a signal raises meanwhile is raised.
+    """
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
+
+
+def _released_function() -> int:
+    """The address of the function that makes a call without the lock of the interpreter."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_turns import emit_released
+
+        return emit_released()
+
+    return STORE.function("released", "released", make)
 
 
 def turns_function() -> int:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 #: Why turns end, beyond what a segment says (see `layout`; a step that declines is told by its
-#: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, no `ROOM` for what a
-#: turn gives, `OTHER_SIZES` than the body's Parameters take.
-REACHED, STOPPED, ROOM, OTHER_SIZES = -1, -20, -21, -22
+#: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, `NO_BUFFER` for what a
+#: turn gives, `OTHER_SIZES` than the body's Parameters take. A step that runs a body says besides
+#: that the call is `UNFIT` for it, or that a signal has `INTERRUPTED` the loop.
+REACHED, STOPPED, NO_BUFFER, OTHER_SIZES, UNFIT, INTERRUPTED = -1, -20, -21, -22, -23, -24
+#: More turns than any loop makes.
+NEVER = 1 << 62
 
 #: The head: the next turn, the turn at which to stop, the segment's block; where the number of the
 #: turn is written and in how many bytes; the word that holds the address of what decides on another
-#: turn; 0 where there is none. Then the addresses of all arguments, and tables.
+#: turn; 0 where there is none. Then the addresses of all arguments, and tables. `status` is for
+#: steps that run the body: why the last run ended, `REACHED` where all went well.
 TURNS_HEAD = (
     "turn", "stop", "block", "counter", "counter_width", "decides", "pointers",
     "bind_rows", "bind_table", "fixed_rows", "fixed_table", "buffer_rows", "buffer_table",
-    "edge_rows", "edge_table", "slice_rows", "slice_table",
+    "edge_rows", "edge_table", "slice_rows", "slice_table", "status",
 )  # fmt: skip
 #: Sizes of this turn: (kind as of a segment, the word of the size or of an address, offset, slot)
 TURN_BIND = ("kind", "place", "offset", "slot")

@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable
 
 from uncork.kernels.codegen import functions
+from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
-from uncork.kernels.movement.emit_gather import copy, copy_open
+from uncork.kernels.movement.emit_gather import copy
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec import MOVES, OPEN, Action, Elements, Mean, Recast, Tuples
 
@@ -30,7 +31,7 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
     def place(address: Value) -> Value:
         """The bytes from the first place to the one that a tuple names."""
         total = k.integer(0)
-        for i in range(spec.numbers):
+        for i in range(spec.tuple_length):
             number = _inside(
                 k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps
             )
@@ -41,7 +42,7 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
         places, rows = a["places"] + batch * a["batch_place"], a["rows"] + batch * a["batch_row"]
         indices = a["indices"] + batch * a["batch_index"]
         with k.loop(0, a["count"]) as i:
-            target = places + place(indices + i * (index.bytes * spec.numbers))
+            target = places + place(indices + i * (index.bytes * spec.tuple_length))
             source = rows + i * a["row"]
             with k.loop(0, a["repeats"]) as repeat:
                 _act(
@@ -61,7 +62,7 @@ def emit_elements(spec: Elements, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     index, last = INDEX_TYPES[spec.index], spec.before + spec.after
-    bytes_of = spec.action.run if spec.action.word in MOVES else STORED[spec.action.stored].bytes
+    bytes_of = spec.action.run if spec.action.op in MOVES else STORED[spec.action.stored].bytes
 
     def step(depth: int) -> Value:
         """How far it is to the next element in the result; along the axis, its index says."""
@@ -152,8 +153,8 @@ def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
 
 def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, lanes: int) -> None:
     """The action on one run."""
-    if action.word in MOVES:
-        source, target = (place, row) if action.word == "gather" else (row, place)
+    if action.op in MOVES:
+        source, target = (place, row) if action.op == "gather" else (row, place)
         if action.run == OPEN:
             assert isinstance(run, Value)
             copy_open(k, source, target, run)
@@ -164,11 +165,11 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
 
     def some(first: Value, width: int) -> None:
         target = place + first * held.bytes
-        if action.word == "neutral":
-            k.store(k.number(neutral(action.reduction, action.element), held, width), target)
+        if action.op == "neutral":
+            k.store(k.constant(neutral(action.reduction, action.element), held, width), target)
             return
         before = k.load(target, held, width)
-        if action.word == "count":
+        if action.op == "count":
             k.store(before + 1, target)
             return
         update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(
@@ -181,13 +182,13 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, 
 
 def _joined(k: Kernel, action: Action, a: Value, b: Value) -> Value:
     if action.element == "boolean":
-        word = _OF_BOOLEANS[action.word]
-        if word == "xor":
+        op = _OF_BOOLEANS[action.op]
+        if op == "xor":
             return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
-        return a & b if word == "and" else a | b
-    if action.word in ("min", "max"):
-        return (functions.smaller if action.word == "min" else functions.larger)(k, a, b)
-    return a + b if action.word == "sum" else a - b if action.word == "sub" else a * b
+        return a & b if op == "and" else a | b
+    if action.op in ("min", "max"):
+        return (functions.smaller if action.op == "min" else functions.larger)(k, a, b)
+    return a + b if action.op == "sum" else a - b if action.op == "sub" else a * b
 
 
 def neutral(reduction: str, element: str) -> int | float:

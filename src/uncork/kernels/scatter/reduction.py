@@ -24,16 +24,16 @@ class Reduction:
     and after the joining.
     """
 
-    word: str
+    op: str
     stored: str
     held: str
-    cells: SizeLike
+    elements: SizeLike
     lanes: int
     uses_data: bool = True
 
     @property
     def is_mean(self) -> bool:
-        return self.word == "mean"
+        return self.op == "mean"
 
     @property
     def held_bytes(self) -> int:
@@ -46,54 +46,62 @@ class Reduction:
 
     @property
     def scratch(self) -> SizeLike:
-        sums = (self.cells * self.held_bytes + 7) // 8 * 8 if self.is_apart else 0
-        return sums + (self.cells * 8 if self.is_mean else 0)
+        sums = (self.elements * self.held_bytes + 7) // 8 * 8 if self.is_apart else 0
+        return sums + (self.elements * 8 if self.is_mean else 0)
 
     @property
-    def places(self) -> Operand:
+    def destination(self) -> Operand:
         return Scratch() if self.is_apart else Out(0)
 
     @property
     def counts(self) -> Scratch:
-        return Scratch(self.scratch - self.cells * 8)
+        return Scratch(self.scratch - self.elements * 8)
 
     def actions(self) -> list[tuple[Action, Operand]]:
         """What is done at the places, one after the other, and where these are."""
-        word = "sum" if self.is_mean else self.word
-        found: list[tuple[Action, Operand]] = []
+        op = "sum" if self.is_mean else self.op
+        result: list[tuple[Action, Operand]] = []
         if not self.uses_data:
-            found.append((Action("neutral", 0, self.held, self.stored, word), self.places))
-        found.append((Action(word, 0, self.held, self.stored), self.places))
+            result.append((Action("neutral", 0, self.held, self.stored, op), self.destination))
+        result.append((Action(op, 0, self.held, self.stored), self.destination))
         if self.is_mean:
-            found.append((Action("count", 0, "i64", self.stored), self.counts))
-        return found
+            result.append((Action("count", 0, "i64", self.stored), self.counts))
+        return result
 
     def before(self) -> list[KernelCall]:
         """The data as they are held, and counts of 0."""
         calls: list[KernelCall] = []
         if self.held == self.stored:
-            calls.append((CopyBytes(), [In(0), self.places, self.cells * self.held_bytes]))
+            calls.append((CopyBytes(), [In(0), self.destination, self.elements * self.held_bytes]))
         else:
             calls.append(
-                (Recast(self.stored, self.held, self.lanes), [In(0), self.places, self.cells])
+                (
+                    Recast(self.stored, self.held, self.lanes),
+                    [In(0), self.destination, self.elements],
+                )
             )
         if self.is_mean:
-            calls.append((FillBytes(0), [0, self.counts, self.cells * 8]))
+            calls.append((FillBytes(0), [0, self.counts, self.elements * 8]))
         return calls
 
     def after(self) -> list[KernelCall]:
         """The results as they are stored."""
         if self.is_mean:
             operands: list[Operand] = [
-                self.places,
+                self.destination,
                 self.counts,
                 Out(0),
-                self.cells,
+                self.elements,
                 int(self.uses_data),
             ]
             return [(Mean(self.held, self.stored), operands)]
         if self.is_apart:
-            return [(Recast(self.held, self.stored, self.lanes), [self.places, Out(0), self.cells])]
+            return [
+                (
+                    Recast(self.held, self.stored, self.lanes),
+                    [self.destination, Out(0), self.elements],
+                )
+            ]
         return []
 
 
@@ -101,7 +109,7 @@ def bytes_of(name: str) -> int:
     return int(ElementType.parse(name).dtype.itemsize)
 
 
-def reduction_of(word: str, uses_data: bool, data: TensorSpec, target: Target) -> Reduction | str:
+def reduction_of(op: str, uses_data: bool, data: TensorSpec, target: Target) -> Reduction | str:
     """The reduction for elements of this type; or why there is none."""
     element_type = data.element_type
     name = element_type.name
@@ -113,12 +121,12 @@ def reduction_of(word: str, uses_data: bool, data: TensorSpec, target: Target) -
     if name == "f16" and not target.has("f16c") and target.has("sse2"):
         return "no kernel for f16 on this machine"
     held = _HELD.get(name, name)
-    if word == "mean" and element_type.is_integer:
+    if op == "mean" and element_type.is_integer:
         if element_type.bits == 64:
             return "no kernel for means of 64-bit integers"
         held = "i64"
     return Reduction(
-        word,
+        op,
         name,
         held,
         product(extents(data)),

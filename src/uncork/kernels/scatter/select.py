@@ -98,7 +98,7 @@ class _Walk:
             repeat_row * row_item,
         ]
         operands.append(self.run if action.element else self.run * item)
-        operands += [word for size, step in self.axes for word in (size, step * item)]
+        operands += [op for size, step in self.axes for op in (size, step * item)]
         return spec, operands
 
 
@@ -116,8 +116,8 @@ def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     )
 
 
-def _move(word: str, run: SizeLike) -> Action:
-    return Action(word, run if isinstance(run, int) and run <= _SHORT else OPEN)
+def _move(op: str, run: SizeLike) -> Action:
+    return Action(op, run if isinstance(run, int) and run <= _SHORT else OPEN)
 
 
 @selects("ScatterUpdate")
@@ -166,10 +166,10 @@ def select_tuples(
         run,
         operation.counts_from_end,
     )
-    word = getattr(operation, "reduction", "none")
-    if word == "none":
+    op = getattr(operation, "reduction", "none")
+    if op == "none":
         return _put(walk, data)
-    reduction = reduction_of(word, True, data, target)
+    reduction = reduction_of(op, True, data, target)
     if isinstance(reduction, str):
         return reduction
     calls = reduction.before()
@@ -180,7 +180,7 @@ def select_tuples(
             walk.call(action, reduction.held_bytes, where, In(1), In(2), stored, lanes, walk.count)
         )
     name = calls[-1][0].name
-    cost = nanoseconds(reduction.cells + walk.count * (run + 2), 1.0)
+    cost = nanoseconds(reduction.elements + walk.count * (run + 2), 1.0)
     return KernelPlan(name, [*calls, *reduction.after()], scratch=reduction.scratch, cost=cost)
 
 
@@ -260,11 +260,11 @@ def select_elements(
             len(loops[1]),
         )
         operands: list[Operand] = [where, In(1), In(2), shape[along]]
-        return spec, [*operands, *(word for count, step in axes for word in (count, step * item))]
+        return spec, [*operands, *(op for count, step in axes for op in (count, step * item))]
 
     total, item = product(extents(indices)), data.element_type.dtype.itemsize
-    word = getattr(operation, "reduction", "none")
-    if word == "none":
+    op = getattr(operation, "reduction", "none")
+    if op == "none":
         whole = product(shape) * item
         put = call(Action("put", item), item, Out(0))
         return KernelPlan(
@@ -272,12 +272,12 @@ def select_elements(
             [(CopyBytes(), [In(0), Out(0), whole]), put],
             cost=nanoseconds(whole + total * 16, 1 / 16),
         )
-    reduction = reduction_of(word, getattr(operation, "use_init_val", True), data, target)
+    reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, target)
     if isinstance(reduction, str):
         return reduction
     calls = [call(action, bytes_of(action.element), where) for action, where in reduction.actions()]
-    cost = nanoseconds(reduction.cells + total * (2 * len(calls)), 1.0)
-    name = f"elements_{word}_{reduction.held}_{data.element_type.name}"
+    cost = nanoseconds(reduction.elements + total * (2 * len(calls)), 1.0)
+    name = f"elements_{op}_{reduction.held}_{data.element_type.name}"
     return KernelPlan(
         name,
         [*reduction.before(), *calls, *reduction.after()],
@@ -293,8 +293,8 @@ def _loops(
     place to the next.
     """
     places, rows = strides(shape, 1), strides(sides, 1)
-    found = []
+    result = []
     for axes in (range(along), range(along + 1, len(shape))):
         loops, _ = merged([Loop(sides[axis], rows[axis], places[axis]) for axis in axes], -1)
-        found.append([(loop.count, loop.target) for loop in loops])
-    return found
+        result.append([(loop.count, loop.target) for loop in loops])
+    return result

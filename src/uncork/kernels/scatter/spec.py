@@ -25,7 +25,7 @@ class Action:
     of `reduction`.
     """
 
-    word: str
+    op: str
     run: int = 0
     element: str = ""
     stored: str = ""
@@ -33,28 +33,28 @@ class Action:
 
     @property
     def name(self) -> str:
-        if self.word in MOVES:
-            return f"{self.word}_{'open' if self.run == OPEN else self.run}"
+        if self.op in MOVES:
+            return f"{self.op}_{'open' if self.run == OPEN else self.run}"
         return "_".join(
-            part for part in (self.word, self.reduction, self.element, self.stored) if part
+            part for part in (self.op, self.reduction, self.element, self.stored) if part
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """Runs at places that tuples of `numbers` indices name."""
+    """Runs at places that tuples of `tuple_length` indices name."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_tuples"
     action: Action
     index: str
-    numbers: int
+    tuple_length: int
     #: A negative index counts from the end of its axis.
     wraps: bool
     lanes: int
 
     @property
     def name(self) -> str:
-        sizes = f"{self.numbers}_{self.lanes}"
+        sizes = f"{self.tuple_length}_{self.lanes}"
         return f"tuples_{self.action.name}_{self.index}_{sizes}" + flags(self, "wraps")
 
     @property
@@ -82,7 +82,7 @@ class Tuples:
             "rows",
             *loops,
             "run",
-            *(f"{n}_{i}" for i in range(self.numbers) for n in ("size", "step")),
+            *(f"{n}_{i}" for i in range(self.tuple_length) for n in ("size", "step")),
         ]
 
 

@@ -33,8 +33,8 @@ def emit_search(spec: Search, machine: Target) -> str:
         some = widened(
             k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)
         ).to(COMPUTED[spec.compared])
-        total = k.variable(k.number(0, I32, spec.lanes))
-        one, zero = k.number(1, I32, spec.lanes), k.number(0, I32, spec.lanes)
+        total = k.variable(k.constant(0, I32, spec.lanes))
+        one, zero = k.constant(1, I32, spec.lanes), k.constant(0, I32, spec.lanes)
         with k.loop(0, length) as i:
             border = k.splat(number(own, i, spec.sequence), spec.lanes)
             total.set(total.get() + k.select(_is_before(k, spec, border, some), one, zero))
@@ -76,7 +76,7 @@ def _check(
     with k.loop(0, length) as i:
         here = number(own, i, spec.sequence)
         before = number(own, k.maximum(i - 1, k.integer(0)), spec.sequence)
-        if spec.numbers:
+        if spec.refuses_nan:
             k.stop_unless(here.equals(here), k.integer(1))
         if spec.unique:
             k.stop_unless(i.equals(0) | precedes(k, before, here), k.integer(1))

@@ -11,6 +11,7 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.search.spec import Search
 from uncork.kernels.select import selects
+from uncork.kernels.stored_types import converted_type
 from uncork.ops import Operation
 from uncork.ops.bucketize import Bucketize3
 from uncork.ops.search_sorted import SearchSorted15
@@ -29,13 +30,13 @@ def select_buckets(
 ) -> Selection:
     data, buckets = inputs
     assert data is not None and buckets is not None and isinstance(operation, Bucketize3)
-    stored = _stored(buckets.element_type, target), _stored(data.element_type, target)
+    stored = converted_type(buckets.element_type, target), converted_type(data.element_type, target)
     compared = None if None in stored else _compared(data.element_type, buckets.element_type)
     if compared is None:
         return f"no kernel to compare {data.element_type} with {buckets.element_type}"
     right = not operation.with_right_bound
     types = (str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name)
-    spec = Search(*types, right, numbers=True, unique=operation.strict, lanes=target.lanes)
+    spec = Search(*types, right, refuses_nan=True, unique=operation.strict, lanes=target.lanes)
     count = product(extents(data))
     operands: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, _SEARCH))
@@ -51,7 +52,7 @@ def select_search(
     sequence, values = inputs
     assert sequence is not None and values is not None and isinstance(operation, SearchSorted15)
     stored, compared = (
-        _stored(sequence.element_type, target),
+        converted_type(sequence.element_type, target),
         _compared(sequence.element_type, sequence.element_type),
     )
     if stored is None or compared is None:
@@ -71,21 +72,6 @@ def select_search(
     )
     operands: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(wanted), _SEARCH))
-
-
-def _stored(element_type: ElementType, target: Target) -> str | None:
-    """The type by which numbers lie in memory; None where a kernel does not read them."""
-    if element_type.is_integer:
-        return (
-            element_type.name
-            if element_type.bits >= 8
-            else "i8"
-            if element_type.kind == "signed"
-            else "u8"
-        )
-    if element_type.name == "f16" and target.has("sse2") and not target.has("f16c"):
-        return None
-    return element_type.name if element_type.name in ("f16", "bf16", "f32", "f64") else None
 
 
 def _compared(a: ElementType, b: ElementType) -> str | None:

@@ -24,13 +24,13 @@ class Search:
     result: str
     #: Equal numbers lie before a value.
     right: bool
-    #: A kernel for `numbers` stops at NaN in the sequence, a `unique` one at a number that comes
-    #: twice.
-    numbers: bool
+    #: A kernel that `refuses_nan` stops at NaN in the sequence, a `unique` one at a number that
+    #: comes twice.
+    refuses_nan: bool
     unique: bool
     lanes: int
 
     @property
     def name(self) -> str:
         types = "_".join((self.sequence, self.values, self.compared, self.result))
-        return f"search_{types}_{self.lanes}" + flags(self, "right", "numbers", "unique")
+        return f"search_{types}_{self.lanes}" + flags(self, "right", "refuses_nan", "unique")

@@ -31,7 +31,7 @@ def emit_columns(spec: Columns, machine: Target) -> str:
         """
         carried = k.variable(k.load(source + j * inner * stored.bytes, stored, spec.lanes))
         number = k.variable(k.splat(j.to(index), spec.lanes))
-        moved = k.variable(k.number(0, BOOL, spec.lanes))
+        moved = k.variable(k.constant(0, BOOL, spec.lanes))
         with k.loop(0, filled) as p:
             value_at, number_at = found + p * inner * stored.bytes, places + p * inner * index.bytes
             value, place = (

@@ -27,7 +27,7 @@ class _Heap:
     k: Kernel
     spec: Ranked
     values: Value
-    numbers: Value
+    indices: Value
     step: Value
 
     def key(self, place: Value) -> Value:
@@ -38,29 +38,29 @@ class _Heap:
             self.k.load(self.values + place * self.step * stored.bytes, stored),
         )
 
-    def number(self, place: Value) -> Value:
+    def value_at(self, place: Value) -> Value:
         index = INDEX_TYPES[self.spec.index]
-        return self.k.load(self.numbers + place * self.step * index.bytes, index)
+        return self.k.load(self.indices + place * self.step * index.bytes, index)
 
     def copy(self, source: Value, target: Value) -> None:
         """An element from one place of the heap to another."""
         stored = STORED[self.spec.element]
         self.put(
             self.k.load(self.values + source * self.step * stored.bytes, stored),
-            self.number(source),
+            self.value_at(source),
             target,
         )
 
     def put(self, value: Value, number: Value, place: Value) -> None:
         """An element as it is stored, with its place in the row."""
         self.k.store(value, self.values + place * self.step * value.type.bytes)
-        self.k.store(number, self.numbers + place * self.step * number.type.bytes)
+        self.k.store(number, self.indices + place * self.step * number.type.bytes)
 
     def is_later(self, a: Value, b: Value, by_index: bool) -> Value:
         """The element at one place of the heap comes later in the result than the one at
         another.
         """
-        in_row = self.number(a) > self.number(b)
+        in_row = self.value_at(a) > self.value_at(b)
         if by_index:
             return in_row
         first, second = self.key(a), self.key(b)
@@ -77,12 +77,12 @@ def better(k: Kernel, spec: Ranked, a: Value, b: Value) -> Value:
 def emit_ranked(spec: Ranked, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
-    data, values, numbers, outer, count, inner, best = k.arguments
+    data, values, indices, outer, count, inner, best = k.arguments
     stored, index = STORED[spec.element], INDEX_TYPES[spec.index]
     sinks = {by_index: _sink(k, spec, by_index) for by_index in {False, spec.by_index}}
 
     def sink(heap: _Heap, size: Value, place: Value, by_index: bool = False) -> None:
-        k.call(sinks[by_index], [heap.values, heap.numbers, heap.step, size, place])
+        k.call(sinks[by_index], [heap.values, heap.indices, heap.step, size, place])
 
     def build(heap: _Heap, by_index: bool) -> None:
         half = best >> 1
@@ -95,7 +95,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
             end = best - done
             last, number = (
                 k.load(heap.values + end * inner * stored.bytes, stored),
-                heap.number(end),
+                heap.value_at(end),
             )
             heap.copy(k.integer(0), end)
             heap.put(last, number, k.integer(0))
@@ -112,7 +112,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
 
     with k.if_(best > 0), k.loop(0, outer) as o, k.loop(0, inner) as i:
         source, first = data + (o * count * inner + i) * stored.bytes, o * best * inner + i
-        heap = _Heap(k, spec, values + first * stored.bytes, numbers + first * index.bytes, inner)
+        heap = _Heap(k, spec, values + first * stored.bytes, indices + first * index.bytes, inner)
         with k.loop(0, best) as j:
             heap.put(k.load(source + j * inner * stored.bytes, stored), j.to(index), j)
         build(heap, False)
@@ -143,8 +143,8 @@ def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
         ["values", "numbers", "step", "size", "place"],
         inside=outer,
     )
-    values, numbers, step, size, place = k.arguments
-    heap = _Heap(k, spec, values, numbers, step)
+    values, indices, step, size, place = k.arguments
+    heap = _Heap(k, spec, values, indices, step)
     here, goes_on = k.variable(place), k.variable(k.integer(1))
 
     def below() -> Value:
@@ -159,7 +159,7 @@ def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
                 stored = STORED[spec.element]
                 value, number = (
                     k.load(heap.values + child * step * stored.bytes, stored),
-                    heap.number(child),
+                    heap.value_at(child),
                 )
                 heap.copy(here.get(), child)
                 heap.put(value, number, here.get())

@@ -45,7 +45,9 @@ def _shared_side(box: Array, others: Array, axis: int, pixel: float = 0) -> Arra
 
 
 def touching_overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
-    """The same, but boxes without a common point do not overlap, however near they are."""
+    """The overlaps of boxes, where boxes without a common point do not overlap, however near they
+    are.
+    """
     apart = (_shared_side(box, others, 0) < 0) | (_shared_side(box, others, 1) < 0)
     return np.where(apart, 0, overlaps(box, others, pixel))
 

@@ -95,8 +95,8 @@ def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
 
 
 def _broadcast_open(a: Dimension, b: Dimension, x: Size, y: Size, facts: Facts) -> Dimension | None:
-    """The same for expressions. Where one may be 1, and stretch, it is supposed to be equal to the
-    other.
+    """The broadcast shape of sizes that are expressions. Where one may be 1, and stretch, it is
+    supposed to be equal to the other.
     """
     if facts.certainly_equal(x, y):
         return b if b.is_static else a

@@ -106,7 +106,7 @@ class ClassSelection(Operation):
         """All three outputs."""
         rows = [
             _Rows.none(dtype),
-            *(self._best_of_image(number, image) for number, image in enumerate(images)),
+            *(self._best_of_image(index, image) for index, image in enumerate(images)),
         ]
         counts = np.array([len(r.score) for r in rows[1:]], np.int64)
         chosen = _Rows(*(np.concatenate(columns) for columns in zip(*rows)))

@@ -58,9 +58,9 @@ def selected_first(scores: Array, count: int) -> Array:
     heap = list(range(count))
     for top in range(count // 2 - 1, -1, -1):
         _sift(heap, top, count, heap[top], values)
-    for place in range(count, len(values)):
-        if values[place] > values[heap[0]]:
-            _sift(heap, 0, count, place, values)
+    for index in range(count, len(values)):
+        if values[index] > values[heap[0]]:
+            _sift(heap, 0, count, index, values)
     for size in range(count - 1, 0, -1):
         last, heap[size] = heap[size], heap[0]
         _sift(heap, 0, size, last, values)

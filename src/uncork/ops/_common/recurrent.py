@@ -132,7 +132,7 @@ class Recurrent(Operation):
         return FUNCTIONS[self.functions()[position]](values)
 
     def gate(self, position: int, values: Array) -> Array:
-        """The same with `clip` applied before."""
+        """The activation of a gate, with `clip` applied before."""
         if 0 < self.clip < math.inf:
             bound = values.dtype.type(self.clip)
             values = np.clip(values, -bound, bound)

@@ -44,7 +44,7 @@ def boxes_with_images(
             wrong,
             f"an image from 0 to {images - 1}, or -1 after the last box",
         )
-    return ((place, int(image)) for place, image in enumerate(used))
+    return ((index, int(image)) for index, image in enumerate(used))
 
 
 def rounded(values: Array) -> Array:

@@ -94,11 +94,11 @@ def nearest_cells(axis: Axis, coordinates: Array, rounding: str) -> Array:
     return np.clip(rounded, 0, axis.size - 1).astype(np.int64)
 
 
-def mean_taps(size: int, centres: Array, reach: float, kernel: Callable[[Array], Array]) -> Taps:
-    """The cells of the data within `reach` of each centre, their weights by distance made to sum up
-    to 1.
+def mean_taps(size: int, centres: Array, radius: float, kernel: Callable[[Array], Array]) -> Taps:
+    """The cells of the data within `radius` of each centre, their weights by distance made to sum
+    up to 1.
     """
-    cells = np.ceil(centres - reach)[:, np.newaxis] + np.arange(int(2 * reach) + 1)
+    cells = np.ceil(centres - radius)[:, np.newaxis] + np.arange(int(2 * radius) + 1)
     weights = np.where((cells >= 0) & (cells < size), kernel(cells - centres[:, np.newaxis]), 0)
     total = weights.sum(axis=1, keepdims=True)
     return np.clip(cells, 0, size - 1).astype(np.int64), np.where(
@@ -157,12 +157,12 @@ def cubic_taps(axis: Axis, coordinates: Array, coefficient: float) -> Taps:
     )
 
 
-def pillow_taps(axis: Axis, kernel: Callable[[Array], Array], reach: float) -> Taps:
+def pillow_taps(axis: Axis, kernel: Callable[[Array], Array], radius: float) -> Taps:
     step = axis.size / axis.result
     stretch = max(1.0, step)
     centres = (np.arange(axis.result) + 0.5) * step - 0.5
     return mean_taps(
-        axis.size, centres, reach * stretch, lambda distance: kernel(distance / stretch)
+        axis.size, centres, radius * stretch, lambda distance: kernel(distance / stretch)
     )
 
 

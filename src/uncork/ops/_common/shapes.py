@@ -68,7 +68,7 @@ def divided(
     return Dimension(low, high)
 
 
-def check_room(shape: Sequence[int], like: Array) -> None:
+def check_array_fits(shape: Sequence[int], like: Array) -> None:
     """Refuse a call that needs an array of this shape, and of the type of `like`, that this machine
     cannot hold.
     """

@@ -129,7 +129,7 @@ def sliced_shape(
 def slices(
     rank: int, start: Array, stop: Array, step: Array, axes: Array | None
 ) -> tuple[slice, ...]:
-    """The same slice as an index."""
+    """The slices as an index of NumPy."""
     index = [slice(None)] * rank
     for i, axis in enumerate(range(len(start)) if axes is None else axes):
         index[int(axis)] = slice(int(start[i]), int(stop[i]), int(step[i]))

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from uncork.ops._common.shapes import check_room
+from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integers, one_of
 from uncork.symbolic import maximum, minimum
@@ -71,7 +71,7 @@ class Slide:
         return extent(self.kernel, self.dilation)
 
     @property
-    def reach(self) -> int:
+    def windows_extent(self) -> int:
         """Cells from the start of the first window to the end of the last one."""
         return max(0, self.count - 1) * self.stride + self.extent
 
@@ -242,10 +242,12 @@ def padded(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
     copy where there are none.
     """
     lead = data.ndim - len(slides)
-    pads = [(s.pad_begin, max(0, s.reach - s.pad_begin - s.size)) for s in slides]
+    pads = [(s.pad_begin, max(0, s.windows_extent - s.pad_begin - s.size)) for s in slides]
     if not any(begin or end for begin, end in pads):
         return data
-    check_room(data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data)
+    check_array_fits(
+        data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data
+    )
     return np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
 
 

@@ -150,9 +150,9 @@ class Suppression(Operation):
         taken: list[Any] = []
         for batch, image in enumerate(boxes if scores.size else ()):
             prepared = self.prepared(image)
-            for number, class_scores in enumerate(scores[batch]):
+            for index, class_scores in enumerate(scores[batch]):
                 for box, score in self._select(prepared, class_scores, limit, most, least, sigma):
-                    rows.append((batch, number, box))
+                    rows.append((batch, index, box))
                     taken.append(score)
         indices = np.array(rows, np.int64).reshape(-1, 3)
         values = np.array(taken, scores.dtype)

@@ -188,7 +188,7 @@ class _Iteration:
         return tensor
 
     def _part(self, slicing: Slicing, data: Tensor) -> Tensor:
-        """This iteration's slice."""
+        """The slice of an input that this iteration takes."""
         child = self.child
         first, _ = bounds(child, slicing, data)
         if slicing.stride < 0:

@@ -77,7 +77,7 @@ def _of_integers(g: Graph, op: Convolution1, data: Tensor, filters: Tensor, grou
         g.refuse("a convolution of integers in groups, or with sizes that are not known")
     outputs, channels, *kernel = filters.shape.static
     slides = op.slides(np.broadcast_to(np.zeros(()), data.shape[2:].static), kernel)
-    after = [max(0, s.reach - s.pad_begin - s.size) for s in slides]
+    after = [max(0, s.windows_extent - s.pad_begin - s.size) for s in slides]
     padded = data
     if any(s.pad_begin for s in slides) or any(after):
         padded = g.op("Pad", data, [0, 0, *(s.pad_begin for s in slides), 0, 0, *after])
@@ -207,7 +207,7 @@ def binary(g: Graph, op: BinaryConvolution1, data: Tensor, filters: Tensor) -> T
         *(s.pad_begin for s in slides),
         0,
         0,
-        *(max(0, s.reach - s.pad_begin - s.size) for s in slides),
+        *(max(0, s.windows_extent - s.pad_begin - s.size) for s in slides),
     ]
     padded = (
         g.op("Pad", numbers[0], pads, g.constant(np.float32(op.pad_value)))

@@ -40,7 +40,7 @@ def _between(g: Graph, v: Tensor, low: Tensor, high: Tensor) -> Tensor:
 def bilinear(
     g: Graph, image: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor
 ) -> Tensor:
-    """The same between the cells; what lies outside counts as 0."""
+    """Values between the cells, by bilinear interpolation; what lies outside counts as 0."""
     one = g.number(1, y)
     top, left = g.op("Floor", y), g.op("Floor", x)
     down, right = (g.op("Unsqueeze", g.op("Sub", a, b), [1]) for a, b in ((y, top), (x, left)))

@@ -132,15 +132,15 @@ def gather_nd(g: Graph, op: GatherND8, data: Tensor, indices: Tensor) -> Tensor:
     size = indices.shape[-1].static_size if indices.rank is not None else None
     if size == 0:
         g.refuse("tuples of no index")
-    found = g.op("GatherND", data, wide, batch_dims=batch)
+    result = g.op("GatherND", data, wide, batch_dims=batch)
     if op.opset == 5 and batch > 1:
         spec = g.outputs[0].shape
         if spec.is_static:
-            return g.reshape(found, np.array(spec.static, np.int64))
-        rest = g.op("Shape", found, start=batch, type=I64)
-        lead = g.op("ReduceProd", g.op("Shape", found, start=0, end=batch, type=I64), keepdims=1)
-        return g.op("Reshape", found, g.op("Concat", lead, rest, axis=0), allowzero=1)
-    return found
+            return g.reshape(result, np.array(spec.static, np.int64))
+        rest = g.op("Shape", result, start=batch, type=I64)
+        lead = g.op("ReduceProd", g.op("Shape", result, start=0, end=batch, type=I64), keepdims=1)
+        return g.op("Reshape", result, g.op("Concat", lead, rest, axis=0), allowzero=1)
+    return result
 
 
 def _stretched(g: Graph, data: Tensor, indices: Tensor, batch: int) -> tuple[Tensor, Tensor]:

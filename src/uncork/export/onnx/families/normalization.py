@@ -161,15 +161,15 @@ def lrn(g: Graph, op: LRN, data: Tensor, axes: Tensor) -> Tensor:
     return g.cast(g.op("Div", wide, power), data.type)
 
 
-def _window_sum(g: Graph, data: Tensor, axis: int, reach: int) -> Tensor:
-    if not reach:
+def _window_sum(g: Graph, data: Tensor, axis: int, radius: int) -> Tensor:
+    if not radius:
         return data
     pads = np.zeros(2 * g.rank(data), np.int64)
-    pads[[axis, g.rank(data) + axis]] = reach
+    pads[[axis, g.rank(data) + axis]] = radius
     padded = g.op("Pad", data, pads)
     size = g.dim(data, axis)
     parts = []
-    for shift in range(2 * reach + 1):
+    for shift in range(2 * radius + 1):
         start = g.constant(np.array([shift]))
         parts.append(g.op("Slice", padded, start, g.op("Add", size, start), [axis]))
     total = parts[0]

@@ -38,9 +38,9 @@ class _Windows:
         if self.sizes.is_static:
             slides = op.slides(np.broadcast_to(np.zeros(()), data.shape[2:].static), op.kernel)
             for axis, s in enumerate(slides):
-                self.beyond[axis] = max(0, s.reach - s.pad_begin - s.size - s.pad_end)
+                self.beyond[axis] = max(0, s.windows_extent - s.pad_begin - s.size - s.pad_end)
                 # A window less than the size has room for: the padding at the end is cut.
-                spare = s.pad_begin + s.size + s.pad_end - s.reach
+                spare = s.pad_begin + s.size + s.pad_end - s.windows_extent
                 if spare >= s.stride and self.pads is not None:
                     self.pads[op.axes + axis] -= spare
             self.floor = not any(self.beyond)

@@ -54,7 +54,7 @@ class Steps:
 
     def _lstm(self, g: Graph, total: Tensor, c: Tensor) -> list[Tensor]:
         """Forget, input and output gates around a cell; they stand as f, i, c, o."""
-        f, i, n, o = (self._gate(g, total, place) for place in range(4))
+        f, i, n, o = (self._gate(g, total, index) for index in range(4))
         forget = self._active(g, f, 0)
         coupled = isinstance(self._op, LSTM1) and self._op.input_forget
         enter = g.op("Sub", g.number(1, forget), forget) if coupled else self._active(g, i, 0)
@@ -95,8 +95,8 @@ def sequence_by_steps(
     count = g.scalar(g.dim(x, 1))
     last_step = g.op("Sub", count, g.constant(1, I64))
     outputs: list[list[Tensor]] = []
-    for place, backwards in enumerate(WALKS[direction]):
-        w, r, b = (g.op("Gather", t, g.constant(place, I64), axis=0) for t in weights)
+    for index, backwards in enumerate(WALKS[direction]):
+        w, r, b = (g.op("Gather", t, g.constant(index, I64), axis=0) for t in weights)
         layer = Steps(op, w, r, b)
 
         def step(
@@ -112,7 +112,7 @@ def sequence_by_steps(
             kept = [inner.op("Where", live, n, old) for n, old in zip(new, now)]
             return kept, [inner.op("Where", live, new[0], inner.number(0, new[0]))]
 
-        starts = [g.op("Gather", s, g.constant(place, I64), axis=1) for s in states]
+        starts = [g.op("Gather", s, g.constant(index, I64), axis=1) for s in states]
         *last, y = repeated(g, count, starts, step)
         if backwards:
             y = g.op("Slice", y, [-1], [-(2**63) + 1], [0], [-1])

@@ -75,7 +75,7 @@ def _reduced(g: Graph, op: _Reduction, node: str, data: Tensor, axes: Tensor) ->
 
 
 def _exact_sum(g: Graph, op: _Reduction, data: Tensor, axes: list[int]) -> Tensor:
-    """As a product with ones: onnxruntime adds integers in floating point."""
+    """A sum of integers as a product with ones: onnxruntime adds them in floating point."""
     rank = g.rank(data)
     kept = [i for i in range(rank) if i not in axes]
     last = g.transpose(g.cast(data, I64), [*kept, *axes])

@@ -19,12 +19,12 @@ from uncork.ops.split import Split1, VariadicSplit1
 
 def numbers(g: Graph, tensor: Tensor | None, what: str) -> list[int]:
     """The elements of an input that ONNX has as an attribute, or needs to be known."""
-    found = None if tensor is None else tensor.known()
-    if found is None:
+    result = None if tensor is None else tensor.known()
+    if result is None:
         g.refuse(
             f"input '{what}' is computed as the model runs, and ONNX needs it to be a constant"
         )
-    return found
+    return result
 
 
 @lowers("Reshape")

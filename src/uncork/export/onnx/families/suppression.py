@@ -158,7 +158,7 @@ class Rows:
     box: Tensor
 
     def picked(self, g: Graph, order: Tensor) -> Rows:
-        """These rows in this order."""
+        """Some of the rows, in this order."""
         return Rows(
             *(
                 g.op("Gather", t, order, axis=0)

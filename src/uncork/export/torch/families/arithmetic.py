@@ -74,8 +74,8 @@ def by_sign(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
     """Python's operator."""
     b = placed(w, op, a, b)
     sign = _SIGNS[op.type_name]
-    if sign in "+-*" and (found := computed(w, op, sign, a, b)):
-        return found
+    if sign in "+-*" and (result := computed(w, op, sign, a, b)):
+        return result
     if sign in ("<", "<=", ">", ">=") and a.type is T.u64:
         return f"({_ordered(w, a)}) {sign} ({_ordered(w, b)})"
     return f"{w.operand(a, b)} {sign} {w.operand(b, a)}"
@@ -110,8 +110,8 @@ def divide(w: Writer, op: Divide, a: Value, b: Value) -> str | Elements:
         return f"{w.operand(a, b)} / {w.operand(b, a)}"
     if a.type is T.u64:
         w.approximate("division of u64 is that of i64")
-    if op.m_pythondiv and (found := computed(w, op, "//", a, b)):
-        return found
+    if op.m_pythondiv and (result := computed(w, op, "//", a, b)):
+        return result
     mode = "floor" if op.m_pythondiv else "trunc"
     return w.call("divided_integers", a, b, mode=mode)
 
@@ -122,8 +122,8 @@ def rest(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
     b = placed(w, op, a, b)
     if a.type is T.u64:
         w.approximate("division of u64 is that of i64")
-    if op.type_name == "FloorMod" and (found := computed(w, op, "%", a, b)):
-        return found
+    if op.type_name == "FloorMod" and (result := computed(w, op, "%", a, b)):
+        return result
     if a.type.is_float:
         name = "torch.fmod" if op.type_name == "Mod" else "torch.remainder"
         return f"{name}({w(a)}, {w.operand(b, a)})"

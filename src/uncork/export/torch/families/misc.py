@@ -60,7 +60,7 @@ def ctc_decoder(w: Writer, op: Operation, data: Value, mask: Value) -> str:
 def ctc_decoder_lengths(
     w: Writer, op: Operation, data: Value, lengths: Value, blank: Value | None = None
 ) -> list[str]:
-    """The same, with lengths."""
+    """The best class of each step, without blanks and repetitions, and how many there are."""
     number = None if blank is None else w.integer(blank)
     codes = [w.dtype(s.element_type) for s in w.outputs]
     options = {"merge": op.merge_repeated}  # type: ignore[attr-defined]

@@ -122,9 +122,9 @@ def strided_slice(
             parts.append(":" if kind == "whole" else "None")
             place += 1
     if data.elements is not None and not data.code and data.rank == 1 and not backwards:
-        found = _picked(data.elements, parts)
-        if found is not None:
-            return found
+        result = _picked(data.elements, parts)
+        if result is not None:
+            return result
     text = f"{atom(w(data))}[{_joined(parts)}]" if parts else w(data)
     for axis, low, high, step in backwards:
         text = w.call("backwards", text, str(axis), low, high, str(step))

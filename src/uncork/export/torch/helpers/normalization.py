@@ -34,10 +34,10 @@ def local_response(
     total = x * x
     for axis in sorted({a % x.dim() for a in axes}):
         length = x.shape[axis]
-        reach = min(size // 2, max(length - 1, 0))
-        pads = [0, 0] * (x.dim() - 1 - axis) + [reach, reach]
+        radius = min(size // 2, max(length - 1, 0))
+        pads = [0, 0] * (x.dim() - 1 - axis) + [radius, radius]
         padded = F.pad(total, pads)
         total = sum(
-            (padded.narrow(axis, k, length) for k in range(2 * reach + 1)), torch.zeros_like(x)
+            (padded.narrow(axis, k, length) for k in range(2 * radius + 1)), torch.zeros_like(x)
         )
     return x / (bias + alpha / size ** len(axes) * total) ** beta

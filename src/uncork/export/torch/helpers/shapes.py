@@ -31,7 +31,7 @@ def unsqueezed(x: Tensor, axes: list[int]) -> Tensor:
 
 
 def split_in(x: Tensor, count: int, axis: int) -> list[Tensor]:
-    """So many parts of one size."""
+    """A tensor split along a dimension in a number of parts of one size."""
     size = x.shape[axis] // count
     return [x.narrow(axis, k * size, size) for k in range(count)]
 

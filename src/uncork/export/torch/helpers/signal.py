@@ -129,7 +129,7 @@ def ctc_decoded(
 
 
 def ctc_decoded_by_mask(x: Tensor, mask: Tensor, merge: bool) -> Tensor:
-    """The same of [steps, batch, classes], whose rows end at the first 0 of a mask."""
+    """Greedy CTC decoding of [steps, batch, classes], whose rows end at the first 0 of a mask."""
     lengths = torch.cumprod((mask != 0).long(), 0).sum(dim=0)
     found, _ = ctc_decoded(x.transpose(0, 1), lengths, None, merge)
     return found.to(x.dtype)[:, :, None, None]

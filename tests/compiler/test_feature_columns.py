@@ -1,5 +1,5 @@
-"""The lookup of feature columns, as converters write it, becomes one step: the same results and
-refusals, and nothing else is taken for one.
+"""Look-ups of sparse matrices of ids (feature columns), as converters and people write them: by
+kernels alone, with the results and the refusals of the references.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests.compiler._feature_columns import SPELLINGS, combined, spelled
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
@@ -118,8 +119,9 @@ def model(**detail: Any) -> uncork.Model:
     return builder.model()
 
 
-def lookups(compiled: CompiledModel) -> int:
-    return sum(step.operation == "SparseLookup-0" for step in compiled.plan.steps)
+def sorts(compiled: CompiledModel) -> int:
+    """Layers that find equal numbers."""
+    return sum("Unique" in step.operation for step in compiled.plan.steps)
 
 
 def by_hand(
@@ -170,7 +172,8 @@ def test_widths(columns: int, filtered: bool, mean: bool) -> None:
         np.testing.assert_allclose(
             got, by_hand(given[0], given[1], 5, mean, table), rtol=1e-6, atol=1e-6
         )
-    assert any("lookup" in step.kernel for step in compiled.plan.steps)
+    assert not any(step.kernel == "reference" for step in compiled.plan.steps)
+    assert not sorts(compiled)
 
 
 @pytest.mark.parametrize("ids", ["i64", "i32"])
@@ -180,7 +183,6 @@ def test_random_against_the_layers(ids: str) -> None:
     """
     built = model(ids=ids)
     fast, slow = compile_model(built), compile_model(built, backend="reference")
-    assert lookups(fast) == 1
 
     @settings(max_examples=150, deadline=None)
     @given(
@@ -308,13 +310,47 @@ def test_two_features_of_one_model() -> None:
     ],
     ids=str,
 )
-def test_other_layers_stay(detail: Details) -> None:
-    """What differs in one detail is computed as it is written: the references say the same, or
-    refuse the same.
-    """
+def test_layers_that_differ_in_a_detail(detail: Details) -> None:
+    """They are computed as they are written: the references say the same, or refuse the same."""
     built = model(**detail)
     fast, slow = compile_model(built), compile_model(built, backend="reference")
-    assert lookups(fast) == 0
-
     for rows in ([[1, 2], [3, 6, 6], [0]], [[], [4, -1, 0], [5, 5, 5, 5]]):
         assert outcome(fast, entries(rows)) == outcome(slow, entries(rows))
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize("columns", [1, 5, 24])
+def test_spellings(name: str, columns: int) -> None:
+    spelling, generator = SPELLINGS[name], np.random.default_rng(columns)
+    table = generator.standard_normal((11, columns)).astype(np.float32)
+    compiled = compile_model(spelled(name, table))
+    for rows in (4, 1, 30, 4, 9):
+        ids = [generator.integers(-1, 11, generator.integers(0, 5)).tolist() for _ in range(rows)]
+        values, indices, shape = entries([*ids[:-1], [3, 3, 10]])
+        weights = generator.standard_normal(len(values)).astype(np.float32)
+        given = [values, indices, shape, *([weights] if spelling.weighted else [])]
+        np.testing.assert_allclose(
+            compiled(*given)["y"],
+            combined(spelling, table, values, indices, rows, weights),
+            rtol=2e-6,
+            atol=2e-6,
+        )
+    assert not any(step.kernel == "reference" for step in compiled.plan.steps)
+    assert not sorts(compiled), "nobody has to know which ids are equal"
+    assert compiled.plan.made == 1, "one plan for all of these"
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spellings_refuse_as_the_references_do(name: str) -> None:
+    """Ids outside of the table, and rows outside of the matrix."""
+    spelling = SPELLINGS[name]
+    built = spelled(name, TABLE)
+    fast, slow = compile_model(built), compile_model(built, backend="reference")
+    good = entries([[1, 2], [0]])
+    for place, wrong in ((0, 7), (0, -8), (1, 2)):
+        given = [array.copy() for array in good]
+        given[place].reshape(-1)[1 if place == 0 else -2] = wrong
+        given += [np.ones(3, np.float32)] if spelling.weighted else []
+        assert outcome(fast, given) == outcome(slow, given)
+    given = [*good, *([np.ones(3, np.float32)] if spelling.weighted else [])]
+    assert outcome(fast, given) == outcome(slow, given), "it is usable as before"

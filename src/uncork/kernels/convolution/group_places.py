@@ -1,0 +1,94 @@
+"""Where the channels of a group lie in blocks, which groups need not fill.
+
+A group may begin within a block and end within another. Groups that lie alike have the same table
+of taps and filters in the same order; lanes of a block that are another group's are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, lcm
+
+import numpy as np
+
+from uncork.kernels.convolution.blocked_work import BlockedWork
+from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.tiles import runs_of_sets
+from uncork.kernels.runtime.packed_weights import arranged
+from uncork.types import Array
+
+#: The fewest channels of a step of the sums, for which finding its place in a table pays.
+_LEAST_STEP = 2
+
+
+@dataclass(frozen=True)
+class AlikeGroups:
+    """Groups that lie alike: how many channels, and outputs, of their first blocks belong to groups
+    before them, and in how many blocks of the result a group has outputs.
+    """
+
+    groups: range
+    channels_before: int
+    outputs_before: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class SetsOfOutputs:
+    """Sets of blocks of the result that are computed one after the other, in each of some groups:
+    the blocks of a set, the first block, counted from the group's first, and sets.
+    """
+
+    alike: AlikeGroups
+    blocks: int
+    first: int
+    sets: int
+
+
+def alike_groups(g: Geometry, inner: int, lanes: int) -> Iterator[AlikeGroups]:
+    """The groups, by how they lie in blocks of `inner` channels and `lanes` outputs."""
+    period = lcm(inner // gcd(g.channels, inner), lanes // gcd(g.outputs, lanes))
+    for first in range(min(period, g.groups)):
+        before = first * g.outputs % lanes
+        yield AlikeGroups(
+            range(first, g.groups, period),
+            first * g.channels % inner,
+            before,
+            -(-(before + g.outputs) // lanes),
+        )
+
+
+def sets_of_outputs(work: BlockedWork, most: int) -> list[SetsOfOutputs]:
+    """All outputs, in sets of at most so many blocks."""
+    return [
+        SetsOfOutputs(alike, *run)
+        for alike in alike_groups(work.geometry, work.inner, work.lanes)
+        for run in runs_of_sets(alike.blocks, most)
+    ]
+
+
+def lie_in_blocks(g: Geometry, inner: int, lanes: int) -> bool:
+    """Whether groups are computed well over blocks that they do not fill: steps have channels
+    enough, and most lanes are stored.
+    """
+    if gcd(g.channels, inner) < min(_LEAST_STEP, g.channels):
+        return False
+    computed = sum(alike.blocks * len(alike.groups) for alike in alike_groups(g, inner, lanes))
+    return 2 * g.groups * g.outputs >= computed * lanes
+
+
+def packed_sets(work: BlockedWork, run: SetsOfOutputs) -> Array:
+    """The filters of some sets: `[group, set, rows, step, columns, channels of a step, outputs of
+    the set]`; zeros where a block has outputs of other groups.
+    """
+    groups, outputs, channels, *taps = work.filters.shape
+    alike, wide = run.alike, run.blocks * work.lanes
+    own = work.filters[alike.groups.start : groups : alike.groups.step]
+    if alike.blocks * work.lanes > outputs:
+        after = alike.blocks * work.lanes - outputs - alike.outputs_before
+        around = [(0, 0), (alike.outputs_before, after), *[(0, 0)] * (own.ndim - 2)]
+        own = np.pad(own, around)
+    some = own[:, run.first * work.lanes : run.first * work.lanes + wide * run.sets]
+    apart = some.reshape(len(alike.groups), run.sets, wide, channels // work.step, work.step, *taps)
+    return arranged(apart.transpose(0, 1, 5, 3, 6, 4, 2))

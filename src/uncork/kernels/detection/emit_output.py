@@ -1,0 +1,153 @@
+"""The detections of an SSD: of each class the best boxes without overlap, of these the best of an
+image, row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from uncork.kernels.codegen.emit import F32, I32, I64, U32, Kernel, Value, Variable
+from uncork.kernels.codegen.functions import larger, smaller
+from uncork.kernels.codegen.radix_sort import radix_sort, sortable
+from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.spec import NUMBERS
+from uncork.kernels.detection.spec_output import Detect
+from uncork.kernels.runtime.target import Target
+
+#: Numbers of a row of the result.
+_ROW = 7
+#: The rooms that a sort goes through.
+_SORTED = ("keys", "places", "other_keys", "other_places", "counts")
+
+
+def emit_detect(spec: Detect, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    k.stop_unless(a["priors"] * a["classes"] < k.integer(2**31), k.integer(1))
+    detect = _Detect(k, spec, a)
+    written = k.variable(k.integer(0))
+    with k.loop(0, a["images"]) as image:
+        detect.image(image, written)
+    with k.if_(written.get() < a["rows"]):
+        k.store(k.constant(-1.0, F32), a["output"] + written.get() * (_ROW * F32.bytes))
+    k.finish()
+    return k.text()
+
+
+class _Detect:
+    """The kernel under construction."""
+
+    def __init__(self, k: Kernel, spec: Detect, a: Mapping[str, Value]) -> None:
+        self.k, self.spec, self.a = k, spec, a
+        self._sort = radix_sort(k, U32)
+        self.overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
+        self.chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
+
+    def image(self, image: Value, written: Variable) -> None:
+        """The rows of an image."""
+        k, a = self.k, self.a
+        corners = Boxes(
+            k, a["corners"] + image * (a["priors"] * (NUMBERS * F32.bytes)), a["priors"]
+        )
+        scores = a["scores"] + image * (a["priors"] * a["classes"] * F32.bytes)
+        self._find(scores)
+        taken = k.variable(k.integer(0))
+        with k.loop(0, a["classes"]) as number:
+            self._take(number, scores, corners, taken)
+        with k.loop(0, taken.get()) as i:
+            k.store(i.to(I32), a["places"] + i * I32.bytes)
+        count = k.variable(taken.get())
+        with k.if_((a["keep"] >= 0) & (a["keep"] < taken.get())):
+            self._best(scores, taken.get())
+            count.set(a["keep"])
+        with k.loop(0, count.get()) as i:
+            place = k.load(a["places"] + i * I32.bytes, I32).to(I64)
+            self._row(image, place, scores, corners, written.get() + i)
+        written.set(written.get() + count.get())
+
+    def _find(self, scores: Value) -> None:
+        """The boxes of each class whose scores are high enough, in order."""
+        k, a, lanes = self.k, self.a, self.spec.lanes
+        with k.loop(0, a["classes"]) as number:
+            k.store(k.integer(0), a["many"] + number * I64.bytes)
+        with k.loop(0, a["priors"]) as box, k.loop(0, a["classes"], lanes) as first:
+            address = scores + (box * a["classes"] + first) * F32.bytes
+            mask = k.lanes_below(a["classes"] - first, lanes)
+            values = k.load_masked(address, F32, mask, -math.inf)
+            bits = k.variable(k.bits_of(values > k.splat(self.least, lanes)))
+            with k.while_(lambda b=bits: b.get() > 0):  # type: ignore[misc]
+                number = first + k.trailing_zeros(bits.get())
+                bits.set(bits.get() & (bits.get() - 1))
+                many = k.load(a["many"] + number * I64.bytes, I64)
+                k.store(box.to(I32), a["found"] + (number * a["priors"] + many) * I32.bytes)
+                k.store(many + 1, a["many"] + number * I64.bytes)
+        with k.if_((a["background"] >= 0) & (a["background"] < a["classes"])):
+            k.store(k.integer(0), a["many"] + a["background"] * I64.bytes)
+
+    def _score(self, scores: Value, box: Value, number: Value) -> Value:
+        return self.k.load(scores + (box * self.a["classes"] + number) * F32.bytes, F32)
+
+    def _sorted(self, count: Value) -> None:
+        self.k.call(self._sort, [*(self.a[name] for name in _SORTED), count])
+
+    def _take(self, number: Value, scores: Value, corners: Boxes, taken: Variable) -> None:
+        """The best boxes of a class that overlap none of those before them."""
+        k, a = self.k, self.a
+        many = k.load(a["many"] + number * I64.bytes, I64)
+        with k.loop(0, many) as i:
+            box = k.load(a["found"] + (number * a["priors"] + i) * I32.bytes, I32)
+            score = self._score(scores, box.to(I64), number)
+            k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
+            k.store(box, a["places"] + i * I32.bytes)
+        self._sorted(many)
+        own = k.variable(k.integer(0))
+        with k.loop(0, k.minimum(many, a["top"])) as i:
+            box = k.load(a["places"] + i * I32.bytes, I32)
+            numbers = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
+            free = overlaps_none(k, self.spec.lanes, self.chosen, own.get(), numbers, self.overlap)
+            with k.if_(free):
+                self.chosen.put(numbers, own.get())
+                at = taken.get() * I32.bytes
+                k.store(number.to(I32), a["taken_classes"] + at)
+                k.store(box, a["taken_boxes"] + at)
+                own.set(own.get() + 1)
+                taken.set(taken.get() + 1)
+
+    def _best(self, scores: Value, taken: Value) -> None:
+        """The best of all classes, equal ones by box, go to the front; then by class."""
+        k, a = self.k, self.a
+
+        def key(i: Value, name: str) -> tuple[Value, Value]:
+            place = k.load(a["places"] + i * I32.bytes, I32).to(I64) * I32.bytes
+            return k.load(a[name] + place, I32), place
+
+        with k.loop(0, taken) as i:
+            k.store(key(i, "taken_boxes")[0].to(U32), a["keys"] + i * U32.bytes)
+        self._sorted(taken)
+        with k.loop(0, taken) as i:
+            box, place = key(i, "taken_boxes")
+            number = k.load(a["taken_classes"] + place, I32)
+            score = self._score(scores, box.to(I64), number.to(I64))
+            k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
+        self._sorted(taken)
+        with k.loop(0, a["keep"]) as i:
+            k.store(key(i, "taken_classes")[0].to(U32), a["keys"] + i * U32.bytes)
+        self._sorted(a["keep"])
+
+    def _row(
+        self, image: Value, place: Value, scores: Value, corners: Boxes, written: Value
+    ) -> None:
+        k, a = self.k, self.a
+        number, box = (
+            k.load(a[f"taken_{name}"] + place * I32.bytes, I32).to(I64)
+            for name in ("classes", "boxes")
+        )
+        sides = [corners.value_at(row, box) for row in range(4)]
+        if self.spec.clip:
+            zero, one = k.constant(0.0, F32), k.constant(1.0, F32)
+            sides = [smaller(k, larger(k, side, zero), one) for side in sides]
+        row = [image.to(F32), number.to(F32), self._score(scores, box, number), *sides]
+        for position, value in enumerate(row):
+            k.store(value, a["output"] + (written * _ROW + position) * F32.bytes)

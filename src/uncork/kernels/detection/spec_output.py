@@ -1,0 +1,38 @@
+"""What the kernel that chooses an SSD's detections is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+
+@dataclass(frozen=True, slots=True)
+class Detect:
+    """The best boxes of each class, and of all classes together; boxes are decoded already."""
+
+    emitter: ClassVar[str] = "uncork.kernels.detection.emit_output:emit_detect"
+    #: Boxes that are chosen are cut to the image.
+    clip: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"detect_f32_{self.lanes}{flags(self, 'clip')}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Inputs and the output; sizes; numbers, of which `overlap` and `least` are the bits of
+        f32; rooms.
+
+        `corners` has 5 f32 of each box of an image, `found` the boxes of each class with a high
+        enough score, `many` how many there are; `chosen` is for 5 f32 of each box and a vector
+        more. `counts` is what a sort needs; each of the others has 4 bytes of each box of each
+        class.
+        """
+        sizes = ["images", "priors", "classes", "rows"]
+        numbers = ["background", "top", "keep", "overlap", "least"]
+        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
+        rooms = ["corners", "found", "many", "chosen", *sorts, "taken_classes", "taken_boxes"]
+        return ["scores", "output", *sizes, *numbers, *rooms]

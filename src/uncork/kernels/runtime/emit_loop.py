@@ -1,0 +1,214 @@
+"""The native function that makes the turns of a loop as a step of a segment.
+
+One function serves all loops: it walks tables (see `loop_layout`). A long loop lets other Python
+threads run, and looks at signals from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from uncork.kernels.codegen.copies import copy_open
+from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value, Variable
+from uncork.kernels.runtime.emit_resize import Tables
+from uncork.kernels.runtime.layout import OK
+from uncork.kernels.runtime.loop_layout import (
+    COPY,
+    END,
+    KEPT,
+    LOOK,
+    LOOP,
+    PAIR,
+    PARTS,
+    RELEASE,
+)
+from uncork.kernels.runtime.turns_layout import (
+    INTERRUPTED,
+    NEVER,
+    REACHED,
+    STOPPED,
+    TURNS_HEAD,
+    UNFIT,
+)
+
+_ROWS = {
+    "pairs": PAIR, "parts": PARTS, "inward": COPY, "outward": COPY, "ends": END, "kept": KEPT,
+}  # fmt: skip
+#: The bits of a result of C's `int`.
+_INT = 0xFFFFFFFF
+
+
+class _Loop:
+    """The words of a loop, read inside the function."""
+
+    def __init__(self) -> None:
+        self.k = k = Kernel("loop", ["words"], direct=True)
+        (self._words,) = k.arguments
+        self._tables: dict[str, Value] = {}
+        first = self._words + 8 * len(LOOP)
+        for name, columns in _ROWS.items():
+            self._tables[name] = first
+            first = first + self.head(name) * (8 * len(columns))
+        self.count = k.variable(self.head("count"))
+        #: Turns that were made.
+        self.made = k.variable(k.integer(0))
+        #: Why the loop cannot go on, or OK.
+        self.failed = k.variable(k.integer(OK))
+
+    def head(self, name: str) -> Value:
+        return self.word(self._words + 8 * LOOP.index(name))
+
+    def control(self, name: str) -> Value:
+        """The address of a word of the body's table."""
+        return self.head("control") + 8 * TURNS_HEAD.index(name)
+
+    def word(self, address: Value) -> Value:
+        return self.k.load(address, I64)
+
+    def python(self, name: str, *arguments: Value) -> Value:
+        return self.k.call_address(self.head(name), arguments)
+
+    @contextmanager
+    def rows(self, name: str) -> Iterator[list[Value]]:
+        """A loop over the rows of a table."""
+        columns = _ROWS[name]
+        with self.k.loop(0, self.head(name)) as i:
+            first = self._tables[name] + i * (8 * len(columns))
+            yield [self.word(first + 8 * index) for index in range(len(columns))]
+
+
+def emit_loop() -> str:
+    """The LLVM text of `i64 loop(i64 words)`: 0, or 1 where it was not run to its end; the table of
+    the body then says why.
+    """
+    loop = _Loop()
+    k = loop.k
+    _begin(loop)
+    _make_turns(loop)
+    with k.if_(loop.failed.get().equals(OK)):
+        _end(loop)
+    k.store(loop.failed.get(), loop.control("status"))
+    k.finish(k.select(loop.failed.get().equals(OK), k.integer(0), k.integer(1)))
+    return k.text()
+
+
+def _begin(loop: _Loop) -> None:
+    """Set the table of the body, and find how many turns there are at most."""
+    k, count = loop.k, loop.count
+    with loop.rows("pairs") as (address, value):
+        k.store(value, address)
+    with k.if_(loop.head("count_width").equals(8)):
+        count.set(loop.word(loop.head("count_at")))
+    with k.if_(loop.head("count_width").equals(4)):
+        count.set(k.load(loop.head("count_at"), I32).to(I64))
+    with k.if_(count.get() < 0):
+        count.set(k.integer(NEVER))
+    asked = count.get()
+    with k.if_(loop.head("condition").equals(0).equals(0)):
+        begins = k.load(loop.head("condition"), U8).to(I64).equals(0).equals(0)
+        count.set(k.select(begins, count.get(), k.integer(0)))
+    unlike = count.get().equals(asked).equals(0) & loop.head("whole").equals(1)
+    loop.failed.set(k.select(unlike, k.integer(UNFIT), loop.failed.get()))
+    with loop.rows("parts") as (parts,):
+        loop.failed.set(k.select(count.get() > parts, k.integer(UNFIT), loop.failed.get()))
+    with loop.rows("ends") as (pointer, other, _, _, _, _, direct):
+        # The last turn writes the output itself where that can be known.
+        swaps = direct.equals(1) & (count.get() & 1).equals(0)
+        with k.if_(swaps):
+            now = loop.word(pointer)
+            k.store(loop.word(other), pointer)
+            k.store(now, other)
+    k.store(k.integer(0), loop.control("turn"))
+
+
+def _make_turns(loop: _Loop) -> None:
+    k, made, failed, count = loop.k, loop.made, loop.failed, loop.count
+    limit = k.minimum(loop.head("limit"), count.get())
+    singly = (loop.head("inward") + loop.head("outward")) > 0
+    thread, looked = k.variable(k.integer(0)), k.variable(k.integer(0))
+    chunk, goes_on = k.variable(k.integer(1)), k.variable(k.integer(1))
+    with k.while_(lambda: failed.get().equals(OK) & goes_on.get().equals(1) & (made.get() < limit)):
+        with loop.rows("inward") as (part, whole, step, runs, size, stride):
+            _copy(loop, whole + made.get() * step, stride, part, size, runs, size)
+        stop = k.select(singly, made.get() + 1, k.minimum(made.get() + chunk.get(), limit))
+        k.store(stop, loop.control("stop"))
+        status = k.call_address(loop.head("turns"), [loop.head("control")])
+        with k.if_else(status.equals(REACHED) | status.equals(STOPPED), likely=True) as (well, ill):
+            with well:
+                with loop.rows("outward") as (part, whole, step, runs, size, stride):
+                    target = whole + made.get() * step
+                    _copy(loop, loop.word(part), size, target, stride, runs, size)
+                goes_on.set(k.select(status.equals(STOPPED), k.integer(0), k.integer(1)))
+            with ill:
+                failed.set(status)
+        with k.if_(made.get().equals(0)):
+            _look_at_cost(loop, limit, chunk, thread)
+        made.set(loop.word(loop.control("turn")))
+        with k.if_((made.get() - looked.get()) >= chunk.get()):
+            looked.set(made.get())
+            _look_at_signals(loop, limit)
+    with k.if_(thread.get().equals(0).equals(0)):
+        loop.python("restore", thread.get())
+    ended = goes_on.get().equals(0) | (made.get() >= count.get())
+    unlike = made.get().equals(count.get()).equals(0) & loop.head("whole").equals(1)
+    unfit = failed.get().equals(OK) & (ended.equals(0) | unlike)
+    failed.set(k.select(unfit, k.integer(UNFIT), failed.get()))
+
+
+def _copy(
+    loop: _Loop,
+    source: Value,
+    source_step: Value,
+    target: Value,
+    target_step: Value,
+    runs: Value,
+    size: Value,
+) -> None:
+    with loop.k.loop(0, runs) as i:
+        copy_open(loop.k, source + i * source_step, target + i * target_step, size)
+
+
+def _look_at_cost(loop: _Loop, limit: Value, chunk: Variable, thread: Variable) -> None:
+    """After the first turn: how long turns take is known, and whether other threads shall run."""
+    k = loop.k
+    tables = Tables(k, loop.word(loop.control("block")))
+    cost = k.load(tables.head("cost"), I64) + 100
+    chunk.set(k.maximum(k.integer(LOOK) // cost, k.integer(1)))
+    many = (limit > 1) & (limit > k.integer(RELEASE) // cost)
+    with k.if_(many & loop.failed.get().equals(OK), likely=False):
+        held = (loop.python("held") & _INT).equals(0).equals(0)
+        with k.if_(held):
+            thread.set(loop.python("save"))
+
+
+def _look_at_signals(loop: _Loop, limit: Value) -> None:
+    """A handler may raise: the entry of the call finds the exception."""
+    k, failed = loop.k, loop.failed
+    with k.if_(failed.get().equals(OK) & (loop.made.get() < limit), likely=False):
+        visit = loop.python("enter")
+        raised = (loop.python("signals") & _INT).equals(0).equals(0)
+        loop.python("leave", visit)
+        failed.set(k.select(raised, k.integer(INTERRUPTED), failed.get()))
+
+
+def _end(loop: _Loop) -> None:
+    """Outputs are what the last turn gave, of the sizes that the plan knows."""
+    k = loop.k
+    with k.if_else(loop.made.get() > 0, likely=True) as (some, none):
+        with some, loop.rows("kept") as (address, size):
+            unlike = loop.word(address).equals(size).equals(0)
+            loop.failed.set(k.select(unlike, k.integer(UNFIT), loop.failed.get()))
+        with none, loop.rows("ends") as (_, _, _, _, _, initial, _):
+            loop.failed.set(k.select(initial.equals(0), k.integer(UNFIT), loop.failed.get()))
+    well = loop.failed.get().equals(OK)
+    with (
+        k.if_(well, likely=True),
+        loop.rows("ends") as (pointer, other, delta, output, size, initial, _),
+    ):
+        source = k.variable(initial)
+        with k.if_(loop.made.get() > 0, likely=True):
+            at = k.select(other.equals(0), pointer, other)
+            source.set(loop.word(at) + delta)
+        with k.if_(source.get().equals(output).equals(0)):
+            copy_open(k, source.get(), output, size)

@@ -1,0 +1,36 @@
+"""A step that reads a size which a kernel has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.runtime.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSize:
+    """A step that binds a symbol to an element of a tensor: (address of the element, of the slot,
+    of the version of sizes).
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.runtime.read_size:emit_read_size"
+    element: str
+
+    @property
+    def name(self) -> str:
+        return f"read_size_{self.element}"
+
+
+def emit_read_size(spec: ReadSize, target: Target) -> str:
+    """The LLVM text of the kernel."""
+    from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
+
+    k = Kernel(spec.name, ("element", "slot", "version"), target)
+    element, slot, version = k.arguments
+    size = k.load(element, INDEX_TYPES[spec.element]).to(I64)
+    with k.if_(k.load(slot, I64).equals(size).equals(0)):
+        k.store(size, slot)
+        k.store(k.load(version, I64) + 1, version)
+    k.finish()
+    return k.text()

@@ -1,0 +1,36 @@
+"""The emitter of kernels that count numbers at their places.
+
+The result holds the counts while they grow, as integers of its width.
+"""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, Kernel
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.scatter.spec_counts import CountKeys
+
+_TYPES = {"i32": I32, "i64": I64, "f32": F32}
+
+
+def emit_counts(spec: CountKeys, target: Target) -> str:
+    """The LLVM text of the kernel; 1 where a key is no place, or they are too many for i32."""
+    k = Kernel(spec.name, spec.arguments, target)
+    data, keys, output, places, count = k.arguments
+    item, key = _TYPES[spec.data], INDEX_TYPES[spec.keys]
+    counter = I64 if item.bytes == 8 else I32
+    k.stop_unless(count < k.integer(2**31), k.integer(1))
+    with k.loop(0, places) as place:
+        k.store(k.constant(0, counter), output + place * counter.bytes)
+    with k.loop(0, count) as i:
+        place = k.load(keys + i * key.bytes, key).to(I64)
+        k.stop_unless(place.below(places), k.integer(1))
+        address = output + place * counter.bytes
+        k.store(k.load(address, counter) + 1, address)
+    with k.loop(0, places) as place:
+        address = output + place * item.bytes
+        times = k.load(address, counter)
+        counted = times if counter is item else times.to(item)
+        kept = k.load(data + place * item.bytes, item)
+        k.store(k.select(times.equals(0), kept, counted), address)
+    k.finish()
+    return k.text()

@@ -1,0 +1,33 @@
+"""Selection of kernels that count numbers at their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.scattered_counts import COUNTED, ScatteredCounts
+from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.scatter.spec_counts import CountKeys
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.types import TensorSpec
+
+
+@selects(ScatteredCounts)
+def select_counts(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    data, keys = inputs
+    assert data is not None and keys is not None
+    if data.element_type not in COUNTED:
+        return f"no kernel for {data.element_type}"
+    if keys.element_type.bits < 8:
+        return f"no kernel for {keys.element_type}"
+    places, count = extents(data)[0], product(extents(keys))
+    spec = CountKeys(data.element_type.name, keys.element_type.name)
+    operands: list[Operand] = [In(0), In(1), Out(0), places, count]
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count + places, 1.5))

@@ -1,0 +1,20 @@
+"""What kernels that count numbers at their places are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class CountKeys:
+    """How often each place occurs among keys: `data [places]` where it does not."""
+
+    emitter: ClassVar[str] = "uncork.kernels.scatter.emit_counts:emit_counts"
+    arguments: ClassVar[tuple[str, ...]] = ("data", "keys", "output", "places", "count")
+    data: str
+    keys: str
+
+    @property
+    def name(self) -> str:
+        return f"count_keys_{self.data}_{self.keys}"

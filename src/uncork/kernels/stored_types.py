@@ -1,0 +1,24 @@
+"""The names of the types by which kernels read elements from memory."""
+
+from __future__ import annotations
+
+from uncork.kernels.runtime.target import Target
+from uncork.types import ElementType
+
+_FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def stored_type(element_type: ElementType) -> str | None:
+    """The type by which elements lie in memory, integers below a byte in one byte each; None where
+    kernels do not read them.
+    """
+    if element_type.is_integer and element_type.bits < 8:
+        return "i8" if element_type.kind == "signed" else "u8"
+    readable = element_type.is_integer or element_type.name in (*_FLOATS, "boolean")
+    return element_type.name if readable else None
+
+
+def converted_type(element_type: ElementType, target: Target) -> str | None:
+    """`stored_type`, but None also for f16 where the processor cannot convert it."""
+    converts = target.has("f16c") or not target.has("sse2")
+    return None if element_type.name == "f16" and not converts else stored_type(element_type)

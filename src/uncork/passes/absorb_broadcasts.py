@@ -1,0 +1,92 @@
+"""Tensors that are stretched for element-wise layers are stretched by these layers themselves.
+
+Where another operand has the shape of the result, a Broadcast or a Tile of axes of size 1 gives
+nothing that the layer does not do as it reads. Views between the two count as long as the shape is
+the same behind them; they do not matter to a tensor of one element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from uncork.internal_ops.fused import Fused
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import select
+from uncork.kernels.extents import certainly, extents, has_extents, same, same_extents
+from uncork.kernels.runtime.target import Target
+from uncork.ops import Operation
+from uncork.passes.rewrite import replaced
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+
+def absorb_broadcasts(model: Model, target: Target) -> Model:
+    """The model, whose shapes are those of the call, with such layers reading what was stretched,
+    if there is a kernel for that.
+    """
+    new = {
+        node.id: narrow
+        for node in model.nodes
+        if _stretches(node.operation) and (narrow := _narrow(model, node, target)) is not None
+    }
+    return replaced(model, new) if new else model
+
+
+def _stretches(operation: Operation | None) -> bool:
+    """Whether the operation aligns all its operands at the right, and stretches them."""
+    if isinstance(operation, Fused):
+        return all(
+            len(member.arguments) == 1 or _stretches(member.operation)
+            for member in operation.members
+        )
+    return getattr(operation, "auto_broadcast", "") == "numpy" and operation is not None
+
+
+def _narrow(model: Model, node: Node, target: Target) -> Node | None:
+    """The layer with operands as they were before they were stretched; None where nothing is
+    gained.
+    """
+    assert node.operation is not None
+    output = node.outputs[0].spec
+    if output.value is not None or not has_extents(output):
+        return None
+    inputs = list(node.inputs)
+    for position, source in enumerate(inputs):
+        others = (s for i, s in enumerate(inputs) if i != position)
+        if any(_same_shape(model.spec(other), output) for other in others):
+            inputs[position] = _unstretched(model, source) or source
+    if inputs == list(node.inputs):
+        return None
+    specs = [model.spec(source) for source in inputs]
+    choice = select.select_kernel(node.operation, specs, [output], target, node.hints)
+    return None if isinstance(choice, str) else replace(node, inputs=tuple(inputs))
+
+
+def _same_shape(a: TensorSpec, b: TensorSpec) -> bool:
+    return has_extents(a) and has_extents(b) and same_extents(extents(a), extents(b))
+
+
+def _unstretched(model: Model, source: Source) -> Source | None:
+    """What this tensor is stretched from."""
+    spec, stretched = model.spec(source), source
+    while select.is_view(model.by_id[stretched.node].operation):
+        stretched = model.by_id[stretched.node].inputs[0]
+    node = model.by_id[stretched.node]
+    if node.type_name not in ("Broadcast", "Tile") or not has_extents(spec):
+        return None
+    if getattr(node.operation, "mode", "numpy") not in ("numpy", "bidirectional"):
+        return None
+    whole, small = model.spec(stretched), model.spec(node.inputs[0])
+    if not has_extents(small):
+        return None
+    sizes = extents(small)
+    is_one = _aligned(sizes, (1,) * len(extents(spec)))
+    fits = _same_shape(whole, spec) and _aligned(sizes, extents(whole))
+    return node.inputs[0] if is_one or fits else None
+
+
+def _aligned(small: tuple[SizeLike, ...], whole: tuple[SizeLike, ...]) -> bool:
+    """Whether sizes aligned at the right are equal or 1."""
+    return len(small) <= len(whole) and all(
+        certainly(size, 1) or same(size, to) for size, to in zip(small[::-1], whole[::-1])
+    )

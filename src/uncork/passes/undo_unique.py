@@ -1,0 +1,103 @@
+"""Rows that are taken of each different id, and then for every place, are taken of every id.
+
+    different, _, places, _ = Unique(ids)
+    Gather(different, places)                              is ids
+    Gather(Gather(table, different), places)               is Gather(table, ids)
+    EmbeddingSegmentsSum(Gather(table, different), places, ..)
+                                                           is EmbeddingSegmentsSum(table, ids, ..)
+
+and so for bags by offsets. To find equal ids costs more than to read a row a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.errors import UncorkError
+from uncork.ir.model import Model, Node, Source
+from uncork.passes.rewrite import replaced
+
+#: Layers that take rows of their first input by their second, and where they have a row for what is
+#: empty: a place among the different ids, which is no id.
+_TAKES: Mapping[str, int | None] = {
+    "EmbeddingBagOffsets": 3,
+    "EmbeddingBagOffsetsSum": 3,
+    "EmbeddingSegmentsSum": 4,
+    "Gather": None,
+}
+
+
+def undo_unique(model: Model) -> Model:
+    """The model with every such layer reading ids; a Unique that nobody else reads is gone."""
+    new: dict[int, Node] = {}
+    same: dict[Source, Source] = {}
+    for node in model.nodes:
+        if node.type_name not in _TAKES or (ids := _ids(model, node)) is None:
+            continue
+        if node.inputs[0] == Source(_behind_converts(model, node.inputs[1]).node, 0):
+            if node.type_name == "Gather":
+                same[Source(node.id, 0)] = ids
+        elif (taking := _taking(model, node, ids)) is not None:
+            new[node.id] = taking
+    if not new and not same:
+        return model
+    nodes = [new.get(node.id, node) for node in model.nodes]
+    nodes = [
+        replace(node, inputs=tuple(same.get(source, source) for source in node.inputs))
+        for node in nodes
+    ]
+    return replaced(replace(model, nodes=tuple(nodes)), {})
+
+
+def _ids(model: Model, node: Node) -> Source | None:
+    """The ids of the Unique by whose places this layer takes rows, in their order."""
+    places = _behind_converts(model, node.inputs[1])
+    unique = model.by_id[places.node]
+    if unique.type_name != "Unique" or places.output != 2:
+        return None
+    ids = unique.inputs[0]
+    spec = model.spec(ids)
+    # of floats, those that are equal may differ in their sign; a constant may have rules of its own
+    if spec.rank != 1 or not spec.element_type.is_integer or spec.value is not None:
+        return None
+    return ids if node.type_name != "Gather" or _takes_rows(model, node) else None
+
+
+def _behind_converts(model: Model, source: Source) -> Source:
+    """The tensor that conversions between i32 and i64 were made of: places fit both."""
+    while True:
+        node = model.by_id[source.node]
+        types = [model.spec(tensor).element_type.name for tensor in (source, *node.inputs[:1])]
+        if node.type_name not in ("Convert", "ConvertLike") or not {*types} <= {"i32", "i64"}:
+            return source
+        source = node.inputs[0]
+
+
+def _takes_rows(model: Model, gather: Node) -> bool:
+    """A Gather along the first axis, without batches."""
+    axis = model.spec(gather.inputs[2]).value
+    return axis is not None and not axis.any() and not getattr(gather.operation, "batch_dims", 0)
+
+
+def _taking(model: Model, node: Node, ids: Source) -> Node | None:
+    """The layer with the table and the ids in place of the rows of different ids, and places."""
+    default = _TAKES[node.type_name]
+    if default is not None and len(node.inputs) > default:
+        number = model.spec(node.inputs[default]).value
+        if number is None or number != -1:
+            return None
+    rows = model.by_id[node.inputs[0].node]
+    unique = Source(_behind_converts(model, node.inputs[1]).node, 0)
+    if rows.type_name != "Gather" or rows.inputs[1] != unique or not _takes_rows(model, rows):
+        return None
+    taking = replace(node, inputs=(rows.inputs[0], ids, *node.inputs[2:]))
+    if node.type_name == "Gather":  # which ids there may be is for the layer that took them
+        taking = replace(taking, operation=rows.operation)
+    assert taking.operation is not None
+    try:
+        outputs = taking.operation.describe([model.spec(source) for source in taking.inputs])
+    except UncorkError:  # its integers must be of one type
+        return None
+    types = [port.spec.element_type for port in node.outputs]
+    return taking if [spec.element_type for spec in outputs] == types else None
