@@ -65,6 +65,13 @@ def parser() -> argparse.ArgumentParser:
         "--calls", type=int, help="of each kind of traffic at most (10,000 of the cheap ones)"
     )
     result.add_argument("--threads", type=int, default=1)
+    result.add_argument(
+        "--simulate",
+        type=int,
+        default=0,
+        metavar="N",
+        help="gain: what 2, 4, 8 .. N threads would gain, from the times of their parts",
+    )
     result.add_argument("--pin", metavar="CPU", help="run on this CPU only, or on these: 0,1")
     result.add_argument("--out", type=Path, default=ROOT / "results", metavar="DIR")
     result.add_argument(
@@ -94,6 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
         quick=given.quick,
         threads=given.threads,
         calls=given.calls,
+        simulate=given.simulate,
         seconds=given.seconds or (0.2 if given.quick else 2.0),
     )
     every = [name for name in COMMANDS if name != "gain" or given.threads > 1]

@@ -35,6 +35,10 @@ class _Gain:
 
 def main(options: Options) -> int:
     """All networks that are there."""
+    if options.simulate:
+        from benchmarks import gain_simulated
+
+        return gain_simulated.main(options)
     if options.threads < 2:
         print("gain needs --threads of 2 or more, and as many CPUs: --pin 0,1")
         return 2

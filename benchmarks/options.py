@@ -63,6 +63,8 @@ class Options:
     """Of timing, per case."""
     calls: int | None = None
     """Of each kind of traffic at most."""
+    simulate: int = 0
+    """The most threads that `gain` simulates; 0: it measures."""
 
     def wants(self, name: str) -> bool:
         return self.only.search(name) is not None

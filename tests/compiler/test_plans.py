@@ -461,6 +461,21 @@ def pooled_boxes(builder: uncork.Builder) -> list[Source]:
     ]
 
 
+def patches(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [None, 4, 6, 7])
+    how = {"sizes": [3, 3], "strides": [2, 1], "rates": [1, 1], "auto_pad": "same_upper"}
+    return list(builder.add("ExtractImagePatches", 3, x, name="patches", **how))
+
+
+def yolo(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [None, 14, 6, 7])
+    how = {"coords": 4, "classes": 2, "num": 2, "mask": [0, 1], "axis": 1, "end_axis": 3}
+    return [
+        builder.add("RegionYolo", 1, x, do_softmax=together, name=name, **how)[0]
+        for name, together in (("together", True), ("alone", False))
+    ]
+
+
 def colours(builder: uncork.Builder) -> list[Source]:
     image = builder.parameter("image", "u8", [None, 6, 8, 1])
     return [builder.add(kind, 8, image, name=kind)[0] for kind in ("NV12toRGB", "I420toBGR")]
@@ -706,11 +721,13 @@ FAMILIES = {
     "loops.bins": pooled_boxes,
     "loops.colours": colours,
     "loops.normalise": normalise,
+    "loops.patches": patches,
     "loops.pool": pool,
     "loops.regions": regions,
     "loops.resize": resize,
     "loops.sample": sample,
     "loops.scan": scan,
+    "loops.yolo": yolo,
     "movement.copy_table": move,
     "selection": pick,
     "embedding.quantized": quantized_table,

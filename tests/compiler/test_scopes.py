@@ -58,6 +58,20 @@ def test_inner_sizes_are_numbers_where_kernels_need_them() -> None:
     assert compiled.plan.made == 3, "one for every size, and one for each number of columns"
 
 
+def test_inner_sizes_that_no_kernel_needs_are_open() -> None:
+    """Rows of a table are numbers, how many of them a bag has is none."""
+    b = uncork.Builder("bags")
+    table = b.parameter("table", "f32", [None, None])
+    ids, weights = b.parameter("ids", "i64", [None, None]), b.parameter("w", "f32", [None, None])
+    b.result(b.add("EmbeddingBagPackedSum", 3, table, ids, weights)[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    for rows, bags, count in ((10, 3, 4), (7, 2, 9), (7, 5, 1), (4, 1, 30)):
+        ids = np.arange(bags * count).reshape(bags, count) % rows
+        agree(compiled, numbers(rows, 6), ids, numbers(bags, count))
+        assert "reference" not in kernels(compiled.plan)
+    assert compiled.plan.made == 2, "one for every size, and one for rows of six"
+
+
 def test_empty_calls_say_nothing_of_what_kernels_need() -> None:
     compiled = bags()
     empty = np.zeros(0, np.int64)

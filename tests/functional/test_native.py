@@ -402,3 +402,29 @@ def test_a_call_that_is_refused_first_leaves_others_their_kernel(planned: list[b
         if count == 2:
             planned.clear()
     assert not planned
+
+
+@pytest.mark.parametrize("axis", [1, np.array(1), np.array(-2, np.int32)])
+def test_an_axis_in_an_array_is_a_number(planned: list[bool], axis: Any) -> None:
+    """Ever new sizes need no plan."""
+    for count in (2, 3, 4, 9, 30):
+        data, at = floats(5, count + 3, 6), np.arange(count)
+        np.testing.assert_array_equal(F.gather(data, at, axis), data[:, :count])
+        if count == 3:
+            planned.clear()
+    assert not planned
+
+
+def test_only_the_sizes_that_kernels_need_are_numbers(planned: list[bool]) -> None:
+    """Rows of a table are long; how many of them a bag has, and what else is copied, is open."""
+    for count in (2, 3, 4, 9, 30):
+        indices = np.arange(7 * count).reshape(7, count) % 7
+        wanted = TABLE[indices].sum(1)
+        np.testing.assert_allclose(
+            F.embedding_bag_packed_sum(TABLE, indices), wanted, rtol=1e-5, atol=1e-5
+        )
+        data, at = floats(5, 4, count), np.array([[1, 2]] * count)
+        np.testing.assert_array_equal(F.gather_nd(data, at), data[at[:, 0], at[:, 1]])
+        if count == 3:
+            planned.clear()
+    assert not planned

@@ -12,7 +12,7 @@ import numpy as np
 import uncork
 from tests.fuzz.graphs import SIZES, Graph, Value, drawn
 from uncork.ir.bodies import GraphBody
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 Layer = Callable[[Graph], object]
 FINDERS: list[Layer] = []
@@ -627,3 +627,26 @@ def branches(g: Graph) -> object:
     return g.layer(
         "If", 8, condition, x, exact=False, bodies=dict(zip(("then_body", "else_body"), bodies))
     )
+
+
+@reader
+def turns(g: Graph) -> object:
+    """A running value of the parts of a tensor along an axis, in either direction: the last one,
+    and all of them.
+    """
+    x = g.pick(kind="f", least=2)
+    rank, axis = x.array.ndim, g.random.randrange(x.array.ndim)
+    body = uncork.Builder("body")
+    part, before = (body.parameter(name, "f32", [None] * rank) for name in ("part", "before"))
+    half = body.add("Multiply", 1, before, body.constant(np.float32(0.5)))[0]
+    new = body.add("Tanh", 1, body.add("Add", 1, part, half)[0])[0]
+    body.result(new, "new")
+    ways = Slicing(axis), Slicing(axis, -1, 0, -1)
+    maps = BodyMap(
+        GraphBody(body.model()),
+        (BodyInput(0, 0, g.random.choice(ways)), BodyInput(1, 1)),
+        (BodyOutput(0, 0), BodyOutput(1, 0, g.random.choice(ways))),
+        ((0, 1),),
+    )
+    first = g.layer("Gather", 8, x, g.constant(np.array([0])), g.constant(np.int64(axis)))[0]
+    return g.layer("TensorIterator", 1, x, first, exact=False, bodies={"body": maps})

@@ -94,6 +94,8 @@ def cases(
                 find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes"),
                 [x, sizes, axes],
             )
+        patches = {"sizes": [2, 3], "strides": [1, 2], "rates": [2, 1], "auto_pad": "same_lower"}
+        yield find("ExtractImagePatches", 3)(**patches), [x]
         for mode in ("nearest", "linear", "cubic"):
             yield of_channels(mode), [drawn(generator, name, 2, columns, 5, 3), *SIZES]
             yield of_channels(mode), [drawn(generator, name, 2, 5, 3, columns), *SIZES]
@@ -101,6 +103,9 @@ def cases(
             for how in ({}, {"padding_mode": "reflection"}, {"mode": "bicubic"}):
                 yield find("GridSample", 9)(**how), [x, drawn(generator, "f32", 2, 4, columns, 2)]
             yield find("SoftMax", 8)(axis=1), [x]
+            for together in (True, False):
+                regions = {"coords": 1, "classes": 1, "num": 2, "mask": [0, 1], "axis": 1}
+                yield find("RegionYolo", 1)(do_softmax=together, end_axis=2, **regions), [x]
             yield find("LogSoftmax", 5)(axis=1), [x]
 
 
@@ -202,14 +207,15 @@ def test_the_text_of_a_kernel_says_what_it_does() -> None:
     ((kernel, _),) = choice.calls
     assert isinstance(kernel, Nest)
     assert kernel.text.splitlines() == [
-        "e*: T[e] = lowest",
-        "n y:",
-        "  u*:",
+        "y e*: T[y, e] = lowest",
+        "n:",
+        "  y u*:",
         "    j=3: m = max(pad(X[n, 2*y + 1*j - 1, u], lowest))",
-        "    T[u + 1] = m",
-        "  x*:",
-        "    i=3: m = max(T[2*x + 1*i])",
-        "    Y[n, y, x] = m",
+        "    T[y, u + 1] = m",
+        "  y:",
+        "    x*:",
+        "      i=3: m = max(T[y, 2*x + 1*i])",
+        "      Y[n, y, x] = m",
     ]
 
 
@@ -273,6 +279,13 @@ def test_the_language() -> None:
             [],
         ),
         ("AdaptiveAvgPool", 8, {}, [np.array([3, 2])]),
+        (
+            "ExtractImagePatches",
+            3,
+            {"sizes": [3, 2], "strides": [1, 5], "rates": [1, 2], "auto_pad": "same_upper"},
+            [],
+        ),
+        ("RegionYolo", 1, {"coords": 1, "classes": 0, "num": 2, "axis": 1, "end_axis": 3}, []),
         ("SoftMax", 8, {"axis": 1}, []),
         ("LogSoftmax", 5, {"axis": 2}, []),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import compile_model
+from uncork.internal_ops.quantized import QuantizedConstant
 from uncork.ir.model import Model, Source
 from uncork.passes import pipeline
 
@@ -444,3 +446,25 @@ def test_two_threads_give_the_same() -> None:
     np.testing.assert_array_equal(
         compile_model(model, threads=1)(x)[0], compile_model(model, threads=2)(x)[0]
     )
+
+
+def test_weights_that_are_read_as_codes_are_not_kept_as_numbers() -> None:
+    """They are made again when somebody asks, to the same bits."""
+    b = uncork.Builder("large")
+    x = rounded(b, b.parameter("x", "f32", [1, 128, 4, 4]), 0, 4)
+    b.result(rounded(b, convolved(b, x, 128, 128), 0, 2), "y")
+    compiled = compile_model(b.model(), threads=1)
+    compiled(GENERATOR.standard_normal((1, 128, 4, 4)).astype(np.float32))
+    constants = [
+        node.operation
+        for node in compiled._executor._prepared.nodes
+        if isinstance(node.operation, QuantizedConstant)
+    ]
+    assert len(constants) == 1
+    for constant in constants:
+        assert constant.kept is None and constant.infer().value is None
+        first = weakref.ref(constant.value)
+        assert first() is None, "nobody holds it"
+        held = constant.value
+        assert constant.value is held
+        assert held.tobytes() == constant.weights.values().tobytes()

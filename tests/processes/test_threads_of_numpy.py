@@ -240,3 +240,46 @@ print("well" if status == 0 and library.threads() == before else "wrong")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_has_the_number_of_its_own(tmp_path: Path) -> None:
     assert run_child(FORKED).stdout.strip() == "well"
+
+
+MEASURED = """
+import os, sys
+import numpy as np, uncork
+from uncork import blas
+library = blas.library()
+if library is None or library.threads() < 2: print("one thread here"); sys.exit()
+def others():
+    # Nanoseconds of processor time of every thread but this one.
+    own = str(os.getpid())
+    return {task: int(open(f"/proc/self/task/{task}/schedstat").read().split()[0])
+            for task in os.listdir("/proc/self/task") if task != own}
+b = uncork.Builder("m")
+x, y = (b.parameter(name, "f32", [700, 700]) for name in "xy")
+(z,) = b.add("MatMul", 1, x, y)
+(z,) = b.add("Einsum", 7, z, y, x, equation="ij,jk,kl->il")
+b.result(z)
+a = np.random.default_rng(1).standard_normal((700, 700)).astype(np.float32) / 30
+for backend in ("reference", "cpu"):
+    compiled = uncork.compile_model(b.model(), backend=backend, threads=1)
+    compiled(a, a)
+    before = others()
+    for _ in range(3): compiled(a, a)
+    after = others()
+    assert set(after) == set(before), "a call of one thread starts none"
+    spent = sum(after[task] - before[task] for task in after)
+    assert spent < 2e6, f"{backend}: other threads worked {spent / 1e6} ms"
+before = others()
+for _ in range(3): a @ a
+after = others()
+assert sum(after[task] - before.get(task, 0) for task in after) > 0, "outside of calls they work"
+print("well")
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="no such times here")
+def test_other_threads_do_nothing_for_a_call_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither NumPy's library nor the pool: processor time of each thread of the process."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    done = run_child(MEASURED)
+    assert done.stdout.strip() in ("well", "one thread here"), done.stderr

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BodyRun, CallPlan
 from uncork.compiler.loop_call import LoopCall, SlicedInput, sliced_inputs, turn_plan
-from uncork.compiler.step_bodies import has_unfit_body
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.ops._operation import Operation
 from uncork.ops._turns import Turns
@@ -89,11 +88,7 @@ class LoopRun:
         """
         executor = self._body.executor
         plans = [] if executor is None else executor.call_plans()
-        known = [
-            plan
-            for plan in plans
-            if plan.is_native and plan not in self._unfit and not has_unfit_body(plan)
-        ]
+        known = [plan for plan in plans if plan.is_native and plan not in self._unfit]
         likely = self._later if turns.turn else self._first
         return sorted(known, key=lambda plan: plan is not likely)
 
@@ -112,6 +107,8 @@ class LoopRun:
         while call.declined and call.table.bodies_lack_memory():
             call = LoopCall(plan, call.how)  # whose bodies have it
             call.advance(turns, slices)
+        if call.declined and call.table.bodies_misfit():
+            self._unfit.add(plan)  # the body makes another one
         idle.append(call)
         if turns.turn == before:
             return False

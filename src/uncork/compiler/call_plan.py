@@ -172,6 +172,8 @@ class CallPlan:
     symbols: Mapping[Origin, Slot] = field(default_factory=dict)
     #: Inputs, by number, that the plan writes to, and the shapes that they must have at least.
     extended: tuple[tuple[int, tuple[SizeLike, ...]], ...] = ()
+    #: The most threads of a call, those of NumPy's products among them.
+    threads: int = 1
 
     @property
     def is_native(self) -> bool:

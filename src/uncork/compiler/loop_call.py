@@ -302,7 +302,9 @@ class _Run:
             parts = stack.reshape(self._full - self._since, *shape)[:count]
             self._before[result] = parts[-1]
             joined = _joined(count, shape, axis)
-            if slicing.stride < 0 or stack.shape != joined:
+            if axis == 0 and slicing.stride > 0 and parts.size < stack.size:
+                stack = parts.reshape(joined).copy()  # and not all the room that there was
+            elif slicing.stride < 0 or stack.shape != joined:
                 stack = np.empty(joined, stack.dtype)
                 ordered = parts if slicing.stride > 0 else parts[::-1]
                 stack.reshape(*shape[:axis], count, *shape[axis:])[...] = np.moveaxis(

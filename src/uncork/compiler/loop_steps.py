@@ -14,6 +14,7 @@ from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.loop_call import turn_plan
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
+from uncork.errors import UncorkError
 from uncork.kernels.kernel_plan import In, Out
 from uncork.kernels.runtime.cpython_entry import loop_functions
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -158,12 +159,21 @@ def _result_sizes(
             found.setdefault(result, dimensions(inputs[port]))
     for output in operation.map.outputs:
         if output.purpose == "execution_condition" and output.result not in found:
-            spec = operation.map.body.describe(operation.map.body.input_specs)[output.result]
-            if spec.rank is None:
+            rank = _declared_rank(operation, output.result)
+            if rank is None:
                 return None
-            found[output.result] = (1,) * spec.rank
+            found[output.result] = (1,) * rank
     count = operation.map.body.output_count
     return tuple(found[n] for n in range(count)) if set(found) == set(range(count)) else None
+
+
+def _declared_rank(operation: Iteration, result: int) -> int | None:
+    """The rank of a result as the body alone tells it; None where it does not."""
+    body = operation.map.body
+    try:
+        return body.describe(body.input_specs)[result].rank
+    except UncorkError:
+        return None
 
 
 class _Parts(NamedTuple):

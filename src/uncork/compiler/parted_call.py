@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from uncork.blas import at_most
 from uncork.compiler.arguments import owned
 from uncork.compiler.call_plan import (
     BodyRun,
@@ -225,7 +226,8 @@ class _Instance:
         except ValueError:  # sizes contradict each other: the next segment would have told
             return False
         try:
-            outputs = _evaluated(step, given) if step.body is None else step.body.run(given)
+            with at_most(self.plan.threads):
+                outputs = _evaluated(step, given) if step.body is None else step.body.run(given)
         except EndlessLoop as error:
             raise error.at(step.node.label) from None
         except UncorkError:

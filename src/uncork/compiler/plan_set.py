@@ -43,6 +43,8 @@ __all__ = ["CallDeclined", "NoPlan", "PlanSet", "PlannedCall"]
 
 #: Numbers of an input that shapes may read.
 _FEW = 64
+#: Inputs of which it is tried one by one whether kernels need their last axes.
+_MOST_INNER = 16
 
 
 _TOO_MANY = (
@@ -83,6 +85,8 @@ class PlanSet:
         #: The plans for every size; None where these are by the ranks of inputs.
         self._every = self._plans_of(Scope.EVERY_SIZE, None) if ranked else None
         self._scopes: dict[tuple[Scope, Shapes], ScopedPlans] = {}
+        #: The inputs, by number, whose last axes kernels need; None before anybody has looked.
+        self._inner: frozenset[int] | None = None
         self.renew_locks()
         renews_locks(self)
         #: What made the last call.
@@ -151,6 +155,8 @@ class PlanSet:
             raise CallDeclined
         fewest = best.lacking(hints)
         for scope in NARROWER if fewest else ():
+            if scope is Scope.INNER_SIZES and self._inner is None:
+                self._inner = self._inner_inputs(shapes, hints)
             plans = self._scoped(scope, shapes)
             if plans is None:
                 break
@@ -167,9 +173,34 @@ class PlanSet:
                 break
         return best
 
+    def _inner_inputs(
+        self, shapes: Sequence[tuple[int, ...]], hints: HintsOf
+    ) -> frozenset[int] | None:
+        """The inputs whose last axes have to be numbers, so that no layer lacks more kernels than
+        with all of them; None where this call does not tell.
+        """
+
+        def lacking_with(inner: frozenset[int]) -> int:
+            sizes = scoped(Scope.INNER_SIZES, self._model, shapes, inner)
+            plans = self._plans_of(Scope.INNER_SIZES, narrowed(self._model, sizes))
+            return plans.lacking(hints)  # nothing is compiled to tell
+
+        every = scoped(Scope.INNER_SIZES, self._model, shapes)
+        result = frozenset(number for number, sizes in enumerate(every) if any(sizes))
+        if len(result) > _MOST_INNER:
+            return result
+        try:
+            fewest = lacking_with(result)
+            for number in sorted(result):
+                if lacking_with(result - {number}) <= fewest:
+                    result -= {number}
+        except NoPlan:
+            return None
+        return result
+
     def _scoped(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
         """The plans of a scope for such shapes; None where no more are made."""
-        key = scope, scoped(scope, self._model, shapes)
+        key = scope, scoped(scope, self._model, shapes, self._inner)
         result = self._scopes.get(key)
         if result is None:
             with self._lock:
@@ -214,7 +245,7 @@ class PlanSet:
 
     def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
         """The plans of a scope, or some that nobody keeps; None where no more are made."""
-        key = scope, scoped(scope, self._model, shapes)
+        key = scope, scoped(scope, self._model, shapes, self._inner)
         if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
             return None
         return self._scopes.get(key) or self._plans_of(scope, narrowed(self._model, key[1]))

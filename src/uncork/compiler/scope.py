@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -30,12 +30,21 @@ class Scope(Enum):
 NARROWER = (Scope.INNER_SIZES, Scope.THESE_SIZES)
 
 
-def scoped(scope: Scope, model: Model, shapes: Sequence[tuple[int, ...]]) -> Shapes:
-    """The shapes as plans of this scope take them: those of equal ones serve the same calls."""
+def scoped(
+    scope: Scope,
+    model: Model,
+    shapes: Sequence[tuple[int, ...]],
+    inner: Collection[int] | None = None,
+) -> Shapes:
+    """The shapes as plans of this scope take them: those of equal ones serve the same calls.
+
+    Kernels need the last axes of `inner` inputs, by number; None where nobody knows of which.
+    """
     found = []
-    for parameter, shape in zip(model.parameters, shapes):
+    for index, (parameter, shape) in enumerate(zip(model.parameters, shapes)):
         declared = model.by_id[parameter].outputs[0].spec.shape
-        kept = [_is_kept(scope, axis, len(shape)) for axis in range(len(shape))]
+        left = scope is Scope.INNER_SIZES and inner is not None and index not in inner
+        kept = [not left and _is_kept(scope, axis, len(shape)) for axis in range(len(shape))]
         if declared.rank is not None:
             kept = [is_kept and not dim.is_static for is_kept, dim in zip(kept, declared.dims)]
         found.append(tuple(size if is_kept else None for size, is_kept in zip(shape, kept)))

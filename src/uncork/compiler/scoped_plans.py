@@ -265,20 +265,22 @@ def refuse_wrong_sizes(plan: CallPlan, hints: Hints) -> None:
 
 def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
     operation = step.node.operation
-    inputs = [_in_numbers(spec, hints) for spec in step.specs]
-    outputs = [_in_numbers(port.spec, hints) for port in step.node.outputs]
-    if operation is None or None in inputs or None in outputs:
+    if operation is None:
         return False
-    return not isinstance(
-        select.select_kernel(
-            operation,
-            inputs,
-            [spec for spec in outputs if spec is not None],
-            target,
-            step.node.hints,
-        ),
-        str,
-    )
+    inputs = [spec for spec in (_in_numbers(s, hints) for s in step.specs) if spec is not None]
+    outputs = [_in_numbers(port.spec, hints) for port in step.node.outputs]
+    if len(inputs) < len(step.specs):
+        return False
+    known = [spec for spec in outputs if spec is not None]
+    if len(known) < len(outputs):  # their ranks may follow from sizes
+        try:
+            known = list(operation.describe(inputs))
+        except UncorkError:
+            return False
+        if not all(spec.shape.is_static for spec in known):
+            return False
+    selected = select.select_kernel(operation, inputs, known, target, step.node.hints)
+    return not isinstance(selected, str)
 
 
 def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:

@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.blocks import OnBlocks
+from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.final_states import LastStates
+from uncork.internal_ops.fused import FusedProduct
 from uncork.internal_ops.looked_up_sequence import LookedUp
-from uncork.internal_ops.quantized import OnCodes
+from uncork.internal_ops.quantized import OnCodes, QuantizedProduct
+from uncork.internal_ops.state_product import StateProduct
 from uncork.ops import Operation
-from uncork.types import TensorSpec
+from uncork.types import Array, TensorSpec
 
 #: Products and their relatives: two operations for each term.
 _PRODUCTS = (
@@ -36,8 +40,24 @@ def work(
 ) -> tuple[float, float]:
     """Operations of a step, and bytes that it reads and writes at least. Values of inputs tell
     more than their shapes: how long the rows of a sequence are.
+
+    Operations are those of the layer's formula, whatever its kernel makes of them: a convolution by
+    Winograd's tiles takes fewer.
     """
     moved = traffic(operation.type_name, inputs, outputs)
+    linear = operation.product if isinstance(operation, FusedProduct) else operation
+    if isinstance(linear, CompressedLinear):
+        matrix = linear.weights
+        stored = matrix.codes.size * matrix.element_type.bits / 8
+        moved += stored + _nbytes(matrix.zero_points, matrix.scales)
+        return 2.0 * _count(outputs[0]) * matrix.inner, moved
+    if operation.type_name in ("FusedAttention", "ScaledDotProductAttention"):
+        return _attention(operation, inputs, outputs[0])
+    if isinstance(operation, StateProduct):
+        a, storage, length = inputs[:3]
+        (matrices,) = operation.value.describe([storage, length])
+        unread = _bytes(storage) - _bytes(matrices)
+        return 2.0 * _count(outputs[0]) * _last(a), moved - unread
     if isinstance(operation, LookedUp):
         # The products of the table's rows are made before any call: those of the states are left.
         ids, *others, table, axis = inputs
@@ -51,12 +71,37 @@ def work(
         # The layer as it was written: its data do not lie in blocks or codes.
         plain = operation.plain([replace(spec, value=None) for spec in inputs])
         written = [spec for spec in plain if spec is not None]
-        return work(operation.operation, written, outputs)[0], moved
+        if isinstance(operation, QuantizedProduct):
+            moved += _nbytes(operation.weights.codes, operation.weights.scales)
+        made = operation.operation.describe(written)
+        return work(operation.operation, written, made)[0], moved
     if operation.moves_values:
         return 0.0, moved
     product = getattr(operation, "product", None)
     kind = product.type_name if isinstance(product, Operation) else operation.type_name
     return operations(kind, inputs, outputs) * _steps_taken(operation, inputs), moved
+
+
+def _attention(
+    operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
+) -> tuple[float, float]:
+    """The same of attention: two products for each pair of a query and a key that it may see."""
+    fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
+    given = fused.lying_and_moved(inputs)
+    query, key, value = (moved for _, moved in given)
+    targets, sources = (float(spec.shape[-2].static_size or 1) for spec in (query, key))
+    pairs = targets * sources
+    if getattr(fused.attention, "causal", False):
+        pairs = sum(min(row + 1.0, sources) for row in range(int(targets)))
+    heads = _count(output) / max(1.0, targets * _last(value))
+    # Of a tensor that holds all three, each is a part; repeated heads are there once.
+    read = sum(min(_bytes(lying), _bytes(moved)) for lying, moved in given)
+    moved = read + traffic("", inputs[3:], [output])
+    return 2.0 * heads * pairs * (_last(query) + _last(value)), moved
+
+
+def _nbytes(*arrays: Array | None) -> float:
+    return float(sum(array.nbytes for array in arrays if array is not None))
 
 
 def _steps_taken(operation: Operation, inputs: Sequence[TensorSpec]) -> float:

@@ -112,6 +112,15 @@ class _Arguments:
         )
         return found if found.numbers else None
 
+    def with_closed_numbers(self) -> _Arguments | None:
+        """The same call with arrays that are one integer as integers, for an input that a kernel
+        needs as a number, such as an axis. None where there are none.
+        """
+        args = tuple(map(_closed, self.args))
+        options = {name: _closed(value) for name, value in self.options.items()}
+        found = _Arguments(args, options)
+        return found if len(found.arrays) < len(self.arrays) else None
+
 
 class _Calls:
     """All calls of one function.
@@ -161,9 +170,11 @@ class _Calls:
         if results is None:
             opened = given.with_open_numbers(self._names, self._inputs)
             results = None if opened is None else self._by_entry(opened)
+        if results is None and (closed := given.with_closed_numbers()) is not None:
+            results = self._by_entry(closed, enters=False)
         return self._first(given, opened) if results is None else results
 
-    def _by_entry(self, given: _Arguments) -> Sequence[Array] | None:
+    def _by_entry(self, given: _Arguments, enters: bool = True) -> Sequence[Array] | None:
         """The results by a native call that made others of this kind."""
         for native, entry in tuple(self._entries.get(given.kind, {}).items()):
             # The entry itself, first: with the working memory that this call needs it is the next
@@ -172,7 +183,8 @@ class _Calls:
             if results is None:
                 results = _results(native, given.arrays)
             if results is not None:
-                self._enter(entry, given)
+                if enters:
+                    self._enter(entry, given)
                 return results
         return None
 
@@ -188,8 +200,11 @@ class _Calls:
                 again: Call = self._describe(*opened.args, **opened.options)
                 compiled = self._compiled(opened, again, is_open=True)
             self._met.add(opened.kind)
+        closed = given.with_closed_numbers()
         if compiled is None:
-            compiled = self._compiled(given, call)
+            compiled = self._compiled(given, call, widest=closed is not None)
+        if compiled is None and closed is not None:
+            return self(closed.args, closed.options)
         return call.run() if compiled is None else compiled
 
     def _enter(self, entry: NativeCall, given: _Arguments) -> None:
@@ -201,13 +216,14 @@ class _Calls:
             self.last = run
 
     def _compiled(
-        self, given: _Arguments, call: Call, is_open: bool = False
+        self, given: _Arguments, call: Call, is_open: bool = False, widest: bool = False
     ) -> Sequence[Array] | None:
         """The results by kernels; None where references make the call, or refuse it."""
         arrays = given.arrays
         contiguous = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
         with self._lock:
-            executor = self._executor(given.kind, call, contiguous, arrays, is_open)
+            widest = widest or is_open
+            executor = self._executor(given.kind, call, contiguous, arrays, widest)
         if executor is None or executor.plans is None:
             return None
         try:
@@ -230,10 +246,10 @@ class _Calls:
         call: Call,
         arrays: Sequence[Array],
         given: Sequence[Array],
-        is_open: bool,
+        widest: bool,
     ) -> Executor | None:
-        """What makes such calls natively: for every size, else for those of all axes but the first,
-        else for these. With open numbers it is for every size.
+        """What makes such calls natively: for every size, else, unless it is to be the `widest`,
+        for those of all axes but the first, else for these.
         """
         if kernel_target() is None:
             warn_if_unavailable()
@@ -245,7 +261,7 @@ class _Calls:
             self._entries.clear()
             self._met.clear()
         executors = self._executors.setdefault(kind, {})
-        for axes in (0,) if is_open else (0, 1, 2):
+        for axes in (0,) if widest else (0, 1, 2):
             shapes = [_with_open_axes(array.shape, axes) for array in arrays]
             key = (repr(call.attributes), *shapes)
             if key not in executors:
@@ -303,6 +319,12 @@ def _seen(value: Any) -> Any:
         return np.asarray(value)
     except (ValueError, TypeError, RuntimeError, OverflowError):
         return value  # which the call refuses in its own words
+
+
+def _closed(value: Any) -> Any:
+    """An array that is one integer as an integer; anything else as it is."""
+    is_number = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu"
+    return int(value) if is_number else value
 
 
 def _stays(value: Any) -> bool:

@@ -131,14 +131,19 @@ class FusedAttention(Operation):
         self, query: TensorSpec, key: TensorSpec, value: TensorSpec, *others: TensorSpec | None
     ) -> PartialShape:
         given = self.named([query, key, value, *others])
-        moved = [
-            _moved_spec(self._first_of(given, name), moves)
-            for name, moves in zip(_INPUTS, self.moves)
-        ]
+        moved = [spec for _, spec in self.lying_and_moved([query, key, value, *others])]
         shape = self.attention.describe([*moved, *(given[name] for name in _INPUTS[3:])])[0].shape
         return (
             Transposed(self.order).shape(shape) if self.order and shape.rank is not None else shape
         )
+
+    def lying_and_moved(
+        self, inputs: Sequence[TensorSpec | None]
+    ) -> list[tuple[TensorSpec, TensorSpec]]:
+        """Query, key and value: what is there of them, and how the attention sees it."""
+        given = self.named(inputs)
+        lying = [self._first_of(given, name) for name in _INPUTS[:3]]
+        return [(spec, _moved_spec(spec, moves)) for spec, moves in zip(lying, self.moves)]
 
     def _first_of(self, given: dict[str, TensorSpec | None], name: str) -> TensorSpec:
         """A tensor of which so many elements are there."""

@@ -6,7 +6,8 @@ FakeQuantize gives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -197,10 +198,38 @@ class QuantizedWeights:
         return values.T if self.outputs_last else values.reshape(self.shape)
 
 
+class Remade:
+    """What a function makes, made again where nobody holds it any more."""
+
+    def __init__(self, function: Callable[[], Array]) -> None:
+        self._function = function
+        self._made: weakref.ref[Array] | None = None
+
+    def __call__(self) -> Array:
+        result = None if self._made is None else self._made()
+        if result is None:
+            result = self._function()
+            self._made = weakref.ref(result)
+        return result
+
+
 class QuantizedConstant(Const):
-    """A constant of f32 that remembers the small numbers it was made of."""
+    """A constant of f32 that knows the small numbers it is made of. Unless it is `kept` it is made
+    when its value is asked for: who reads the small numbers never asks.
+    """
+
+    type_name, opset = "QuantizedConstant", 0
 
     weights = Field[QuantizedWeights]()
+    make = Field[Remade]()
+    kept = Field[Array | None](None)
+
+    @property
+    def value(self) -> Array:  # type: ignore[override]
+        return self.make() if self.kept is None else self.kept
+
+    def infer(self) -> TensorSpec:
+        return TensorSpec(self.element_type, self.shape, self.kept)
 
 
 class OnCodes(Operation):

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from itertools import product as combinations
+from math import prod
 from typing import Union, overload
 
 from uncork.kernels.kernel_spec import KernelSpec
@@ -90,6 +92,54 @@ def whole_shares(count: SizeLike, parts: int, block: int) -> Sequence[tuple[Size
     found = [(first * block, some * block) for first, some in shares(count // block, parts)]
     first, some = found[-1]
     return [*found[:-1], (first, some + count % block)]
+
+
+#: What an axis of a size that only the call knows counts as: more than any number of threads.
+_OPEN_AXIS = 1 << 20
+#: An axis is divided before one that is worth more where the largest part is so much smaller.
+_WORTH = 1.05
+
+
+def parts_along(
+    axes: Sequence[tuple[SizeLike, int]], threads: int, whole: bool = False
+) -> tuple[int, ...]:
+    """How many parts to make along each axis (size, things that stay together), for so many threads
+    together: the largest part is about as small as can be, and first axes are divided before later
+    ones. `whole`: what is less than a block joins the last one.
+    """
+    blocks = [
+        _OPEN_AXIS
+        if isinstance(size, Size)
+        else max(1, size // some)
+        if whole
+        else -(-size // some)
+        for size, some in axes
+    ]
+    found: list[tuple[int, ...]] = [()]
+    for count in blocks:
+        found = [
+            (*some, parts)
+            for some in found
+            for parts in range(1, max(1, min(count, threads // prod(some))) + 1)
+        ]
+    largest = {
+        some: prod(-(-count // parts) for count, parts in zip(blocks, some)) for some in found
+    }
+    limit = min(largest.values()) * _WORTH
+    return max(some for some in found if largest[some] <= limit)
+
+
+def grid(
+    axes: Sequence[tuple[SizeLike, int]], threads: int, whole: bool = False
+) -> list[tuple[tuple[SizeLike, SizeLike], ...]]:
+    """The work of all axes as parts: of each axis (first, number). See `parts_along`; `whole` as in
+    `whole_shares`.
+    """
+    parts = parts_along(axes, threads, whole)
+    divided = whole_shares if whole else shares
+    return list(
+        combinations(*(divided(size, some, block) for (size, block), some in zip(axes, parts)))
+    )
 
 
 @dataclass(frozen=True)

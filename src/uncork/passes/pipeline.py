@@ -169,6 +169,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
     ),
     Pass(
+        "made_weights",
+        "weights that no quantized layer reads are numbers",
+        frozenset({"QuantizedConstant"}),
+        module="quantized_weights",
+    ),
+    Pass(
         "read_state_in_products",
         "products read variables where they lie",
         frozenset({"StateValue"}),

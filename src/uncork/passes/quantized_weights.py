@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights
+from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights, Remade
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
@@ -26,7 +26,7 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import readers, replaced
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 _STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
@@ -34,21 +34,40 @@ _STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
 
 def quantized_weights(model: Model) -> Model:
     """The model with such constants, where the data of their layers are quantized, too."""
-    known = grids(model)
+    known, read_by = grids(model), readers(model)
     new: dict[int, Node] = {}
     for node in model.nodes:
         if isinstance(node.operation, (Convolution1, MatMul)) and node.inputs[0] in known:
             source = node.inputs[1]
             found = weights_of(model, source, node.operation) if source.node not in new else None
             if found is not None:
-                new[source.node] = _constant(model.by_id[source.node], *found)
+                alone = all(_multiplies(reader, source) for reader in read_by[source])
+                new[source.node] = _constant(model, source, found, not alone)
     return replaced(model, new) if new else model
 
 
-def weights_of(
-    model: Model, source: Source, product: Operation
-) -> tuple[QuantizedWeights, Array] | None:
-    """The small numbers that weights of a product are made of, and the weights themselves."""
+def _multiplies(node: Node, source: Source) -> bool:
+    """The layer reads these weights as such, and only so."""
+    read = [index for index, given in enumerate(node.inputs) if given == source]
+    return isinstance(node.operation, (Convolution1, MatMul)) and read == [1]
+
+
+def made_weights(model: Model) -> Model:
+    """The model with such constants as numbers where layers still read them."""
+    new: dict[int, Node] = {}
+    for node in model.nodes:
+        if isinstance(node.operation, QuantizedConstant):
+            value = node.operation.value
+            shape = PartialShape(value.shape)
+            operation = Const(element_type=ElementType.f32, shape=shape, value=value)
+            (port,) = node.outputs
+            known = replace(port, spec=TensorSpec(ElementType.f32, shape, value))
+            new[node.id] = replace(node, outputs=(known,), operation=operation)
+    return replaced(model, new) if new else model
+
+
+def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:
+    """The small numbers that weights of a product are made of."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
@@ -75,7 +94,7 @@ def weights_of(
     codes = codes.astype(np.int8)
     if isinstance(product, Convolution1):
         codes = codes.reshape(outputs, *shape[product.lead - 1 :])
-    return QuantizedWeights(codes, scales, shape, last), whole
+    return QuantizedWeights(codes, scales, shape, last)
 
 
 def _value(model: Model, source: Source) -> Array | None:
@@ -125,20 +144,21 @@ def _scale(model: Model, source: Source) -> Array | None:
     return None
 
 
-def _constant(node: Node, weights: QuantizedWeights, value: Array) -> Node:
+def _constant(model: Model, source: Source, weights: QuantizedWeights, kept: bool) -> Node:
+    """The constant; `kept` is one whose value is for other layers, too."""
+    node, shape = model.by_id[source.node], PartialShape(weights.shape)
+
+    def make() -> Array:
+        value = _value(model, source)
+        assert value is not None
+        return value
+
     operation = QuantizedConstant(
-        element_type=ElementType.f32, shape=PartialShape(value.shape), value=value, weights=weights
+        element_type=ElementType.f32,
+        shape=shape,
+        weights=weights,
+        make=Remade(make),
+        kept=make() if kept else None,
     )
-    port = Port(
-        TensorSpec(ElementType.f32, PartialShape(value.shape), value),
-        node.outputs[0].names,
-        node.outputs[0].extras,
-    )
-    return replace(
-        node,
-        opset="opset1",
-        attributes={},
-        inputs=(),
-        outputs=(port,),
-        operation=operation,
-    )
+    port = Port(operation.infer(), node.outputs[0].names, node.outputs[0].extras)
+    return replace(node, attributes={}, inputs=(), outputs=(port,), operation=operation)

@@ -20,7 +20,12 @@ from uncork.kernels.convolution.group_places import (
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.convolution.tap_regions import Region, regions_of
-from uncork.kernels.convolution.tiles import most_pixels, open_widths, widths_of
+from uncork.kernels.convolution.tiles import (
+    most_pixels,
+    open_widths,
+    some_of_tiles,
+    widths_of,
+)
 from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
@@ -31,8 +36,10 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
+    grid,
     shares,
 )
+from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -51,6 +58,8 @@ _SCRATCH_BYTES = 1 << 19
 _LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
 #: Pixels of a row at most, where all pixels were one.
 _SOME = 128
+#: So many calls for each thread are enough parts.
+_ENOUGH = 4
 #: As many runs of images as there are where only the call knows how many images come.
 _RUNS = 16
 
@@ -266,20 +275,21 @@ class _Maker:
         number: int,
         group: int,
         rows: tuple[SizeLike, SizeLike],
-        sets: tuple[int, int],
+        sets: tuple[SizeLike, SizeLike],
+        some_tiles: tuple[SizeLike, SizeLike],
     ) -> KernelCall:
         """Some rows of a region, of the strip that begins at a row, for some sets of a run, of a
-        group.
+        group; of rows whose length is known, some tiles.
         """
         g, work = self.g, self.work
         run = self.runs[number]
         blocks, alike = run.blocks, run.alike
         columns = region.columns[1]
-        widths, tiles = (
-            widths_of(columns, self.target)
-            if isinstance(columns, int)
-            else (open_widths(self.target), [0] * KINDS)
-        )
+        widths: tuple[int, ...] = open_widths(self.target)
+        tiles, left = [0] * KINDS, 0
+        if isinstance(columns, int):
+            widths, all_tiles = widths_of(columns, self.target)
+            left, tiles = some_of_tiles(widths, all_tiles, some_tiles)
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
         step = g.columns.stride * work.inner * 4
         vector_members = min(self.vector_members, blocks)
@@ -306,18 +316,17 @@ class _Maker:
             + region.column_taps[0] * g.columns.dilation
             - begin[1]
         )
+        x = x + left * g.columns.stride
         seen = y * self.row + x * work.inner * 4 + group * g.channels // work.inner * self.block
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
-        made = (
-            images[0] * work.result_image
-            + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
-        )
+        pixel = first * g.columns.count + region.columns[0] + left
+        made = images[0] * work.result_image + (block * g.pixels + pixel) * work.lanes * 4
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
-            "filters": int(filters.ctypes.data) + sets[0] * filters[0].nbytes,
+            "filters": sets[0] * filters[0].nbytes + int(filters.ctypes.data),
             "table": self._table(region, number),
             "count": self._entries(region) // region.row_taps[1]
             if self.skips
@@ -363,7 +372,7 @@ class _Maker:
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.fill_address_table()]
         for images, strip in product(self.images, self.strips):
-            found += [[call] for call in self.lay_out(images, strip)]
+            found += shared_moves(self.lay_out(images, strip), threads)
             regions = (
                 [replace(region, rows=strip) for region in self.regions]
                 if self.padded
@@ -380,15 +389,28 @@ class _Maker:
     def _shared(
         self, images: tuple[SizeLike, SizeLike], region: Region, strip: SizeLike, threads: int
     ) -> Iterator[KernelCall]:
-        """A region, of the strip that begins at a row, by rows, or by sets of outputs where there
-        is one row.
+        """A region, of the strip that begins at a row, by rows, tiles of rows and sets of outputs.
+
+        Threads read the larger one of data and filters in parts.
         """
-        by_rows = threads > 1 and not certainly(region.rows[1], 1)
-        heights = shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]
+        rows, columns = (region.rows[1], 1), region.columns[1]
+        tiles = (
+            (sum(map(known, widths_of(columns, self.target)[1])), 1)
+            if isinstance(columns, int)
+            else (1, 1)
+        )
+        data = self.work.channels * self.g.data_size * self.work.inner * 4
+        filters = sum(array.nbytes for array in self.packed_weights.arrays)
+        first = isinstance(data, int) and data < filters and isinstance(rows[0], int)
+        if sum(len(run.alike.groups) for run in self.runs) >= _ENOUGH * threads:
+            threads = 1  # a call for each is enough
         for index, run in enumerate(self.runs):
-            parts = [(0, run.sets)] if by_rows else shares(run.sets, threads)
-            for group, rows, some in product(run.alike.groups, heights, parts):
-                yield self.compute(images, region, strip, index, group, rows, some)
+            axes = [rows, tiles, (run.sets, 1)]
+            order = (2, 0, 1) if first else (0, 1, 2)
+            parts = grid([axes[axis] for axis in order], threads)
+            for group, some in product(run.alike.groups, parts):
+                part = [some[order.index(axis)] for axis in range(3)]
+                yield self.compute(images, region, strip, index, group, part[0], part[2], part[1])
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:

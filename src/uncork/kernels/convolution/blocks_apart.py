@@ -20,7 +20,7 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
-    shares,
+    grid,
 )
 from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
 from uncork.kernels.runtime.target import Target
@@ -97,14 +97,21 @@ class _Maker:
         numbers = tiles * (self.g.channels + self.g.outputs) + max(work.lanes, work.inner)
         return self.patch_size * (numbers * 4 + 2 * 64)
 
-    def compute(self, groups: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
-        """Some groups of tiles, by the thread of a number."""
+    def compute(
+        self,
+        groups: tuple[SizeLike, SizeLike],
+        outputs: tuple[SizeLike, SizeLike],
+        share: int,
+    ) -> KernelCall:
+        """Some groups of tiles, for some sets of outputs, by the thread of a number."""
         g, work = self.g, self.work
         pixel, result = work.inner * 4, work.lanes * 4
+        of_set, channel = g.channels * self.blocks * result, outputs[0] * (self.blocks * result)
+        made = outputs[0] * (self.blocks * g.pixels * result)
         operands: dict[str, Operand] = {
             "source": In(0),
-            "target": Out(0),
-            "filters": int(self.packed_weights.arrays[0].ctypes.data),
+            "target": Out(0, made),
+            "filters": outputs[0] * of_set + int(self.packed_weights.arrays[0].ctypes.data),
             "scratch": Scratch(share * self.scratch),
             "across": self.across,
             "down": self.down,
@@ -121,21 +128,25 @@ class _Maker:
             "target_block": g.pixels * result,
             "target_row": g.columns.count * result,
             "channels": work.channels,
-            "groups": work.outputs // self.blocks,
+            "groups": outputs[1],
             **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles)},
             "first": groups[0],
             "end": groups[0] + groups[1],
             "strip": self.strip,
             "strip_tiles": self.strip * self.spec.widths[0],
-            **dict(zip(self.spec.end.arguments, operands_for(self.spec.end, work.others, 0, 0))),
+            "all_groups": work.outputs // self.blocks,
         }
+        ends = operands_for(self.spec.end, work.others, channel, made)
+        operands |= zip(self.spec.end.arguments, ends)
         return self.spec, [operands[name] for name in self.spec.arguments]
 
     def stages(self, threads: int) -> Stages:
-        parts = shares(self.total, threads) if threads > 1 else [(0, self.total)]
+        # Of sets of outputs each part transforms the data for itself.
+        axes = [(self.total, 1), (self.work.outputs // self.blocks, 1)]
+        parts = grid(axes, threads)
         return Stages(
-            [[self.compute(part, share) for share, part in enumerate(parts)]],
-            threads * self.scratch,
+            [[self.compute(tiles, sets, share) for share, (tiles, sets) in enumerate(parts)]],
+            len(parts) * self.scratch,
         )
 
 
@@ -200,9 +211,12 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     packed_weights = packed(
         [work.source], ("depthwise", g.weights, work.lanes, vector_members), made
     )
-    planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4
+    planes, height = g.images * work.channels, g.rows.count
+    zeros = g.columns.size * work.lanes * 4
 
-    def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+    def compute(
+        some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
+    ) -> KernelCall:
         operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
@@ -211,6 +225,8 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             "channels": work.channels,
             "first": some[0],
             "end": some[0] + some[1],
+            "first_row": lines[0],
+            "end_row": lines[0] + lines[1],
             "height": g.rows.size,
             "width": g.columns.size,
             "result_height": g.rows.count,
@@ -223,13 +239,19 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
 
     def stages(threads: int) -> Stages:
         return Stages(
-            [[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * zeros
+            [
+                [
+                    compute(some, lines, n)
+                    for n, (some, lines) in enumerate(grid([(planes, 1), (height, 1)], threads))
+                ]
+            ],
+            threads * zeros,
         )
 
     pixels = g.images * g.pixels
     return KernelPlan(
         spec.name,
-        [compute((0, planes), 0)],
+        [compute((0, planes), (0, height), 0)],
         zeros,
         [packed_weights],
         nanoseconds(pixels, work.cost * 4),

@@ -35,8 +35,10 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
+    grid,
     shares,
 )
+from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
@@ -281,10 +283,12 @@ class _Maker:
             )
         return calls
 
-    def compute(self, part: Part, scratch: SizeLike) -> KernelCall:
+    def compute(self, part: Part, scratch: SizeLike, held: Part | None = None) -> KernelCall:
+        """A part, whose cells are laid out, or those of one that holds it."""
         g = self.g
-        layout = self.layout(part)
-        source: Operand = Scratch(scratch)
+        layout = self.layout(held or part)
+        above = 0 if held is None else part.rows[0] - held.rows[0]
+        source: Operand = Scratch(scratch + above * (g.rows.stride * layout.row))
         if direct(g):
             channel = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
             source = In(
@@ -300,7 +304,7 @@ class _Maker:
             "target": Out(0, begin),
             "filters": self.packed_weights.arrays[0].ctypes.data
             + (part.groups[0] * g.outputs + first) * g.inner * 4,
-            "offsets": Scratch(scratch + self.laid_out(part))
+            "offsets": Scratch(scratch + self.laid_out(held or part))
             if self.far
             else self._offsets_of(layout),
             "inner": g.inner,
@@ -337,7 +341,9 @@ class _Maker:
         return offsets.ctypes.data
 
     def split(self, threads: int) -> Stages:
-        """By images if there are enough of them, else by groups, else by blocks of channels."""
+        """By images if there are enough of them, else by groups, else by blocks of channels and
+        rows.
+        """
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
         if isinstance(g.images, int) and g.images >= threads:
@@ -346,10 +352,12 @@ class _Maker:
             own = [replace(whole, groups=groups) for groups in shared(g.groups, threads)]
         else:
             own = [
-                replace(whole, channels=channels) for channels in shared(g.outputs, threads, _BLOCK)
+                replace(whole, channels=(known(first), known(number)), rows=rows)
+                for (first, number), rows in grid([(g.outputs, _BLOCK), (g.rows.count, 1)], threads)
             ]
-            alone = [[call] for call in self.lay_out(whole, 0)]
-            return Stages([*alone, [self.compute(part, 0) for part in own]], self.size(whole))
+            alone = shared_moves(self.lay_out(whole, 0), threads)
+            computed = [self.compute(part, 0, whole) for part in own]
+            return Stages([*alone, computed], self.size(whole))
         scratches: list[SizeLike] = [0]
         for part in own:
             scratches.append(scratches[-1] + self.size(part))

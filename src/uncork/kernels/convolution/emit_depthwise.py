@@ -54,7 +54,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
             if count <= _HELD
             else []
         )
-        with k.loop(0, a["result_height"]) as y:
+        with k.loop(a["first_row"], a["end_row"]) as y:
             made = target + y * a["result_width"] * pixel
             lines: list[Value] = []
             for row in range(spec.rows):

@@ -43,7 +43,7 @@ def emit_pool(spec: Pooled, machine: Target) -> str:
     with k.loop(a["first"], a["end"]) as plane:
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
-        with k.loop(0, a["result_height"]) as y:
+        with k.loop(a["first_row"], a["end_row"]) as y:
             lines: list[Value] = []
             inside = k.integer(0)
             for tap in range(spec.rows):

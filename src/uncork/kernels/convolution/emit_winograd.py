@@ -136,7 +136,7 @@ def _multiply(
 ) -> None:
     """All tiles of a strip at a position, for a group of outputs."""
     step = spec.inner * spec.blocks * spec.lanes * 4
-    filters = a["filters"] + (position * a["groups"] + outputs) * a["channels"] * step
+    filters = a["filters"] + (position * a["all_groups"] + outputs) * a["channels"] * step
     source = strip.data + position * strip.data_position
     target = strip.made + position * strip.made_position + outputs * strip.made_block * spec.blocks
     begun, tiles = k.variable(k.integer(0)), k.variable(k.integer(0))

@@ -35,9 +35,11 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
+    grid,
     shares,
 )
 from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
+from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
@@ -326,9 +328,15 @@ class _Maker:
                 yield strided_copy_call(self.widest, source, target, [*outer, *inner])
 
     def compute(
-        self, first: SizeLike, images: SizeLike, rows: tuple[SizeLike, SizeLike], share: int
+        self,
+        first: SizeLike,
+        images: SizeLike,
+        rows: tuple[SizeLike, SizeLike],
+        columns: tuple[SizeLike, SizeLike],
+        share: int,
+        threads: int,
     ) -> KernelCall:
-        """Some of the windows of some images, by the thread of a number."""
+        """Some of the windows of some images, and of the outputs, by one of the threads."""
         g, lay = self.g, self.layout
         held = self.held(images)
         laid_out = self.laid_out(held)
@@ -346,41 +354,54 @@ class _Maker:
                 pixels.ctypes.data + known(rows[0]) * 8,
             )
         scratch = laid_out + 2 * self.table(held)
-        image = first * g.groups * g.outputs * g.pixels * 4
+        image = (first * g.groups * g.outputs + columns[0]) * (g.pixels * 4)
+        addresses = held * g.pixels * 8
         operands: dict[str, Operand] = {
             "source": In(0, first * lay.image) if lay.kind == "direct" else Scratch(0),
             "target": Out(0, image),
-            "matrix": self.packed_weights.arrays[0].ctypes.data,
+            "matrix": columns[0] * g.inner * 4 + self.packed_weights.arrays[0].ctypes.data,
             "sources": sources,
             "targets": targets,
             "rows": rows[1],
             "inner": g.inner,
-            "columns": g.outputs,
+            "columns": columns[1],
             "column": g.pixels * 4,
             "batches": g.groups,
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
-            "row_addresses": Scratch(scratch + rows[0] * 8),
-            "scratch": Scratch(scratch + held * g.pixels * 8 + share * self.spec.scratch_bytes),
+            "row_addresses": Scratch(
+                scratch + columns[0] // self.spec.width * addresses + rows[0] * 8
+            ),
+            "scratch": Scratch(
+                scratch + self._panels(threads) * addresses + share * self.spec.scratch_bytes
+            ),
         }
-        operands |= zip(self.spec.end.arguments, operands_for(self.spec.end, self.others, 0, image))
+        ends = operands_for(self.spec.end, self.others, columns[0] * 4, image)
+        operands |= zip(self.spec.end.arguments, ends)
         return multiplied(self.spec, operands)
+
+    def _panels(self, threads: int) -> int:
+        """Panels of outputs that threads may share: each has room for the addresses of rows."""
+        return 1 if threads < 2 or self.g.groups > 1 else -(-self.g.outputs // self.spec.width)
 
     def calls(self, scratch: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
         if self.g.is_open:
             yield list(self.fill_address_table(self.most))
         for first, images in self.runs(scratch):
-            for call in self.lay_out(first, images):
-                yield [call]
-            rows = shares(images * self.g.pixels, threads, _BLOCK)
-            yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
+            yield from shared_moves(self.lay_out(first, images), threads)
+            panel = self.spec.width if self._panels(threads) > 1 else self.g.outputs
+            axes = [(images * self.g.pixels, _BLOCK), (self.g.outputs, panel)]
+            yield [
+                self.compute(first, images, windows, outputs, share, threads)
+                for share, (windows, outputs) in enumerate(grid(axes, threads))
+            ]
 
     def scratch(self, scratch: int, threads: int) -> SizeLike:
         most = (
             self.most if self.g.is_open else max(known(images) for _, images in self.runs(scratch))
         )
-        places = 2 * self.table(most) + most * self.g.pixels * 8
+        places = 2 * self.table(most) + self._panels(threads) * most * self.g.pixels * 8
         return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:

@@ -16,7 +16,7 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Selection,
     Stages,
-    shares,
+    grid,
 )
 from uncork.kernels.loops.windows import Window, windows_of
 from uncork.kernels.runtime.target import Target
@@ -80,18 +80,23 @@ def select_pool(
         width,
         isinstance(pool, AvgPool1) and not pool.exclude_pad,
     )
-    planes, line = images * blocks, columns.size * lanes * 4
+    planes, height = images * blocks, rows.count if rows else 1
+    line = columns.size * lanes * 4
 
-    def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+    def compute(
+        some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int
+    ) -> KernelCall:
         operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
             "outside": Scratch(share * line),
             "first": some[0],
             "end": some[0] + some[1],
+            "first_row": lines[0],
+            "end_row": lines[0] + lines[1],
             "height": rows.size if rows else 1,
             "width": columns.size,
-            "result_height": rows.count if rows else 1,
+            "result_height": height,
             "result_width": columns.count,
             "top": rows.begin if rows else 0,
             "left": columns.begin,
@@ -100,13 +105,19 @@ def select_pool(
 
     def stages(threads: int) -> Stages:
         return Stages(
-            [[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * line
+            [
+                [
+                    compute(some, lines, n)
+                    for n, (some, lines) in enumerate(grid([(planes, 1), (height, 1)], threads))
+                ]
+            ],
+            threads * line,
         )
 
-    work = planes * (rows.count if rows else 1) * columns.count
+    work = planes * height * columns.count
     return KernelPlan(
         spec.name,
-        [compute((0, planes), 0)],
+        [compute((0, planes), (0, height), 0)],
         line,
         [],
         nanoseconds(work, spec.rows * spec.columns / 4),

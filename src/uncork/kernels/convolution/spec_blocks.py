@@ -78,6 +78,7 @@ class Winograd(EpilogueSpec):
         "result_height", "result_width", "top", "left", "source_image", "source_block",
         "source_row", "target_image", "target_block", "target_row", "channels", "groups",
         *(f"tiles_{kind}" for kind in range(KINDS)), "first", "end", "strip", "strip_tiles",
+        "all_groups",
     )  # fmt: skip
     outputs: int
     lanes: int
@@ -101,8 +102,8 @@ class Depthwise(EpilogueSpec):
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        "source", "target", "filters", "zeros", "channels", "first", "end", "height", "width",
-        "result_height", "result_width", "top", "left",
+        "source", "target", "filters", "zeros", "channels", "first", "end", "first_row", "end_row",
+        "height", "width", "result_height", "result_width", "top", "left",
     )  # fmt: skip
     lanes: int
     rows: int

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-#: Planes from `first` to `end`, a plane for each block of each image; `outside` has room for a row
-#: of the data.
+#: Planes from `first` to `end`, a plane for each block of each image, and rows of their results;
+#: `outside` has room for a row of the data.
 ARGUMENTS = (
     "source",
     "target",
     "outside",
     "first",
     "end",
+    "first_row",
+    "end_row",
     "height",
     "width",
     "result_height",

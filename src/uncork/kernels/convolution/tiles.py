@@ -59,6 +59,23 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
 
 
+def some_of_tiles(
+    widths: Sequence[int], counts: Sequence[SizeLike], some: tuple[SizeLike, SizeLike]
+) -> tuple[int, list[int]]:
+    """Tiles (first, number) of a row of so many of each width: the pixels before them, and how many
+    of them have each width.
+    """
+    before, first, end = 0, known(some[0]), known(some[0]) + known(some[1])
+    found = []
+    passed = 0
+    for width, count in zip((*widths, *[0] * (len(counts) - len(widths))), map(known, counts)):
+        begin, last = (min(max(tile - passed, 0), count) for tile in (first, end))
+        before += begin * width
+        found.append(last - begin)
+        passed += count
+    return before, found
+
+
 def open_widths(target: Target) -> tuple[int, ...]:
     """Four widths of tiles for rows whose length only the call knows."""
     return _OPEN[most_pixels(target)]

@@ -31,6 +31,8 @@ from uncork.types import ElementType, TensorSpec
 _MOST_LOOPS = 6
 #: Threads share a row by runs of so many vectors.
 _SHARED = 16
+#: A loop is shared rather than one inside it where the largest part is larger by no more than so.
+_AS_GOOD = 1.05
 #: Rough cost in nanoseconds of a vector of a scalar operation; all others are one step of
 #: arithmetic.
 _COSTS = dict.fromkeys(
@@ -240,10 +242,12 @@ def _call(
 
 
 def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int) -> Stages:
-    """Threads share the outermost loop that has a turn for each, or the longest one."""
+    """Threads share the outermost loop whose turns give them about as much to do as any other's."""
     last = len(loops.sizes) - 1
     known = [size if isinstance(size, int) else threads for size in loops.sizes]
-    depth = next((d for d, size in enumerate(known) if size >= threads), known.index(max(known)))
+    blocks = [*known[:-1], -(-known[-1] // spec.lanes)]
+    most = [-(-size // threads) / max(1, size) for size in blocks]
+    depth = next(d for d, share in enumerate(most) if share <= _AS_GOOD * min(most))
     block = _SHARED * spec.lanes if depth == last else 1
     if known[depth] < block:
         block = 1 if spec.lanes == 1 else spec.lanes

@@ -77,7 +77,8 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
         with k.loop(0, whole) as panel:
             run(full, panel)
         if tail is not None and tail is not full:
-            run(tail, whole)
+            with k.if_(whole * spec.width < a["columns"]):
+                run(tail, whole)
     k.finish()
     return k.text()
 

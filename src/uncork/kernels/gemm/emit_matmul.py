@@ -38,7 +38,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     whole = panels if tail is full else a["columns"] // spec.width
-    row_bytes = a["columns"] * 4
+    row_bytes = a["output_row"]
     panel_bytes = a["inner"] * (spec.width * 4)
 
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
@@ -48,7 +48,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         if not spec.packed:
             _pack(k, spec, a, a["b"] + outer * a["b_outer"] + batch * a["b_batch"])
         matrix = a["b"] if spec.packed else a["packed_weights"]
-        output = a["output"] + (outer * a["batches"] + batch) * a["rows"] * row_bytes
+        output = a["output"] + (outer * a["batches"] + batch) * a["output_batch"]
 
         def run(
             kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output
@@ -92,16 +92,25 @@ def row_epilogue(spec: PackWeights, columns: int) -> EpilogueEmitter:
 
 
 def _pack(k: Kernel, spec: Matmul, a: dict[str, Value], matrix: Value) -> None:
-    """The second matrix as panels; columns that do not exist are zeros."""
+    """The second matrix as panels; columns that do not exist are zeros. Numbers that lie side by
+    side are brought by vectors.
+    """
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     with k.loop(0, panels) as panel:
         first = panel * spec.width
         last = k.minimum(first + spec.width, a["columns"])
         base = a["packed_weights"] + panel * a["inner"] * (spec.width * 4)
-        with k.loop(0, a["inner"]) as inner:
-            target = base + inner * (spec.width * 4)
-            for v in range(spec.vectors):
-                k.store(k.constant(0.0, F32, spec.lanes), target + v * spec.lanes * 4)
-            with k.loop(first, last) as column:
-                source = matrix + inner * a["b_inner"] + column * a["b_column"]
-                k.store(k.load(source, F32), target + (column - first) * 4)
+        whole = (a["b_column"].equals(4)) & (first + spec.width <= a["columns"])
+        with k.if_else(whole, likely=True) as (side_by_side, apart):
+            with side_by_side, k.loop(0, a["inner"]) as inner:
+                source = matrix + inner * a["b_inner"] + first * 4
+                for v in range(spec.vectors):
+                    place = (inner * spec.vectors + v) * (spec.lanes * 4)
+                    k.store(k.load(source + v * spec.lanes * 4, F32, spec.lanes), base + place)
+            with apart, k.loop(0, a["inner"]) as inner:
+                target = base + inner * (spec.width * 4)
+                for v in range(spec.vectors):
+                    k.store(k.constant(0.0, F32, spec.lanes), target + v * spec.lanes * 4)
+                with k.loop(first, last) as column:
+                    source = matrix + inner * a["b_inner"] + column * a["b_column"]
+                    k.store(k.load(source, F32), target + (column - first) * 4)

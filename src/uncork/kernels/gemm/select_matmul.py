@@ -21,8 +21,8 @@ from uncork.kernels.kernel_plan import (
     Scratch,
     Selection,
     Stages,
+    grid,
     shares,
-    whole_shares,
 )
 from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
@@ -32,14 +32,14 @@ from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.ops import Operation
 from uncork.ops.matmul import MatMul
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: A panel of the second matrix takes at most so many bytes, so that it stays in the second-level
 #: cache.
 _PANEL = 3 << 18
-#: Threads share rows by whole blocks of the microkernel.
-_BLOCK = 8
+#: Threads share rows by whole blocks of the microkernel; so many are worth a matrix in panels.
+_BLOCK, _MANY_ROWS = 8, 128
 #: Working memory of each thread begins at a cache line.
 _LINE = 64
 
@@ -97,7 +97,7 @@ def select_linear(
 @dataclass(frozen=True)
 class _Part:
     """Some of a product, each (first, number): rows of every batch, batches for each of `outer`,
-    and columns, where there is one row; `memory` is where its part of the working memory begins.
+    and columns; `memory` is where its part of the working memory begins.
     """
 
     rows: tuple[SizeLike, SizeLike]
@@ -150,33 +150,46 @@ class _Maker:
                 self.target.lanes, In(0), Scratch(0), loops, (inner, rows * 4), (rows, inner * 4)
             )
 
-    def pack_second(self) -> Iterator[KernelCall]:
+    def pack_second(self, threads: int) -> list[KernelCall]:
         """The only second matrix, where it is one of the call, as panels: whole ones, then what is
         left.
         """
+        return [
+            call
+            for first, number, wide in self._panels_to_pack()
+            for begin, some in shares(number, threads)
+            for call in self._pack(first + begin, some, wide)
+        ]
+
+    def _panels_to_pack(self) -> Iterator[tuple[SizeLike, SizeLike, SizeLike]]:
+        """Panels of the call: the first one, how many, and their columns."""
         if self.packed_weights or not self.alone:
             return
-        inner, columns, width = self.shape.inner, self.shape.columns, self.spec.width
+        columns, width = self.shape.columns, self.spec.width
         whole = columns // width
-        panel = inner * width * 4
         for first, number, wide in ((0, whole, width), (whole, 1, columns - whole * width)):
-            if is_empty((number, wide)):
-                continue
-            target = Scratch(self.turned + first * panel)
-            if self.shape.turned_second:
-                loops: list[Loop] = [(1, 0, 0), (number, width * inner * 4, panel)]
-                source = In(1, first * width * inner * 4)
-                yield arranged(
-                    self.target.lanes, source, target, loops, (wide, inner * 4), (inner, width * 4)
-                )
-            else:
-                nest: list[Loop] = [
-                    (1, 0, 0),
-                    (number, width * 4, panel),
-                    (inner, columns * 4, width * 4),
-                    (wide, 4, 4),
-                ]
-                yield strided_copy_call(self.target.lanes, In(1, first * width * 4), target, nest)
+            if not is_empty((number, wide)):
+                yield first, number, wide
+
+    def _pack(self, first: SizeLike, number: SizeLike, wide: SizeLike) -> Iterator[KernelCall]:
+        """Some panels of so many columns."""
+        inner, columns, width = self.shape.inner, self.shape.columns, self.spec.width
+        panel = inner * width * 4
+        target = Scratch(self.turned + first * panel)
+        if self.shape.turned_second:
+            loops: list[Loop] = [(1, 0, 0), (number, width * inner * 4, panel)]
+            source = In(1, first * width * inner * 4)
+            yield arranged(
+                self.target.lanes, source, target, loops, (wide, inner * 4), (inner, width * 4)
+            )
+        else:
+            nest: list[Loop] = [
+                (1, 0, 0),
+                (number, width * 4, panel),
+                (inner, columns * 4, width * 4),
+                (wide, 4, 4),
+            ]
+            yield strided_copy_call(self.target.lanes, In(1, first * width * 4), target, nest)
 
     def multiply(self, run: Run, part: _Part) -> KernelCall:
         """Some of a run."""
@@ -210,6 +223,8 @@ class _Maker:
             firsts * matrix,
             *second,
             Out(0, made),
+            shape.columns * 4,
+            shape.rows * shape.columns * 4,
         ]
         operands += [
             part.outer[1],
@@ -227,31 +242,55 @@ class _Maker:
     def stages(self, threads: int) -> Stages:
         """What is brought into order first, then the products, run by run."""
         shape = self.shape
-        before = [[call] for call in (*self.turn_first(), *self.pack_second())]
+        before = [[call] for call in self.turn_first()]
+        packing = self.pack_second(threads)
+        before += [packing] if threads > 1 and packing else [[call] for call in packing]
         batches, outer = shape.batches.count, shape.outer.count
         whole = _Part((0, shape.rows), (0, batches), (0, outer), (0, shape.columns))
         parts, scratch = [whole], self.scratch
-        if threads > 1 and not self.alone:  # each with memory of its own for a matrix in panels
-            own = (self.panels + shape.rows * 8 + (_LINE - 1)) // _LINE * _LINE
-            flat = certainly(outer, 1)
-            parts = [
-                replace(whole, **{"batches" if flat else "outer": some}, memory=own * index)
-                for index, some in enumerate(shares(batches if flat else outer, threads))
-            ]
-            scratch = self.turned + own * threads
-        elif threads > 1 and certainly(shape.rows, 1):  # one row has no next one that is elsewhere
-            parts = [
-                replace(whole, columns=some, memory=index * 8)
-                for index, some in enumerate(whole_shares(shape.columns, threads, self.spec.width))
-            ]
-            scratch = self.scratch + threads * 8
-        elif threads > 1:
-            parts = [
-                replace(whole, rows=(first, count), memory=first * 8)
-                for first, count in shares(shape.rows, threads, _BLOCK)
-            ]
+        if threads > 1:
+            parts = self._parts(whole, threads)
+            own = shape.rows * 8
+            if self.alone:  # the addresses of a part's rows, beside each other for its columns
+                columns = list(dict.fromkeys(part.columns for part in parts))
+                begins = [part.rows[0] * 8 + columns.index(part.columns) * own for part in parts]
+                scratch = self.scratch + (len(columns) - 1) * own
+            else:  # and a matrix in panels
+                own = (self.panels + own + (_LINE - 1)) // _LINE * _LINE
+                begins = [own * index for index in range(len(parts))]
+                scratch = self.turned + own * len(parts)
+            parts = [replace(part, memory=begin) for part, begin in zip(parts, begins)]
         runs = [[self.multiply(run, part) for part in parts] for run in shape.runs]
         return Stages([*before, *runs], scratch)
+
+    def _parts(self, whole: _Part, threads: int) -> list[_Part]:
+        """The parts of so many threads: by columns and rows of one product, so that the larger
+        matrix is read in parts; of several by batches, and by many rows, as each part packs its
+        second matrix.
+        """
+        shape = self.shape
+        if self.alone:
+            columns, rows = (shape.columns, self.spec.width), (shape.rows, _BLOCK)
+            by_rows = isinstance(shape.columns, Size) or (
+                isinstance(shape.rows, int) and shape.rows >= shape.columns
+            )
+            if by_rows:
+                return [
+                    replace(whole, rows=some, columns=others)
+                    for some, others in grid([rows, columns], threads)
+                ]
+            return [
+                replace(whole, rows=some, columns=others)
+                for others, some in grid([columns, rows], threads)
+            ]
+        flat = certainly(whole.outer[1], 1)
+        axes = [((whole.batches if flat else whole.outer)[1], 1), (shape.rows, _MANY_ROWS)]
+        return [
+            replace(whole, batches=some, rows=rows)
+            if flat
+            else replace(whole, outer=some, rows=rows)
+            for some, rows in grid(axes, threads)
+        ]
 
     def native(self) -> KernelPlan:
         """The product."""

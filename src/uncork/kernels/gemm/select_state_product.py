@@ -7,11 +7,25 @@ from collections.abc import Sequence
 from uncork.internal_ops.state_product import StateProduct
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, same, same_extents
 from uncork.kernels.gemm.select_matmul import specialised
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    shares,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
+from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
+
+#: Working memory of each thread begins at a cache line.
+_LINE = 64
 
 
 @selects(StateProduct)
@@ -49,8 +63,24 @@ def select_state_product(
     strides = (4, line) if matmul.transpose_b else (line, 4)
     table = rows * 8
     panels = (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
-    words = [In(0), inner * 4, rows * inner * 4, 0, In(1), *strides, line * stored[-2], 0, Out(0)]
-    words += [1, batches, rows, inner, columns, Scratch(0), Scratch(table)]
-    assert len(words) == len(spec.arguments)
+    made = rows * columns * 4
+
+    def part(first: SizeLike, count: SizeLike, memory: SizeLike) -> KernelCall:
+        """Some of the batches."""
+        words: list[Operand] = [In(0, first * (rows * inner * 4)), inner * 4, rows * inner * 4, 0]
+        words += [In(1, first * (line * stored[-2])), *strides, line * stored[-2], 0]
+        words += [Out(0, first * made), columns * 4, made, 1, count, rows, inner, columns]
+        words += [Scratch(memory), Scratch(memory + table)]
+        assert len(words) == len(spec.arguments)
+        return spec, words
+
+    own = (table + panels + (_LINE - 1)) // _LINE * _LINE
+
+    def split(threads: int) -> Stages:
+        parts = [part(*some, own * index) for index, some in enumerate(shares(batches, threads))]
+        return Stages([parts], own * threads)
+
     cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
-    return KernelPlan(spec.name, [(spec, words)], scratch=table + panels, cost=cost)
+    return KernelPlan(
+        spec.name, [part(0, batches, 0)], scratch=table + panels, cost=cost, split=split
+    )

@@ -21,10 +21,12 @@ class Matmul(EpilogueSpec):
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_matmul"
     #: Addresses, strides in bytes, counts: `outer` times `batches` of `rows`. `table` has room for
-    #: the addresses of the rows of one batch, `packed_weights` for a packed matrix.
+    #: the addresses of the rows of one batch, `packed_weights` for a packed matrix. A part of a
+    #: result has the strides of the whole.
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "a", "a_row", "a_batch", "a_outer", "b", "b_inner", "b_column", "b_batch", "b_outer",
-        "output", "outer", "batches", "rows", "inner", "columns", "table", "packed_weights",
+        "output", "output_row", "output_batch", "outer", "batches", "rows", "inner", "columns",
+        "table", "packed_weights",
     )  # fmt: skip
     vectors: int
     tail: int

@@ -17,7 +17,7 @@ from uncork.kernels.kernel_plan import (
     Out,
     Scratch,
     Stages,
-    shares,
+    grid,
 )
 from uncork.kernels.loops.language import indices, name_of, parse
 from uncork.kernels.loops.spec import Nest
@@ -74,7 +74,13 @@ class View:
         offset: SizeLike = self.base.offset
         for d in dimensions:
             offset = offset + self.steps[d] * begin
-        return replace(self, base=replace(self.base, offset=offset), strides=self.steps)
+        # What is left is what may be read from there on.
+        sizes = tuple(
+            size - begin if d in dimensions else size for d, size in enumerate(self.sizes)
+        )
+        return replace(
+            self, base=replace(self.base, offset=offset), sizes=sizes, strides=self.steps
+        )
 
 
 def vector_lanes(types: Sequence[str], target: Target) -> int:
@@ -154,35 +160,39 @@ class Call:
         return spec, operands
 
     def _split(self, threads: int) -> Stages:
-        """Threads share the first of the axes that has more than one turn."""
-        axis = next(
-            (name for name in self.shared if not certainly(self.sizes[name], 1)), self.shared[-1]
-        )
-        program = parse(self.text)
-        block = (
-            vector_lanes([view.element_type for view in self.views.values()], self.target)
-            if program.axes[axis].vector
-            else 1
-        )
+        """Threads share the axes that have more than one turn, the first ones rather than later
+        ones.
+        """
+        axes = [name for name in self.shared if not certainly(self.sizes[name], 1)]
+        axes = axes or [self.shared[-1]]
+        vectors = parse(self.text).axes
+        lanes = vector_lanes([view.element_type for view in self.views.values()], self.target)
+        counts = [(self.sizes[axis], lanes if vectors[axis].vector else 1) for axis in axes]
         scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
-        for index, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
-            views = {
-                name: _moved(view, positions_of(self.text, name, axis), begin, scratch * index)
-                for name, view in self.views.items()
-            }
-            sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
+        for index, part in enumerate(grid(counts, threads, whole=True)):
+            views = {name: _own(view, scratch * index) for name, view in self.views.items()}
+            sizes = dict(self.sizes)
+            for axis, (begin, count) in zip(axes, part):
+                sizes |= {axis: count, f"first_{axis}": begin}
+                views = {
+                    name: _along(view, positions_of(self.text, name, axis), begin)
+                    for name, view in views.items()
+                }
             calls.append(replace(self, sizes=sizes, views=views).kernel_call())
         first = [list(self.before)] if self.before else []
-        return Stages([*first, calls], self.tables + scratch * threads)
+        return Stages([*first, calls], self.tables + scratch * len(calls))
 
 
-def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, scratch: SizeLike) -> View:
-    if isinstance(view.base, Scratch):
-        if not view.own:
-            return view
+def _own(view: View, scratch: SizeLike) -> View:
+    """The view of one of the threads, each of which has so much working memory of its own."""
+    if isinstance(view.base, Scratch) and view.own:
         return replace(view, base=replace(view.base, offset=view.base.offset + scratch))
-    return view.along(dimensions, begin)
+    return view
+
+
+def _along(view: View, dimensions: Sequence[int], begin: SizeLike) -> View:
+    return view if isinstance(view.base, Scratch) else view.along(dimensions, begin)
 
 
 def positions_of(text: str, view: str, axis: str) -> list[int]:

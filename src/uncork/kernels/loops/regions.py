@@ -35,17 +35,22 @@ def pooled(weighted: bool) -> list[str]:
         lines.append("  Q[t, x] = where(number(Ax[x] + t) < number(Bx[x]), Px[x, at(it)], 0.0)")
     # all columns of a small box are two vectors
     lines.append(f"narrow = where(high - low <= {_NEAR}, 1.0, 0.0)")
-    lines += ["c y:", "  u*=low..high:"]
-    lines += [f"    v=Ay[y]..By[y]: m = {word}(X[at(b), c, v, u]{weight})", "    T[u] = whole(m)"]
+    # all rows of a channel first: what is read then is not just being written
+    lines += ["c:", "  y u*=low..high:"]
+    lines += [
+        f"    v=Ay[y]..By[y]: m = {word}(X[at(b), c, v, u]{weight})",
+        "    T[y, u] = whole(m)",
+        "  y:",
+    ]
     if not weighted:
-        lines.append("  has_rows = where(number(Ay[y]) < number(By[y]), 1.0, 0.0)")
+        lines.append("    has_rows = where(number(Ay[y]) < number(By[y]), 1.0, 0.0)")
     has_cells = "D[x]" if weighted else "D[x] * has_rows"
     for turns, place in (("0..narrow", "near(S[t, x], low)"), ("0..1.0-narrow", "S[t, x]")):
-        cell = f"T[{place}] * Q[t, x]" if weighted else f"T[{place}]"
+        cell = f"T[y, {place}] * Q[t, x]" if weighted else f"T[y, {place}]"
         lines += [
-            f"  way={turns} x*:",
-            f"    t=0..most: s = {word}({cell})",
-            f"    Y[n, c, y, x] = where({has_cells} > 0.0, s, 0.0)",
+            f"    way={turns} x*:",
+            f"      t=0..most: s = {word}({cell})",
+            f"      Y[n, c, y, x] = where({has_cells} > 0.0, s, 0.0)",
         ]
     if weighted:
         lines += ["z*: wrong = sum(Z[n, z] - Z[n, z])", "refused = differs(wrong)"]
@@ -69,12 +74,12 @@ class Rooms:
     def bins(
         self, counts: tuple[int, int], sizes: tuple[SizeLike, SizeLike], weighted: bool
     ) -> dict[str, View]:
-        """A row, and of each bin along both axes from where to where its cells are; what `pooled`
+        """Rows, and of each bin along both axes from where to where its cells are; what `pooled`
         makes of these.
         """
-        (_, columns), (_, width) = counts, sizes
+        (rows, columns), (_, width) = counts, sizes
         views = {
-            "T": self.view((width + _NEAR,)),
+            "T": self.view((rows, width + _NEAR)),
             "D": self.view((columns,)),
             "S": self.view((width, columns), "i32"),
         }

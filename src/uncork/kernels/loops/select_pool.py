@@ -28,6 +28,8 @@ from uncork.types import TensorSpec
 
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _NUMBERS = _FLOATS | {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
+#: Bytes of the rows of a small plane: a part of the nearest cache.
+_MOST_KEPT = 16 << 10
 #: No place of an element.
 _NOWHERE = 2**31 - 1
 
@@ -137,36 +139,59 @@ def _sliding(
     target: Target,
 ) -> Selection:
     *rows, last = windows
-    fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
     share = _Share(operation, windows) if isinstance(operation, AvgPool1) else None
-    inner, source = "n", _padded(f"X[n, {last.tap_index()}]", [last], neutral)
-    before = share.before if share else []
-    lines: list[str] = []
-    if rows:
-        # The row has its padding around it, so that nothing of its windows lies outside.
-        before = [*before, *([f"e*: T[e] = {neutral}"] if last.is_padded else [])]
-        cells = _padded(f"X[n, {', '.join(w.tap_index() for w in rows)}, u]", rows, neutral)
-        put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
-        lines = ["  u*:", f"    {_taps(rows)}: m = {fold}({cells})", f"    T[{put}] = m"]
-        inner, source = " ".join(["n", *(w.axis for w in rows)]), f"T[{last.tap_index(False)}]"
-    out = ", ".join(["n", *(w.axis for w in windows)])
-    lines += ["  x*:", f"    {_taps([last])}: m = {fold}({source})"]
-    lines += [f"    Y[{out}] = m{share.factor if share else ''}"]
-    text = "\n".join([*before, f"{inner}:", *(share.of_rows if share else []), *lines])
     computed = computed_type(name)
     row = largest(last.begin + last.size, last.windows_extent)
+    counts = [w.count for w in rows]
+    kept = product(counts) * row_bytes(row, computed)
+    together = bool(rows) and isinstance(kept, int) and kept <= _MOST_KEPT
+    if not together:
+        counts, kept = [], row_bytes(row, computed)
     views = {
         "X": View(In(0), name, (planes, *(w.size for w in windows))),
         "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
-        "T": View(Scratch(), computed, (row,)),
-        "A": View(Scratch(row_bytes(row, computed)), computed, (last.count,)),
+        "T": View(Scratch(), computed, (*counts, row)),
+        "A": View(Scratch(kept), computed, (last.count,)),
         **(share.views(name) if share else {}),
     }
     work = planes * product(w.count for w in windows)
-    scratch = row_bytes(row, computed) + row_bytes(last.count, computed)
+    scratch = kept + row_bytes(last.count, computed)
     cost = work * sum(w.kernel for w in windows) // 8
     sizes = _sizes(windows, planes) | {"e": row}
+    text = _text(word, windows, share, together)
     return Call(f"{word}_pool", text, sizes, views, target, 2, cost, scratch, shared="n").native()
+
+
+def _text(word: str, windows: Sequence[Window], share: _Share | None, together: bool) -> str:
+    """The nest. `together`: all rows of a plane come before any column, so that what is read then
+    is not just being written.
+    """
+    *rows, last = windows
+    fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
+    before, of_rows = (share.before, share.of_rows) if share else ([], [])
+    loops = " ".join(w.axis for w in rows)
+    source = _padded(f"X[n, {last.tap_index()}]", [last], neutral)
+    joined: list[str] = []
+    if rows:
+        # The row has its padding around it, so that nothing of its windows lies outside.
+        number = "".join(f"{w.axis}, " for w in rows if together)
+        each = f"{loops} " if together else ""
+        if last.is_padded:
+            before = [*before, f"{each}e*: T[{number}e] = {neutral}"]
+        cells = _padded(f"X[n, {', '.join(w.tap_index() for w in rows)}, u]", rows, neutral)
+        put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
+        joined = [f"  {each}u*:", f"    {_taps(rows)}: m = {fold}({cells})"]
+        joined.append(f"    T[{number}{put}] = m")
+        source = f"T[{number}{last.tap_index(False)}]"
+    columns = [
+        "  x*:",
+        f"    {_taps([last])}: m = {fold}({source})",
+        f"    Y[{', '.join(['n', *(w.axis for w in windows)])}] = m{share.factor if share else ''}",
+    ]
+    if together:
+        inside = [f"  {line}" for line in (*of_rows, *columns)]
+        return "\n".join([*before, "n:", *joined, f"  {loops}:", *inside])
+    return "\n".join([*before, f"n {loops}".rstrip() + ":", *of_rows, *joined, *columns])
 
 
 def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:

@@ -8,6 +8,7 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
@@ -18,7 +19,7 @@ from uncork.kernels.kernel_plan import (
     Out,
     Selection,
     Stages,
-    shares,
+    grid,
     whole_shares,
 )
 from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
@@ -35,6 +36,8 @@ from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
+#: Outer loops that threads may share.
+_SHARED = 3
 #: Threads share a run by pieces of so many bytes.
 _PIECE = 4096
 Specs = Sequence[TensorSpec]
@@ -96,7 +99,7 @@ def _split(copies: Sequence[Copy | Fill], output_bytes: SizeLike, threads: int) 
 
 
 def _parts(copy: Copy, threads: int) -> list[KernelCall]:
-    """Threads share the outermost loop of a copy, or the bytes of one long run."""
+    """Threads share the loops of a copy, or the bytes of one long run."""
     loops, run = merged(copy.loops, copy.run)
 
     def part(
@@ -113,16 +116,16 @@ def _parts(copy: Copy, threads: int) -> list[KernelCall]:
         return [
             part([], count, begin, begin) for begin, count in whole_shares(run, threads, _PIECE)
         ]
-    first, *others = loops
-    return [
-        part(
-            [Loop(count, first.source, first.target), *others],
-            run,
-            begin * first.source,
-            begin * first.target,
-        )
-        for begin, count in shares(first.count, threads)
-    ]
+    result = []
+    outer, inner = loops[:_SHARED], loops[_SHARED:]
+    for some in grid([(loop.count, 1) for loop in outer], threads):
+        source: SizeLike = 0
+        target: SizeLike = 0
+        for loop, (begin, _) in zip(outer, some):
+            source, target = source + begin * loop.source, target + begin * loop.target
+        turns = [replace(loop, count=count) for loop, (_, count) in zip(outer, some)]
+        result.append(part([*turns, *inner], run, source, target))
+    return result
 
 
 def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:

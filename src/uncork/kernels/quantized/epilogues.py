@@ -58,7 +58,7 @@ class BoundEpilogue:
     numbers: Array = field(default_factory=lambda: np.zeros(6, np.float32))
 
     def call_operands(
-        self, held: Sequence[Grid | None], channel: int, element: SizeLike
+        self, held: Sequence[Grid | None], channel: SizeLike, element: SizeLike
     ) -> tuple[list[Operand], list[object]]:
         """The operands of a call from a channel and an element on, and what they keep alive."""
         found: list[Operand] = []

@@ -151,13 +151,19 @@ class Laid:
         return arrays
 
     def row_operands(
-        self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike], column: int
+        self,
+        images: tuple[SizeLike, SizeLike],
+        rows: tuple[SizeLike, SizeLike],
+        column: SizeLike,
+        left: int = 0,
     ) -> dict[str, Operand]:
-        """The operands that say where some rows are, from a column on, and what ends them."""
+        """The operands that say where some rows are, from a column of outputs on and without the
+        pixels on their left, and what ends them.
+        """
         g, work = self.g, self.work
         image = g.pixels * self.columns
-        made = images[0] * image + rows[0] * g.columns.count * self.columns + column
-        seen = rows[0] * g.rows.stride * self.row
+        made = images[0] * image + (rows[0] * g.columns.count + left) * self.columns + column
+        seen = rows[0] * g.rows.stride * self.row + left * g.columns.stride * self.pixel
         own, kept = work.end.call_operands(work.held, column, made)
         self.keep += kept
         return {

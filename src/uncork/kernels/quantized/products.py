@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.kernels.convolution.geometry import known
-from uncork.kernels.extents import certainly, is_known, nanoseconds
+from uncork.kernels.convolution.tiles import some_of_tiles
+from uncork.kernels.extents import is_known, nanoseconds
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
-from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, shares
+from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, grid
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import ENTRY, Dots
 from uncork.kernels.runtime.packed_weights import packed
@@ -140,9 +141,12 @@ class _Maker(Laid):
         images: tuple[SizeLike, SizeLike],
         number: int,
         rows: tuple[SizeLike, SizeLike],
-        groups: tuple[int, int],
+        groups: tuple[SizeLike, SizeLike],
+        some_tiles: tuple[SizeLike, SizeLike],
     ) -> KernelCall:
-        """Some rows of the result, for some groups of a run."""
+        """Some rows of the result, for some groups of a run; of rows whose length is known, some
+        tiles.
+        """
         g, work = self.g, self.work
         blocks, first_column, _, columns = self.runs[number]
         weights = self.packed_weights.arrays[number]
@@ -157,10 +161,14 @@ class _Maker(Laid):
             work.end.spec,
         )
         column = first_column + groups[0] * spec.width
-        channel, across = int(self.channel.ctypes.data) + column * 4, self.channel.shape[1] * 4
+        channel, across = column * 4 + int(self.channel.ctypes.data), self.channel.shape[1] * 4
+        left = 0
+        tiles: Sequence[SizeLike] = self.tiles.counts
+        if isinstance(g.columns.count, int):
+            left, tiles = some_of_tiles(self.tiles.widths, self.tiles.counts, some_tiles)
         operands: dict[str, Operand] = {
-            **self.row_operands(images, rows, column),
-            "weights": int(weights.ctypes.data) + groups[0] * weights[0].nbytes,
+            **self.row_operands(images, rows, column, left),
+            "weights": groups[0] * weights[0].nbytes + int(weights.ctypes.data),
             "table": self.table,
             "runs": self.number_of_runs,
             "run": self.run,
@@ -170,7 +178,7 @@ class _Maker(Laid):
             "target_pixel": self.columns,
             "groups": groups[1],
             "group": weights[0].nbytes,
-            **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles.counts)},
+            **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
         }
         return spec, [operands[name] for name in spec.arguments]
 
@@ -182,13 +190,14 @@ class _Maker(Laid):
         return Stages(found, self.laid_out + self.table_bytes)
 
     def _shared(self, images: tuple[SizeLike, SizeLike], threads: int) -> Iterator[KernelCall]:
-        """By rows, or by groups of outputs where there is one row."""
-        count = self.g.rows.count
-        by_rows = threads > 1 and not certainly(count, 1)
+        """By rows, tiles of rows and groups of outputs."""
+        counts = [count for count in self.tiles.counts if isinstance(count, int)]
+        tiles = sum(counts) if isinstance(self.g.columns.count, int) else 1
         for index, (_, _, groups, _) in enumerate(self.runs):
-            for rows in shares(count, threads) if by_rows else [(0, count)]:
-                for some in [(0, groups)] if by_rows else shares(groups, threads):
-                    yield self.compute(images, index, rows, some)
+            for rows, some, of_groups in grid(
+                [(self.g.rows.count, 1), (tiles, 1), (groups, 1)], threads
+            ):
+                yield self.compute(images, index, rows, of_groups, some)
 
 
 def sums_of_codes(work: Work, target: Target) -> KernelPlan:

@@ -144,9 +144,11 @@ def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) ->
 
 
 def emit_reduction(spec: Reduction, machine: Target) -> str:
-    """The LLVM text of a reduction `[outer, count, inner]` to `[outer, inner]`."""
-    k = Kernel(spec.name, ["data", "output", "outer", "count", "inner"], machine)
-    data, output, outer, count, inner = k.arguments
+    """The LLVM text of a reduction `[outer, count, inner]` to `[outer, inner]`, which lie as parts
+    of rows of so many numbers.
+    """
+    k = Kernel(spec.name, ["data", "output", "outer", "count", "inner", "row"], machine)
+    data, output, outer, count, inner, row = k.arguments
     stored, computed = STORED[spec.element_type], COMPUTED[spec.element_type]
     combine = COMBINE.get(spec.op, plus)
     lanes, size = spec.lanes, stored.bytes
@@ -166,17 +168,15 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
         )
 
     with k.loop(0, outer) as block:
-        first = data + block * count * inner * size
+        first = data + block * count * row * size
 
         def column(
             position: Value, mask: Value | None, first: Value = first, block: Value = block
         ) -> None:
             total = k.variable(identity)
             with k.loop(0, count) as i:
-                total.set(
-                    combine(k, total.get(), term(first + (i * inner + position) * size, mask))
-                )
-            end(total.get(), output + (block * inner + position) * size, mask)
+                total.set(combine(k, total.get(), term(first + (i * row + position) * size, mask)))
+            end(total.get(), output + (block * row + position) * size, mask)
 
         def of_row(position: Value, mask: Value | None, first: Value = first) -> Value:
             return term(first + position * size, mask)

@@ -14,9 +14,11 @@ from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
+    Operand,
     Out,
     Selection,
     Stages,
+    grid,
     shares,
 )
 from uncork.kernels.loops import rows as nests
@@ -31,6 +33,8 @@ from uncork.types import ElementType, TensorSpec
 if TYPE_CHECKING:  # a model need not have them, and importing costs time
     from uncork.ops.mvn import MVN1, MVN6
 
+#: Threads share columns by so many vectors.
+_SHARED = 4
 #: Longer rows are left to NumPy, which adds in pairs: more accurate, and as fast there.
 _LONGEST = 1 << 16
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
@@ -109,16 +113,21 @@ def select_reduction(
     )
     stored = data.element_type.dtype.itemsize
 
-    def part(first: SizeLike, number: SizeLike) -> KernelCall:
-        """Some of the outer turns."""
-        begin = first * inner * stored
-        return spec, [In(0, begin * count), Out(0, begin), number, count, inner]
+    def part(turns: tuple[SizeLike, SizeLike], columns: tuple[SizeLike, SizeLike]) -> KernelCall:
+        """Some columns of some of the outer turns."""
+        begin, left = turns[0] * inner * stored, columns[0] * stored
+        places: list[Operand] = [In(0, begin * count + left), Out(0, begin + left)]
+        return spec, [*places, turns[1], count, columns[1], inner]
+
+    def split(threads: int) -> Stages:
+        axes = [(outer, 1), (inner, _SHARED * spec.lanes)]
+        return Stages([[part(*some) for some in grid(axes, threads, whole=True)]], 0)
 
     return KernelPlan(
         spec.name,
-        [part(0, outer)],
+        [part((0, outer), (0, inner))],
         cost=nanoseconds(outer * count * inner, 1 / spec.lanes),
-        split=None if certainly(outer, 1) else _sharing(part, outer),
+        split=split,
     )
 
 

@@ -15,9 +15,11 @@ address.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -148,9 +150,27 @@ def pool() -> Pool | None:
     return made
 
 
+#: What makes calls together in place of the pool, the last one that was asked for; see `made_by`.
+_makers: list[int] = []
+
+
+@contextlib.contextmanager
+def made_by(function: int) -> Iterator[None]:
+    """Plans that are made meanwhile have a native function at this address make the calls of their
+    shared steps, as the kernel does: for whoever measures parts one by one.
+    """
+    _makers.append(function)
+    try:
+        yield
+    finally:
+        _makers.remove(function)
+
+
 def dispatch(calls: int, table: Any) -> tuple[int, tuple[int, int, Any]]:
     """The kernel, and the words of a step that makes so many calls together, whose table is the
     last word.
     """
+    if _makers:
+        return _makers[-1], (0, calls, table)
     found = pool()
     return STORE.address(Dispatch()), (0 if found is None else found.address, calls, table)

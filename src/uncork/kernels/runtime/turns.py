@@ -198,7 +198,11 @@ class TurnTable:
         others than it was told.
         """
         status = self._words[TURNS_HEAD.index("status")]
-        return status in _MISFITS or self._segment.misfits()
+        return status in _MISFITS or self.bodies_misfit()
+
+    def bodies_misfit(self) -> bool:
+        """The last call was not for the plan of a body that a step of the body runs."""
+        return self._segment.misfits()
 
     @property
     def working_bytes(self) -> int:

@@ -69,19 +69,18 @@ def emit_elements(spec: Elements, machine: Target) -> str:
         return k.integer(0) if depth == spec.before else a[f"place_{depth}"]
 
     def loops(depth: int, place: Value, number: Value) -> None:
-        """`number` is how many elements of the loops so far lie before this one."""
+        """`number` is how many indices lie before this one."""
         if depth < last:
             with k.loop(0, a[f"count_{depth}"]) as i:
-                loops(depth + 1, place + i * step(depth), number * a[f"count_{depth}"] + i)
+                loops(depth + 1, place + i * step(depth), number + i * a[f"index_{depth}"])
             return
-        first = number * a[f"count_{last}"]
         # An element has so few instructions that addresses are counted on, not computed again.
         place_at, index_at, row_at = (
             k.variable(begin)
             for begin in (
                 place,
-                a["indices"] + first * index.bytes,
-                a["rows"] + first * bytes_of,
+                a["indices"] + number * index.bytes,
+                a["rows"] + number * bytes_of,
             )
         )
         with k.loop(0, a[f"count_{last}"]):
@@ -89,8 +88,8 @@ def emit_elements(spec: Elements, machine: Target) -> str:
             target = place_at.get() + along * a[f"place_{spec.before}"]
             _act(k, spec.action, target, row_at.get(), 1, 1)
             place_at.set(place_at.get() + step(last))
-            index_at.set(index_at.get() + index.bytes)
-            row_at.set(row_at.get() + bytes_of)
+            index_at.set(index_at.get() + a[f"index_{last}"] * index.bytes)
+            row_at.set(row_at.get() + a[f"index_{last}"] * bytes_of)
 
     loops(0, a["places"], k.integer(0))
     k.finish()

@@ -4,16 +4,18 @@ before and after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uncork.kernels.extents import extents, product
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec import Action, Mean, Recast
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
+#: Threads share elements, or bytes, by whole cache lines of any of them.
+_LINE = 64
 #: The types that sums are held in, by the types of the elements, where these are not their own.
 _HELD = {"f16": "f32", "bf16": "f32"}
 
@@ -50,17 +52,17 @@ class Reduction:
         return sums + (self.elements * 8 if self.is_mean else 0)
 
     @property
-    def destination(self) -> Operand:
+    def destination(self) -> Out | Scratch:
         return Scratch() if self.is_apart else Out(0)
 
     @property
     def counts(self) -> Scratch:
         return Scratch(self.scratch - self.elements * 8)
 
-    def actions(self) -> list[tuple[Action, Operand]]:
+    def actions(self) -> list[tuple[Action, Out | Scratch]]:
         """What is done at the places, one after the other, and where these are."""
         op = "sum" if self.is_mean else self.op
-        result: list[tuple[Action, Operand]] = []
+        result: list[tuple[Action, Out | Scratch]] = []
         if not self.uses_data:
             result.append((Action("neutral", 0, self.held, self.stored, op), self.destination))
         result.append((Action(op, 0, self.held, self.stored), self.destination))
@@ -68,41 +70,57 @@ class Reduction:
             result.append((Action("count", 0, "i64", self.stored), self.counts))
         return result
 
-    def before(self) -> list[KernelCall]:
-        """The data as they are held, and counts of 0."""
-        calls: list[KernelCall] = []
+    def before(self, threads: int) -> list[list[KernelCall]]:
+        """Stages for so many threads: the data as they are held, and counts of 0."""
+        held, stored = self.held_bytes, bytes_of(self.stored)
+        stages: list[list[KernelCall]] = []
         if self.held == self.stored:
-            calls.append((CopyBytes(), [In(0), self.destination, self.elements * self.held_bytes]))
+            stages.append(copied(self.elements * held, threads, self.destination))
         else:
-            calls.append(
-                (
-                    Recast(self.stored, self.held, self.lanes),
-                    [In(0), self.destination, self.elements],
-                )
+            recast = Recast(self.stored, self.held, self.lanes)
+            stages.append(
+                [
+                    (recast, [In(0, first * stored), _from(self.destination, first * held), number])
+                    for first, number in shares(self.elements, threads, _LINE)
+                ]
             )
         if self.is_mean:
-            calls.append((FillBytes(0), [0, self.counts, self.elements * 8]))
-        return calls
+            stages.append(
+                [
+                    (FillBytes(0), [0, _from(self.counts, first * 8), number * 8])
+                    for first, number in shares(self.elements, threads, _LINE)
+                ]
+            )
+        return stages
 
-    def after(self) -> list[KernelCall]:
-        """The results as they are stored."""
-        if self.is_mean:
-            operands: list[Operand] = [
-                self.destination,
-                self.counts,
-                Out(0),
-                self.elements,
-                int(self.uses_data),
-            ]
-            return [(Mean(self.held, self.stored), operands)]
-        if self.is_apart:
-            return [
-                (
-                    Recast(self.held, self.stored, self.lanes),
-                    [self.destination, Out(0), self.elements],
-                )
-            ]
-        return []
+    def after(self, threads: int) -> list[list[KernelCall]]:
+        """Stages for so many threads: the results as they are stored."""
+        if not self.is_apart:
+            return []
+        held, stored = self.held_bytes, bytes_of(self.stored)
+        calls: list[KernelCall] = []
+        for first, number in shares(self.elements, threads, _LINE):
+            destination, target = _from(self.destination, first * held), Out(0, first * stored)
+            if self.is_mean:
+                counts = _from(self.counts, first * 8)
+                operands: list[Operand] = [destination, counts, target, number, int(self.uses_data)]
+                calls.append((Mean(self.held, self.stored), operands))
+            else:
+                recast = Recast(self.held, self.stored, self.lanes)
+                calls.append((recast, [destination, target, number]))
+        return [calls]
+
+
+def copied(size: SizeLike, threads: int, target: Out | Scratch) -> list[KernelCall]:
+    """The first input, of so many bytes, copied by so many threads."""
+    return [
+        (CopyBytes(), [In(0, first), _from(target, first), number])
+        for first, number in shares(size, threads, _LINE)
+    ]
+
+
+def _from(place: Out | Scratch, offset: SizeLike) -> Out | Scratch:
+    return replace(place, offset=place.offset + offset)
 
 
 def bytes_of(name: str) -> int:

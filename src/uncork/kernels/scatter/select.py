@@ -8,7 +8,7 @@ and rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same_extents
 from uncork.kernels.kernel_plan import (
@@ -17,14 +17,15 @@ from uncork.kernels.kernel_plan import (
     KernelPlan,
     Operand,
     Out,
+    Scratch,
     Selection,
     Stages,
+    grid,
     shares,
 )
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
-from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.scatter.reduction import bytes_of, reduction_of
+from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
 from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -38,6 +39,8 @@ from uncork.types import ElementType, TensorSpec
 Specs = Sequence[TensorSpec]
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
+#: Threads share runs by so many elements, a cache line of f32.
+_LINE = 16
 #: Loops around single elements, and indices of a tuple, at most.
 _MOST = 6
 _NO_STRINGS = "no kernel for strings"
@@ -61,6 +64,8 @@ class _Walk:
     batches: tuple[SizeLike, SizeLike, SizeLike, SizeLike] = (1, 0, 0, 0)
     #: How many, and from one to the next in the places and in the rows.
     repeats: tuple[SizeLike, SizeLike, SizeLike] = (1, 0, 0)
+    #: From a row to the next, where that is more than a run.
+    row: SizeLike | None = None
 
     def call(
         self,
@@ -92,7 +97,7 @@ class _Walk:
         ]
         operands += [
             count,
-            self.run * row_item,
+            (self.run if self.row is None else self.row) * row_item,
             repeats,
             repeat_place * item,
             repeat_row * row_item,
@@ -101,18 +106,49 @@ class _Walk:
         operands += [op for size, step in self.axes for op in (size, step * item)]
         return spec, operands
 
+    def shared(
+        self,
+        action: Action,
+        item: int,
+        places: In | Out | Scratch,
+        row_item: int,
+        lanes: int,
+        threads: int,
+    ) -> list[KernelCall]:
+        """The calls of so many threads for all tuples, in their order: each thread writes to some
+        of the repeats, or to a part of long runs.
+        """
+        repeats, to, step = self.repeats
+        long = isinstance(self.run, int) and self.run * item > _SHORT
+        axes = [(repeats, 1), (self.run if long else 1, _LINE)]
+        calls = []
+        for (first, number), (begin, some) in grid(axes, threads):
+            walk = replace(
+                self, repeats=(number, to, step), run=some if long else self.run, row=self.run
+            )
+            target = replace(places, offset=places.offset + (first * to + begin) * item)
+            rows = In(2, (first * step + begin) * row_item)
+            calls.append(walk.call(action, item, target, In(1), rows, row_item, lanes, self.count))
+        return calls
+
 
 def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     """The data with runs put in."""
     item = data.element_type.dtype.itemsize
     action = _move("put", walk.run * item)
     whole = product(extents(data)) * item
-    put = walk.call(action, item, Out(0), In(1), In(2), item, 1, walk.count)
+
+    def stages(threads: int) -> Stages:
+        puts = walk.shared(action, item, Out(0), item, 1, threads)
+        return Stages([copied(whole, threads, Out(0)), puts], 0)
+
+    calls = [call for stage in stages(1).stages for call in stage]
     moved = walk.batches[0] * walk.count * walk.repeats[0] * walk.run
     return KernelPlan(
-        put[0].name,
-        [(CopyBytes(), [In(0), Out(0), whole]), put],
+        calls[-1][0].name,
+        calls,
         cost=nanoseconds(whole + moved * (8 + item), 1 / 8),
+        split=stages,
     )
 
 
@@ -172,16 +208,22 @@ def select_tuples(
     reduction = reduction_of(op, True, data, target)
     if isinstance(reduction, str):
         return reduction
-    calls = reduction.before()
     stored = data.element_type.dtype.itemsize
-    for action, where in reduction.actions():
-        lanes = 1 if isinstance(run, int) and run < reduction.lanes else reduction.lanes
-        calls.append(
-            walk.call(action, reduction.held_bytes, where, In(1), In(2), stored, lanes, walk.count)
+    lanes = 1 if isinstance(run, int) and run < reduction.lanes else reduction.lanes
+
+    def stages(threads: int) -> Stages:
+        made = [
+            walk.shared(action, bytes_of(action.element), where, stored, lanes, threads)
+            for action, where in reduction.actions()
+        ]
+        return Stages(
+            [*reduction.before(threads), *made, *reduction.after(threads)], reduction.scratch
         )
-    name = calls[-1][0].name
+
+    calls = [call for stage in stages(1).stages for call in stage]
+    name = next(spec.name for spec, _ in reversed(calls) if isinstance(spec, Tuples))
     cost = nanoseconds(reduction.elements + walk.count * (run + 2), 1.0)
-    return KernelPlan(name, [*calls, *reduction.after()], scratch=reduction.scratch, cost=cost)
+    return KernelPlan(name, calls, scratch=reduction.scratch, cost=cost, split=stages)
 
 
 @selects("GatherND")
@@ -249,9 +291,14 @@ def select_elements(
     if len(loops[0]) + len(loops[1]) > _MOST:
         return "no kernel for so many axes"
     steps = strides(shape, 1)
-    axes = [*loops[0], (extents(indices)[along], steps[along]), *loops[1]]
+    rows = strides(extents(indices), 1)
+    axes = [*loops[0], (extents(indices)[along], steps[along], rows[along]), *loops[1]]
+    index_bytes = indices.element_type.dtype.itemsize
+    stored = data.element_type.dtype.itemsize
 
-    def call(action: Action, item: int, where: Operand) -> KernelCall:
+    def shared(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
+        """Threads share the loops around the axis: no two write to one place."""
+        item = action.run if action.op == "put" else bytes_of(action.element)
         spec = Elements(
             action,
             indices.element_type.name,
@@ -259,42 +306,66 @@ def select_elements(
             len(loops[0]),
             len(loops[1]),
         )
-        operands: list[Operand] = [where, In(1), In(2), shape[along]]
-        return spec, [*operands, *(op for count, step in axes for op in (count, step * item))]
+        counts = [(axis[0], 1) for axis in axes]
+        counts[len(loops[0])] = (1, 1)  # of the axis itself all, in their order
+        if loops[1]:
+            counts[-1] = (axes[-1][0], _LINE)
+        calls: list[KernelCall] = []
+        for part in grid(counts, threads):
+            operands: list[Operand] = []
+            place: SizeLike = 0
+            index: SizeLike = 0
+            for depth, ((count, step, to), (first, some)) in enumerate(zip(axes, part)):
+                place, index = place + first * (step * item), index + first * to
+                operands += [count if depth == len(loops[0]) else some, step * item, to]
+            places = replace(where, offset=where.offset + place)
+            sources = [In(1, index * index_bytes), In(2, index * stored)]
+            calls.append((spec, [places, *sources, shape[along], *operands]))
+        return calls
 
     total, item = product(extents(indices)), data.element_type.dtype.itemsize
     op = getattr(operation, "reduction", "none")
     if op == "none":
         whole = product(shape) * item
-        put = call(Action("put", item), item, Out(0))
+
+        def stages(threads: int) -> Stages:
+            return Stages(
+                [copied(whole, threads, Out(0)), shared(Action("put", item), Out(0), threads)], 0
+            )
+
+        calls = [call for stage in stages(1).stages for call in stage]
         return KernelPlan(
-            put[0].name,
-            [(CopyBytes(), [In(0), Out(0), whole]), put],
+            calls[-1][0].name,
+            calls,
             cost=nanoseconds(whole + total * 16, 1 / 16),
+            split=stages,
         )
     reduction = reduction_of(op, getattr(operation, "use_init_val", True), data, target)
     if isinstance(reduction, str):
         return reduction
-    calls = [call(action, bytes_of(action.element), where) for action, where in reduction.actions()]
-    cost = nanoseconds(reduction.elements + total * (2 * len(calls)), 1.0)
+    actions = reduction.actions()
+
+    def joined(threads: int) -> Stages:
+        made = [shared(action, where, threads) for action, where in actions]
+        return Stages(
+            [*reduction.before(threads), *made, *reduction.after(threads)], reduction.scratch
+        )
+
+    cost = nanoseconds(reduction.elements + total * (2 * len(actions)), 1.0)
     name = f"elements_{op}_{reduction.held}_{data.element_type.name}"
-    return KernelPlan(
-        name,
-        [*reduction.before(), *calls, *reduction.after()],
-        scratch=reduction.scratch,
-        cost=cost,
-    )
+    calls = [call for stage in joined(1).stages for call in stage]
+    return KernelPlan(name, calls, scratch=reduction.scratch, cost=cost, split=joined)
 
 
 def _loops(
     shape: Sequence[SizeLike], sides: Sequence[SizeLike], along: int
-) -> list[list[tuple[SizeLike, SizeLike]]]:
-    """The loops before and after an axis, as few as can be: how many indices, and elements from one
-    place to the next.
+) -> list[list[tuple[SizeLike, SizeLike, SizeLike]]]:
+    """The loops before and after an axis, as few as can be: how many indices, elements from one
+    place to the next, and from one index to the next.
     """
     places, rows = strides(shape, 1), strides(sides, 1)
     result = []
     for axes in (range(along), range(along + 1, len(shape))):
         loops, _ = merged([Loop(sides[axis], rows[axis], places[axis]) for axis in axes], -1)
-        result.append([(loop.count, loop.target) for loop in loops])
+        result.append([(loop.count, loop.target, loop.source) for loop in loops])
     return result

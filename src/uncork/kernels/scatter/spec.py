@@ -106,13 +106,13 @@ class Elements:
 
     @property
     def arguments(self) -> list[str]:
-        """Addresses; how many indices along each loop, and bytes from one place to the next; `size`
-        is that of the axis.
+        """Addresses; how many indices along each loop, bytes from one place to the next, and
+        indices from one to the next; `size` is that of the axis.
         """
         loops = [
             f"{name}_{i}"
             for i in range(self.before + 1 + self.after)
-            for name in ("count", "place")
+            for name in ("count", "place", "index")
         ]
         return ["places", "indices", "rows", "size", *loops]
 

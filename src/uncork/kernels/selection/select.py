@@ -80,11 +80,22 @@ def select_best(
     rows, index = product(shape[:axis]), outputs[1].element_type
     is_few = isinstance(count, int) and 0 < count <= _MOST_BEST
     if data.element_type is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
-        best = Best(largest, index.name, target.lanes)
+        best, width = Best(largest, index.name, target.lanes), index.dtype.itemsize
+
+        def some_rows(first: SizeLike, some: SizeLike) -> KernelCall:
+            made = first * count
+            places: list[Operand] = [
+                In(0, first * shape[axis] * 4),
+                Out(0, made * 4),
+                Out(1, made * width),
+            ]
+            return best, [*places, some, shape[axis], count]
+
         return KernelPlan(
             best.name,
-            [(best, [In(0), Out(0), Out(1), rows, shape[axis], count])],
+            [some_rows(0, rows)],
             cost=nanoseconds(product(shape), 1 / 4),
+            split=lambda threads: Stages([[some_rows(*some) for some in shares(rows, threads)]], 0),
         )
     if data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"

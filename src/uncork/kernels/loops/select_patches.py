@@ -1,0 +1,60 @@
+"""Selection of the loop nest that lays patches of images out along the channels:
+ExtractImagePatches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.extents import extents, is_empty, largest, product
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.loops.nest_call import Call, View, element_bytes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.ops._common.spatial import extent
+from uncork.ops.extract_image_patches import ExtractImagePatches3
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+#: Types of which 0 is all bits 0, and an element its own bytes.
+_TYPES = frozenset(
+    {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
+)
+_BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+@selects("ExtractImagePatches")
+def select_patches(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    (data,) = inputs
+    assert data is not None and isinstance(operation, ExtractImagePatches3)
+    if data.element_type.name not in _TYPES:
+        return f"no kernel for {data.element_type.name}"
+    name = _BY_BYTES[element_bytes(data.element_type.name)]
+    shape, result = extents(data), extents(outputs[0])
+    if is_empty(result):
+        return KernelPlan("patches_nothing", [])
+    sizes: dict[str, SizeLike] = {"n": shape[0], "c": shape[1]}
+    cells = []
+    for axis, (place, tap) in enumerate(zip("yx", "ji")):
+        stride, rate = operation.strides[axis], operation.rates[axis]
+        count, kernel = result[2 + axis], operation.sizes[axis]
+        total: SizeLike = 0
+        if operation.auto_pad != "valid":
+            reach = (count - 1) * stride + extent(kernel, rate)
+            total = largest(reach - shape[2 + axis], 0)
+        begin = total // 2 if operation.auto_pad == "same_upper" else total - total // 2
+        sizes |= {place: count, tap: kernel, f"p{place}": begin}
+        cells.append(f"{stride}*{place} + {rate}*{tap} - p{place}")
+    text = f"n j i c y x*: Y[n, j, i, c, y, x] = pad(X[n, c, {cells[0]}, {cells[1]}], 0)"
+    views = {
+        "X": View(In(0), name, shape),
+        "Y": View(Out(0), name, (shape[0], *operation.sizes, shape[1], *result[2:])),
+    }
+    cost = product(result) // 8
+    return Call("patches", text, sizes, views, target, 2, cost, shared=("n", "c")).native()
