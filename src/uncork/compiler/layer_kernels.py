@@ -25,7 +25,8 @@ class LayerKernels:
     """
 
     def __init__(self, target: Target | None, threads: int, compilers: int) -> None:
-        self._target, self._threads, self._compilers = target, threads, compilers
+        self.threads = threads
+        self._target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
 
     def select(
@@ -53,7 +54,7 @@ class LayerKernels:
     def work(self, node: Node, selected: kernel_plan.KernelPlan) -> Work:
         """The work of a layer, shared by threads."""
         if node.id not in self._works:
-            self._works[node.id] = Work.of(selected, self._threads)
+            self._works[node.id] = Work.of(selected, self.threads)
         return self._works[node.id]
 
     def compile(self, works: Iterable[Work]) -> None:

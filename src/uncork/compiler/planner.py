@@ -117,7 +117,7 @@ class Planner(SizePlanner):
             buffer_layers=tuple(self._buffer_layers),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
             extended=tuple(self._extended),
-            threads=self._threads,
+            threads=self._kernels.threads,
         )
 
     def _unread(self) -> set[int]:
