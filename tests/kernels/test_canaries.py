@@ -52,6 +52,7 @@ LEAST = {
     "detection": 50,
     "detection.output": 60,
     "finding": 200,
+    "fourier": 700,
     "generation": 100,
     "scatter": 250,
     "search": 100,
