@@ -117,8 +117,8 @@ def seen(library: blas.Library, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def product(element_type: str = "f32") -> uncork.Model:
-    """Integers and wide stacks are the references' work; a constant product is folded when the model
-    is prepared.
+    """Products of integers and wide stacks are the references' work; a constant product is folded
+    when the model is prepared.
     """
     builder = uncork.Builder("product")
     x = builder.parameter("x", element_type, [3, 3])
