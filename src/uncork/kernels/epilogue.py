@@ -15,8 +15,8 @@ CHANNEL, ELEMENT, NUMBER = "channel", "element", "number"
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:
-    """A scalar operation of `codegen.scalar_ops` and its arguments: 0 is the sum, then the
-    operands, then operations before it.
+    """A scalar operation of `codegen.scalar_ops` and the numbers of its arguments: 0 is the sum,
+    then come the operands, then the operations before it.
     """
 
     op: str
@@ -43,7 +43,7 @@ class Epilogue:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments for it: the address of each operand."""
+        """The kernel's arguments for the epilogue: the address of each operand."""
         return tuple(f"end_{index}" for index in range(len(self.operands)))
 
 
@@ -56,7 +56,7 @@ class WithArguments(Protocol):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments for it."""
+        """The kernel's arguments for the epilogue."""
 
 
 class EpilogueSpec:

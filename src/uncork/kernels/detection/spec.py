@@ -13,7 +13,7 @@ NUMBERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
-    """Non-maximum suppression of f32 boxes, class by class."""
+    """The spec of non-maximum suppression of f32 boxes, class by class."""
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"
     index: str
@@ -35,7 +35,8 @@ class Suppress:
 
     @property
     def arguments(self) -> list[str]:
-        """Inputs, outputs, sizes, and rooms; `most` is how many boxes of a class there is room for.
+        """The kernel's arguments: inputs, outputs, sizes, and working memory; `most` is how many
+        boxes of a class there is room for.
 
         `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box
         that is taken of

@@ -136,7 +136,7 @@ class _Reader:
             k.prefetch(self.parameters + index * 8)
 
     def row(self, index: Value) -> _Row:
-        """A row that is going to be read."""
+        """The row at an index, with its parameters loaded."""
         k = self.k
         place = self.parameters + index * 8 if self.rows.per_row else self.parameters
         zero_point = k.load(place, F32) if self.rows.zero_point else None
@@ -151,8 +151,8 @@ class _Reader:
         return _Row(index, zero_point, scale, self._computed(numbers, zero_point, scale))
 
     def values(self, row: _Row, column: Value, lanes: int) -> Value:
-        """Consecutive elements of a row from `column` on, as f32, in an order of lanes that
-        `ordered` makes theirs.
+        """Consecutive elements of a row from `column` on, as f32; `ordered` brings their lanes into
+        the order of the columns.
         """
         if row.values is not None and lanes == 32:
             return self._looked_up(row.values, row.index, column)
@@ -161,7 +161,9 @@ class _Reader:
         return self._computed(x, row.zero_point, row.scale)
 
     def ordered(self, x: Value) -> Value:
-        """Sums of `values` with their lanes in the order of the columns."""
+        """A vector of `values`, or a sum of such vectors, with its lanes in the order of the
+        columns.
+        """
         return (
             _interleaved(x.part(0, 16), x.part(16, 16))
             if self.rows.permutes and x.lanes == 32
@@ -206,7 +208,7 @@ class _Reader:
         return codes if self.rows.stored == "u4" else Value(k, (codes << 4).llvm, I8, lanes) >> 4
 
     def copy(self, index: Value, target: Value) -> None:
-        """A row to memory."""
+        """Write a row to memory, as f32."""
         row = self.row(index)
 
         def store(start: Value, parts: list[tuple[int, int]]) -> None:
@@ -222,7 +224,7 @@ class _Reader:
         store(self.k.integer(self.whole * self.block), self.rest_parts)
 
     def zeros(self, target: Value) -> None:
-        """A row of zeros to memory."""
+        """Write a row of zeros to memory."""
         k = self.k
         words = self.rows.columns // 2
         with k.loop(0, words) as i:
@@ -232,7 +234,7 @@ class _Reader:
 
 
 def _permuted(values: Value, places: Value) -> Value:
-    """16 of the numbers in a register, by place (AVX-512)."""
+    """The numbers at these places of a vector of 16 (AVX-512)."""
     k = values.kernel
     types = [values.llvm.type, places.llvm.type]
     name = "llvm.x86.avx512.permvar.sf.512"
@@ -241,7 +243,7 @@ def _permuted(values: Value, places: Value) -> Value:
 
 
 def _interleaved(low: Value, high: Value) -> Value:
-    """The lanes of two vectors by turns."""
+    """The lanes of two vectors, in turn one of each."""
     k, lanes = low.kernel, low.lanes
     if lanes == 1:
         vector = ir.VectorType(low.type.llvm, 2)

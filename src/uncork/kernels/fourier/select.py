@@ -58,7 +58,7 @@ _Strides = tuple[SizeLike, SizeLike, SizeLike]
 
 @dataclass(frozen=True)
 class _Pass:
-    """Transforms of one length: what `spec.Fourier` says of the arguments."""
+    """A pass: transforms of one length, with the arguments that `spec.Fourier` describes."""
 
     spec: Fourier
     source: Operand
@@ -76,7 +76,7 @@ class _Pass:
     window: Operand = 0
 
     def tables(self) -> list[Array]:
-        """The table of the steps, the scale, and what the table has addresses of."""
+        """The table of the steps, the scale, and the arrays whose addresses are in the table."""
         steps, keep = tables(self.length, self.radices, self.spec.size)
         scale = 1 / self.length if self.inverse else 1.0
         return [steps, np.array([scale], dtype_of(self.spec.size)), *keep]
@@ -84,7 +84,7 @@ class _Pass:
     def call(
         self, made: Sequence[Array], room: SizeLike, first: SizeLike, some: SizeLike
     ) -> KernelCall:
-        """Some of the transforms, with these tables."""
+        """The call for some of the transforms, with these tables."""
         spec = self.spec
         steps, scale = (int(array.ctypes.data) for array in made[:2])
         operands: dict[str, Operand] = {
@@ -231,7 +231,9 @@ def select_signal(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """The pieces first, by inverse transforms, then their sum."""
+    """Select the kernels of ISTFT: inverse transforms make the pieces, then one kernel adds
+    them.
+    """
     data, window, frame_size, frame_step = inputs[:4]
     assert data is not None and window is not None and isinstance(operation, ISTFT16)
     assert frame_size is not None and frame_step is not None
@@ -292,7 +294,7 @@ def _size_of(data: TensorSpec) -> int:
 
 
 def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
-    """The size of each axis, -1 to keep it."""
+    """The wanted size of each axis, -1 to keep it."""
     if signal_size is None:
         return [-1] * count
     if signal_size.value is not None:
@@ -304,13 +306,13 @@ def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
 
 
 def _equal(a: SizeLike, b: SizeLike) -> bool:
-    """Both are one number in every call of this plan."""
+    """Whether both sizes are one number in every call of this plan."""
     facts = facts_of([a, b])
     return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
 def _length(size: SizeLike, wanted: SizeLike, kind: str) -> int:
-    """How long the transforms of an axis are."""
+    """The length of the transforms of an axis."""
     length = wanted if not certainly(wanted, -1) else (size - 1) * 2 if kind == HALF else size
     if not isinstance(length, int):
         raise KernelDeclined("the length of an axis is known at the call only")
@@ -327,7 +329,7 @@ def _radices(length: int) -> list[int]:
 
 
 def _lanes(target: Target, count: SizeLike, length: int, size: int) -> int:
-    """How many transforms are made at a time: no more than there are, and than fit in the cache."""
+    """How many transforms are made at a time: no more than there are, nor than fit in the cache."""
     lanes = max(1, target.lanes * 4 // size)
     while lanes > 1 and (
         (isinstance(count, int) and lanes > count) or 4 * length * lanes * size > _NEAR
@@ -342,8 +344,8 @@ def _planned(
     then: Sequence[KernelCall] = (),
     keep: Sequence[Array] = (),
 ) -> KernelPlan:
-    """The passes, one after the other, and other calls then, in so much memory for what is between
-    them.
+    """The plan of the passes, one after the other, and of the calls `then`, with `memory` bytes for
+    what is between them.
     """
     made = [each.tables() for each in passes]
     room = max(each.spec.room(each.length) for each in passes) + 2 * _LINE

@@ -14,7 +14,7 @@ LARGEST_PRIME = 127
 
 
 def factors_of(length: int) -> list[int] | None:
-    """The radices of a length, those first that are written out; None where one is too large."""
+    """The radices of a length, written-out ones first; None where one is too large."""
     found: list[int] = []
     for radix in (*WRITTEN, *range(7, LARGEST_PRIME + 1)):
         while length % radix == 0:
@@ -29,7 +29,7 @@ def dtype_of(size: int) -> type[np.generic]:
 
 
 def tables(length: int, radices: Sequence[int], size: int) -> tuple[Array, list[Array]]:
-    """The table of the steps of a length, and what its addresses point to."""
+    """The table of the steps of a length, and the arrays whose addresses are in it."""
     dtype = dtype_of(size)
     rows: list[list[int]] = []
     keep: list[Array] = []
