@@ -15,8 +15,8 @@ CHANNEL, ELEMENT, NUMBER = "channel", "element", "number"
 
 @dataclass(frozen=True, slots=True)
 class ScalarOp:
-    """A scalar operation of `codegen.scalar_ops` and the numbers of its arguments: 0 is the sum,
-    then come the operands, then the operations before it.
+    """A scalar operation of `codegen.scalar_ops` and its arguments: 0 is the sum, then the
+    operands, then operations before it.
     """
 
     op: str

@@ -1,5 +1,4 @@
-"""The sizes of tensors as the selection of kernels sees them: numbers, or expressions that only a
-call binds.
+"""Sizes of tensors as kernels are selected by them: numbers, or expressions that only a call binds.
 
 A kernel for open sizes is right for every number, 1 included: whether an open size is 1 is never
 asked.
@@ -36,7 +35,7 @@ def has_extents(spec: TensorSpec) -> bool:
 
 
 def product(sizes: Iterable[SizeLike]) -> SizeLike:
-    """The product of the sizes: the number of elements."""
+    """The number of elements."""
     total: SizeLike = 1
     for size in sizes:
         total = total * size
@@ -89,7 +88,7 @@ def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
 
 
 def nanoseconds(work: SizeLike, each: float) -> float | Size:
-    """The cost of so much work in nanoseconds, of which every piece takes `each`."""
+    """The cost in nanoseconds of `work` pieces of work, which take `each` nanoseconds."""
     return (
         work * each if isinstance(work, int) else work * Fraction(max(1, round(each * 1024)), 1024)
     )

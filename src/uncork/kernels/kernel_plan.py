@@ -1,5 +1,5 @@
-"""The plan of an operation that kernels run: their calls, where the operands are, and how threads
-share the work.
+"""The plan of an operation by kernels: calls of them, where their operands are, how threads share
+the work.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLi
 
 
 def whole_shares(count: SizeLike, parts: int, block: int) -> Sequence[tuple[SizeLike, SizeLike]]:
-    """The runs of `shares`, but no run of a known count has less than a block where there is one:
-    the last run has what is left as well.
+    """The runs of `shares`, but none of a known count has less than a block where there is one: the
+    last one has what is left as well.
     """
     if isinstance(count, Size):
         return shares(count, parts, block)

@@ -116,8 +116,8 @@ class _Detect:
                 taken.set(taken.get() + 1)
 
     def _best(self, scores: Value, taken: Value) -> None:
-        """Bring the best boxes of all classes to the front, equal scores by box, and sort these by
-        class.
+        """Bring the best boxes of all classes to the front, equal scores in the order of the boxes,
+        and sort these by class.
         """
         k, a = self.k, self.a
 

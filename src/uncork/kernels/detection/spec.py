@@ -13,7 +13,7 @@ NUMBERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
-    """The spec of non-maximum suppression of f32 boxes, class by class."""
+    """Non-maximum suppression of f32 boxes, class by class."""
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"
     index: str
@@ -39,9 +39,8 @@ class Suppress:
         boxes of a class there is room for.
 
         `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box
-        that is taken of
-        a class and of a vector more; each of the others has 4 bytes of each box of an image, or of
-        each row.
+        that is taken of a class and of a vector more; each of the others has 4 bytes of each box of
+        an image, or of each row.
         """
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]

@@ -51,7 +51,7 @@ _CONVERTING = {"convert": converted, "convert_exactly": converted_exactly}
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A value of an expression as it is stored (booleans: one bit), and its element type."""
+    """A value of an expression by its element type, and as it is stored (booleans: one bit)."""
 
     element_type: str
     value: Value
@@ -64,7 +64,7 @@ def emit_expression(spec: Expression, machine: Target) -> str:
     operands = range(len(spec.operands))
 
     def row(output: Value, addresses: Sequence[Value]) -> None:
-        """Emit the innermost loop, along a row."""
+        """The innermost loop."""
         fixed: dict[int, _Held] = {}
         for i in operands:
             if not spec.varying[i]:
@@ -166,7 +166,7 @@ def widened(k: Kernel, element_type: str, value: Value) -> Value:
 
 
 def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
-    """A computed value, rounded to the type in which it is stored."""
+    """A computed value rounded as it is stored."""
     if element_type == "f16":
         return value.to(F16).bits_as(U16)
     if element_type == "bf16":

@@ -233,9 +233,7 @@ def _call(
     depth: int = 0,
     part: tuple[SizeLike, SizeLike] | None = None,
 ) -> KernelCall:
-    """The call of the kernel for all of the result, or for turns (first, number) of the loop at
-    `depth`.
-    """
+    """The kernel on all of the result, or on turns (first, number) of the loop at `depth`."""
     first, number = part or (0, loops.sizes[depth])
     begins = [first * strides[depth] for strides in loops.strides]
     operands: list[Operand] = [Out(0, begins[0])]

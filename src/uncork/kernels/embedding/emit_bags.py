@@ -111,7 +111,7 @@ class _BagKernel:
                         self.ids.checked(position)
 
     def _copy(self, source: Value | None, target: Value) -> None:
-        """Copy a row byte for byte, or write zeros."""
+        """A row, or zeros, byte for byte."""
         k = self.k
         words = self.row_bytes // 8
         with k.loop(0, words) as i:

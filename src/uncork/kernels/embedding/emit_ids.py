@@ -1,5 +1,5 @@
-"""The ids of bag kernels, whatever their tables hold: the ids of a bag, and the row of an empty
-bag, all checked.
+"""The ids of bag kernels, whatever their tables hold: which ids a bag has and what an empty one is,
+all checked.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ class _Reader:
 
 
 def _permuted(values: Value, places: Value) -> Value:
-    """The numbers at these places of a vector of 16 (AVX-512)."""
+    """16 of the numbers in a register, by place (AVX-512)."""
     k = values.kernel
     types = [values.llvm.type, places.llvm.type]
     name = "llvm.x86.avx512.permvar.sf.512"
@@ -243,7 +243,7 @@ def _permuted(values: Value, places: Value) -> Value:
 
 
 def _interleaved(low: Value, high: Value) -> Value:
-    """The lanes of two vectors, in turn one of each."""
+    """The lanes of two vectors by turns."""
     k, lanes = low.kernel, low.lanes
     if lanes == 1:
         vector = ir.VectorType(low.type.llvm, 2)
@@ -314,7 +314,9 @@ class _BagKernel:
     def _columns(
         self, start: Value, end: Value, column: Value, parts: list[tuple[int, int]], target: Value
     ) -> None:
-        """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
+        """Sum one block of columns of one bag: `parts` are its vectors, `column` where it
+        begins.
+        """
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
         sums = [k.variable(k.constant(-0.0, F32, lanes)) for _, lanes in parts]

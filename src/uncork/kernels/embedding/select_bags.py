@@ -62,7 +62,7 @@ def padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec |
 
 
 def cost_of_rows(indices: SizeLike, row_bytes: float) -> float | Size:
-    """The cost in nanoseconds of a kernel that reads a row for each index."""
+    """What a kernel costs that reads a row for each index, in nanoseconds."""
     return nanoseconds(indices, _ROW_COST * max(1.0, row_bytes / 64))
 
 

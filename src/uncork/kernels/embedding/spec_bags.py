@@ -42,7 +42,7 @@ class Bag:
 
     @property
     def arguments(self) -> list[str]:
-        """The kernel's arguments: addresses and counts; bags `first` to `last` - 1 are computed.
+        """Addresses and counts; bags `first` to `last` - 1 are computed.
 
         `default` is the address of a number, or 0; `offsets` is the size of every bag when they are
         fixed.

@@ -39,9 +39,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedBag:
-    """What a bag kernel of a quantized table is specialised for; `index` and `bags` as
-    `spec_bags.Bag` has them.
-    """
+    """What a bag kernel is specialised for; `index` and `bags` as `spec_bags.Bag` has them."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_bag"
     rows: Rows
@@ -67,9 +65,7 @@ class QuantizedBag:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedGather:
-    """What a gather kernel of a quantized table is specialised for; `wraps`: a negative index
-    counts from the end.
-    """
+    """What a gather kernel is specialised for; `wraps`: a negative index counts from the end."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_gather"
     rows: Rows

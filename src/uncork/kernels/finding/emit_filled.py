@@ -14,7 +14,7 @@ _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8:
 
 
 def emit_count(spec: CountFilled, machine: Target) -> str:
-    """The LLVM text of the kernel that counts the entries and the rows without one."""
+    """The LLVM text of the kernel that counts: the entries, and the rows without one."""
     k = Kernel(spec.name, spec.arguments, machine)
     shape, indices, output, count, rows = k.arguments
     full = k.variable(k.integer(0))
@@ -37,7 +37,7 @@ def _entries(
     rows: Value,
     each: Callable[[Value, Value, Value, Value], None],
 ) -> Value:
-    """Emit `each` for every entry: its number, row and column, and the row before. Returns the
+    """Emit `each` for every entry, with its number, row and column, and the row before. Returns the
     number of columns.
     """
     index = INDEX_TYPES[index_name]

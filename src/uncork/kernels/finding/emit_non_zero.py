@@ -14,7 +14,7 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_count(spec: CountNonZero, machine: Target) -> str:
-    """The LLVM text of the kernel that counts elements that are not 0."""
+    """The LLVM text of the kernel that counts."""
     k = Kernel(spec.name, ["data", "output", "count"], machine)
     data, output, count = k.arguments
     total = k.variable(k.integer(0))

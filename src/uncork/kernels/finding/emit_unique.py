@@ -80,7 +80,7 @@ def emit_unique(spec: Unique, machine: Target) -> str:
         k.stop_unless((group.get() + 1).equals(found), k.integer(1))
 
     def number(group: Value) -> Value:
-        """The place of a group in the result."""
+        """Where a group comes in the result."""
         if spec.sorted:
             return group
         place = k.load(numbers + group * I32.bytes, I32).to(count.type)

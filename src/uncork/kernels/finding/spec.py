@@ -48,7 +48,7 @@ class NonZero:
 @dataclass(frozen=True, slots=True)
 class SortPlaces:
     """The spec of the kernel that sorts places by their elements, in ascending order, and counts
-    how many elements are different.
+    how many different elements there are.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"

@@ -52,7 +52,7 @@ class _Complex:
 
 
 class _Steps:
-    """The kernel under construction: loads, stores and products of complex numbers in it."""
+    """The loads, stores and products of complex numbers that the parts of the kernel share."""
 
     def __init__(self, spec: Fourier, k: Kernel) -> None:
         self.spec, self.k = spec, k
@@ -190,7 +190,7 @@ def _lines(
 
 
 def _step(steps: _Steps, table: Value, given: Value, made: Value) -> None:
-    """Emit a step, whose words in the table say what it is."""
+    """Emit the step that its words in the table describe."""
     k = steps.k
     words = {name: k.load(table + index * 8, I64) for index, name in enumerate(STEP)}
     for radix, combine in _WRITTEN.items():

@@ -294,7 +294,7 @@ def _size_of(data: TensorSpec) -> int:
 
 
 def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
-    """The wanted size of each axis, -1 to keep it."""
+    """The size of each axis, -1 to keep it."""
     if signal_size is None:
         return [-1] * count
     if signal_size.value is not None:
@@ -312,7 +312,7 @@ def _equal(a: SizeLike, b: SizeLike) -> bool:
 
 
 def _length(size: SizeLike, wanted: SizeLike, kind: str) -> int:
-    """The length of the transforms of an axis."""
+    """How long the transforms of an axis are."""
     length = wanted if not certainly(wanted, -1) else (size - 1) * 2 if kind == HALF else size
     if not isinstance(length, int):
         raise KernelDeclined("the length of an axis is known at the call only")
@@ -329,7 +329,7 @@ def _radices(length: int) -> list[int]:
 
 
 def _lanes(target: Target, count: SizeLike, length: int, size: int) -> int:
-    """How many transforms are made at a time: no more than there are, nor than fit in the cache."""
+    """How many transforms are made at a time: no more than there are, and than fit in the cache."""
     lanes = max(1, target.lanes * 4 // size)
     while lanes > 1 and (
         (isinstance(count, int) and lanes > count) or 4 * length * lanes * size > _NEAR

@@ -14,7 +14,7 @@ LARGEST_PRIME = 127
 
 
 def factors_of(length: int) -> list[int] | None:
-    """The radices of a length, written-out ones first; None where one is too large."""
+    """The radices of a length, those first that are written out; None where one is too large."""
     found: list[int] = []
     for radix in (*WRITTEN, *range(7, LARGEST_PRIME + 1)):
         while length % radix == 0:

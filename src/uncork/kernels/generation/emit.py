@@ -1,4 +1,4 @@
-"""The emitters of OneHot, which sets one place of each row, and Range, numbers at equal steps."""
+"""The emitter of OneHot, one place of each row, and Range, numbers at equal steps."""
 
 from __future__ import annotations
 
