@@ -43,7 +43,7 @@ class Epilogue:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments for it: the address of each operand."""
+        """The kernel's arguments for the epilogue: the address of each operand."""
         return tuple(f"end_{index}" for index in range(len(self.operands)))
 
 
@@ -56,7 +56,7 @@ class WithArguments(Protocol):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments for it."""
+        """The kernel's arguments for the epilogue."""
 
 
 class EpilogueSpec:

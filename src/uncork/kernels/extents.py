@@ -88,7 +88,7 @@ def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
 
 
 def nanoseconds(work: SizeLike, each: float) -> float | Size:
-    """The cost of so much work, each of which takes so long."""
+    """The cost in nanoseconds of `work` pieces of work, which take `each` nanoseconds."""
     return (
         work * each if isinstance(work, int) else work * Fraction(max(1, round(each * 1024)), 1024)
     )

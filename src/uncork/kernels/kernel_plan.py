@@ -50,9 +50,7 @@ Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """A call is made only where a size is at least a number; with `otherwise`, only where it is
-    below it.
-    """
+    """The condition of a call: a size is at least a number; with `otherwise`, it is below it."""
 
     size: Size
     least: int
@@ -68,8 +66,8 @@ def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]: ...
 @overload
 def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]: ...
 def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLike, SizeLike]]:
-    """`count` things as up to so many runs of about equal length, each of whole blocks but the
-    last: (first, number).
+    """`count` things in up to `parts` runs (first, number) of about equal length, each of whole
+    blocks but the last.
 
     Where only the call knows how many things there are, some runs may have none.
     """
@@ -103,9 +101,9 @@ _WORTH = 1.05
 def parts_along(
     axes: Sequence[tuple[SizeLike, int]], threads: int, whole: bool = False
 ) -> tuple[int, ...]:
-    """How many parts to make along each axis (size, things that stay together), for so many threads
-    together: the largest part is about as small as can be, and first axes are divided before later
-    ones. `whole`: what is less than a block joins the last one.
+    """The number of parts along each axis (size, things that stay together) for so many threads:
+    the largest part is about as small as can be, and first axes are divided before later ones.
+    `whole`: what is less than a block joins the last one.
     """
     blocks = [
         _OPEN_AXIS
@@ -157,8 +155,8 @@ class Stages:
 
 @dataclass(frozen=True, slots=True)
 class Extends:
-    """The output is the input at `position`, which the calls write to: it must be of at least this
-    `shape`.
+    """An output that is the input at `position`, which the calls write to: it must be of at least
+    this `shape`.
     """
 
     position: int
@@ -187,7 +185,7 @@ class KernelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """The output is an input seen in another shape: there is nothing to do."""
+    """An output that is an input seen in another shape: there is nothing to do."""
 
     position: int
 

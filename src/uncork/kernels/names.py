@@ -1,4 +1,4 @@
-"""Names of kernels: what they are specialised for."""
+"""The parts of kernels' names that tell what the kernels are specialised for."""
 
 from __future__ import annotations
 

@@ -317,8 +317,8 @@ def warn_if_unavailable() -> None:
 
 
 def falls_back(error: CannotCompile) -> str:
-    """Warn, once in a process, that references do what a kernel cannot be compiled for; returns
-    why.
+    """Warn, once in a process, that a kernel cannot be compiled and references run in its place;
+    returns why.
     """
     warn_once(
         "compile",
@@ -328,8 +328,8 @@ def falls_back(error: CannotCompile) -> str:
 
 
 def family_of(type_name: str) -> str | None:
-    """The family that chooses for operations of this type; None when it is no other's than those of
-    all that move values.
+    """The family that chooses for operations of this type; None when only that of all operations
+    that move values does.
     """
     return _FAMILY_OF.get(type_name)
 
@@ -363,7 +363,7 @@ def selects_view(*operations: type[Operation]) -> None:
 
 
 def is_view(operation: Operation | None) -> bool:
-    """The output is the first input in another shape."""
+    """Whether the output is the first input in another shape."""
     if operation is None or family_of(operation.type_name) != "movement.view":
         return False
     _imported(operation.type_name)

@@ -1,5 +1,5 @@
-"""Which operations, element by element, a kernel can do at the end of a product, and of which of
-its inputs.
+"""The element-wise operations that a kernel can do at the end of a product, and the inputs that
+they read.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _counted(spec: TensorSpec) -> TensorSpec:
 
 
 def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
-    """How an operand that stretches by this shape lies on the result; empty when no kernel reads it
-    so.
+    """The kind of an operand of this shape, which says how it broadcasts to the result; empty when
+    no kernel reads it so.
     """
     if result.rank is None or len(shape) > result.rank:
         return ""
@@ -91,8 +91,8 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
 def epilogue_of(
     operation: Operation, inputs: Sequence[TensorSpec | None], result: TensorSpec, axis: int
 ) -> tuple[Epilogue, list[int]]:
-    """What ends the product of an operation, and the input that each operand is. Raises
-    KernelDeclined where no kernel says it.
+    """The epilogue that ends the product of an operation, and the input that each operand is.
+    Raises KernelDeclined where no kernel has such an epilogue.
     """
     if not isinstance(operation, FusedProduct):
         return PLAIN, []
@@ -135,6 +135,8 @@ def epilogue_of(
 def operands_for(
     epilogue: Epilogue, positions: Sequence[int], channel: SizeLike, element: SizeLike
 ) -> list[Operand]:
-    """The operands of a call: bytes into those of channels and into those of elements."""
+    """The operands of a call: the operation's inputs, which begin `channel` bytes into operands of
+    channels and `element` bytes into those of elements.
+    """
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
     return [In(position, begin[kind]) for kind, position in zip(epilogue.operands, positions)]

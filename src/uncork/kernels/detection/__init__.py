@@ -1,1 +1,1 @@
-"""Boxes taken one after the other, without those that overlap one taken before."""
+"""Kernels that choose boxes: NonMaxSuppression and DetectionOutput."""

@@ -1,5 +1,5 @@
-"""Non-maximum suppression: of each class the best boxes that overlap none taken before by more than
-a threshold.
+"""The emitter of non-maximum suppression: of each class the kernel takes the best boxes that
+overlap no box taken before by more than a threshold.
 
 Computed as the reference computes it, one operation after the other in f32, so that the same boxes
 are taken.
@@ -22,7 +22,9 @@ _SORTED = ("keys", "places", "other_keys", "other_places")
 
 
 def emit_suppress(spec: Suppress, machine: Target) -> str:
-    """The LLVM text of the kernel; 1 for soft suppression, which the reference does."""
+    """The LLVM text of the kernel, which returns 1 for soft suppression: the reference does
+    that.
+    """
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     sort = radix_sort(k, U32)
@@ -82,7 +84,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
 
 
 def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
-    """The boxes of an image by low and high corners, with their areas."""
+    """Store the boxes of an image by low and high corners, with their areas."""
     with k.loop(0, corners.count) as i:
         given = [k.load(boxes + (i * 4 + n) * F32.bytes, F32) for n in range(4)]
         if spec.center:
@@ -100,7 +102,9 @@ def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
 
 
 def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) -> Value:
-    """The scores of a class that are high enough, with their boxes; returns how many there are."""
+    """Store the scores of a class that are high enough, with their boxes; returns how many there
+    are.
+    """
     many = k.variable(k.integer(0))
     with k.loop(0, a["count"]) as i:
         score = k.load(scores + i * F32.bytes, F32)
@@ -112,7 +116,7 @@ def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) 
 
 
 def _write(k: Kernel, spec: Suppress, a: Mapping[str, Value], found: Value) -> None:
-    """The rows in their order."""
+    """Write the rows of the outputs in their order, and how many there are."""
     index = INDEX_TYPES[spec.index]
     with k.loop(0, found) as i:
         place = k.load(a["row_places"] + i * I32.bytes, I32).to(I64) * I32.bytes

@@ -12,7 +12,7 @@ from uncork.kernels.detection.spec import NUMBERS
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Boxes as five rows of f32: low, low, high, high, area."""
+    """Boxes in working memory as five rows of f32: two low sides, two high sides, and the area."""
 
     k: Kernel
     base: Value
@@ -29,7 +29,7 @@ class Boxes:
 def overlaps_none(
     k: Kernel, lanes: int, chosen: Boxes, taken: Value, own: Sequence[Value], most: Value
 ) -> Value:
-    """The box overlaps none of those taken by more than the threshold."""
+    """Whether the box overlaps none of those taken by more than the threshold."""
     first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
     wide = [k.splat(number, lanes) for number in own]
     zero, one = k.constant(0.0, F32, lanes), k.constant(1.0, F32, lanes)

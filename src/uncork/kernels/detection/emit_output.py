@@ -1,5 +1,5 @@
-"""The detections of an SSD: of each class the best boxes without overlap, of these the best of an
-image, row by row.
+"""The emitter of DetectionOutput: the kernel takes the best boxes of each class without overlap,
+and writes the best of these of each image, row by row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Detect:
         self.chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
 
     def image(self, image: Value, written: Variable) -> None:
-        """The rows of an image."""
+        """Write the rows of an image."""
         k, a = self.k, self.a
         corners = Boxes(
             k, a["corners"] + image * (a["priors"] * (NUMBERS * F32.bytes)), a["priors"]
@@ -68,7 +68,7 @@ class _Detect:
         written.set(written.get() + count.get())
 
     def _find(self, scores: Value) -> None:
-        """The boxes of each class whose scores are high enough, in order."""
+        """Store the boxes of each class whose scores are high enough, in their order."""
         k, a, lanes = self.k, self.a, self.spec.lanes
         with k.loop(0, a["classes"]) as number:
             k.store(k.integer(0), a["many"] + number * I64.bytes)
@@ -93,7 +93,7 @@ class _Detect:
         self.k.call(self._sort, [*(self.a[name] for name in _SORTED), count])
 
     def _take(self, number: Value, scores: Value, corners: Boxes, taken: Variable) -> None:
-        """The best boxes of a class that overlap none of those before them."""
+        """Take the best boxes of a class that overlap none of those before them."""
         k, a = self.k, self.a
         many = k.load(a["many"] + number * I64.bytes, I64)
         with k.loop(0, many) as i:
@@ -116,7 +116,9 @@ class _Detect:
                 taken.set(taken.get() + 1)
 
     def _best(self, scores: Value, taken: Value) -> None:
-        """The best of all classes, equal ones by box, go to the front; then by class."""
+        """Bring the best boxes of all classes to the front, equal scores in the order of the boxes,
+        and sort these by class.
+        """
         k, a = self.k, self.a
 
         def key(i: Value, name: str) -> tuple[Value, Value]:

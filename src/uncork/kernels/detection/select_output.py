@@ -89,7 +89,7 @@ def _decoded(
     proposals: Sequence[SizeLike],
     target: Target,
 ) -> Call | str:
-    """The nest that decodes all boxes into corners and areas."""
+    """The loop nest that decodes all boxes into corners and areas, or why there is none."""
     size, rows = operation.prior_size, 1 if operation.variance_encoded_in_target else 2
     if not (certainly(proposals[0], 1) or same(proposals[0], images)):
         return "no kernel for a batch of proposals that only the call knows"

@@ -35,12 +35,12 @@ class Suppress:
 
     @property
     def arguments(self) -> list[str]:
-        """Inputs, outputs, sizes, and rooms; `most` is how many boxes of a class there is room for.
+        """The kernel's arguments: inputs, outputs, sizes, and working memory; `most` is how many
+        boxes of a class there is room for.
 
         `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box
-        that is taken of
-        a class and of a vector more; each of the others has 4 bytes of each box of an image, or of
-        each row.
+        that is taken of a class and of a vector more; each of the others has 4 bytes of each box of
+        an image, or of each row.
         """
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]

@@ -10,7 +10,9 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class Detect:
-    """The best boxes of each class, and of all classes together; boxes are decoded already."""
+    """The spec of the kernel that takes the best boxes of each class, and of all classes together;
+    boxes are decoded already.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit_output:emit_detect"
     #: Boxes that are chosen are cut to the image.
@@ -23,8 +25,8 @@ class Detect:
 
     @property
     def arguments(self) -> list[str]:
-        """Inputs and the output; sizes; numbers, of which `overlap` and `least` are the bits of
-        f32; rooms.
+        """The kernel's arguments: the inputs and the output, sizes, numbers (`overlap` and `least`
+        are the bits of f32), and working memory.
 
         `corners` has 5 f32 of each box of an image, `found` the boxes of each class with a high
         enough score, `many` how many there are; `chosen` is for 5 f32 of each box and a vector

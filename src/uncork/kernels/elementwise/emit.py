@@ -1,5 +1,5 @@
-"""The emitter of element-wise kernels: loops over rows, one along them in vectors, and in it the
-whole expression.
+"""The emitter of element-wise kernels: loops over rows, and in them a loop along a row, by vectors,
+which computes the whole expression.
 
 What does not change along a row is loaded and computed once a row. The last vector of a row lies
 over the one before it, so that no row needs anything but whole vectors: what both hold is computed
@@ -75,8 +75,8 @@ def emit_expression(spec: Expression, machine: Target) -> str:
         size, result = a[f"size_{spec.loops - 1}"], STORED[spec.members[-1].result]
 
         def vector(position: Value, mask: Value | None = None) -> None:
-            """The numbers of the row from a position on, as many as a vector has or as the mask
-            says.
+            """Compute and store the numbers of the row from a position on, as many as a vector has
+            or as the mask says.
             """
             values = {
                 i: _Held(held.element_type, k.splat(held.value, spec.lanes))
@@ -159,7 +159,7 @@ def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]
 
 
 def widened(k: Kernel, element_type: str, value: Value) -> Value:
-    """A stored value as it is computed with."""
+    """A stored value in the type in which it is computed: f32 for f16 and bf16."""
     if element_type == "f16":
         return value.bits_as(F16).to(F32)
     return (value.to(U32) << 16).bits_as(F32) if element_type == "bf16" else value

@@ -120,7 +120,9 @@ def _all(
     types: frozenset[str],
     constants: Sequence[float] = (),
 ) -> Lowered | str:
-    """Every input is an operand."""
+    """The lowering to a scalar operation of which every input is an operand, or why there is
+    none.
+    """
     name = inputs[0].element_type.name
     if name not in types:
         return f"no kernel for {name}"
@@ -193,7 +195,9 @@ def _fake_quantize(
 def _with_parameters(
     operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str]
 ) -> Lowered | str:
-    """All inputs but the first are one element, whatever their rank."""
+    """The lowering of an operation whose inputs but the first are one element each, whatever their
+    rank; or why there is none.
+    """
     found = _all(operation, inputs, op, types)
     return (
         found

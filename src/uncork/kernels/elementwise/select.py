@@ -118,7 +118,9 @@ def _element_bytes(name: str) -> int:
 
 
 def _stored(element_type: ElementType) -> str:
-    """The type by which values are held: types that are only moved by that of their carrier."""
+    """The name of the type by which values are held; a type that is only moved is held by the type
+    of its carrier.
+    """
     name = element_type.name
     if name in ("f32", "f64", "f16", "bf16", "boolean") or (
         element_type.is_integer and element_type.bits in (8, 16, 32, 64)
@@ -129,8 +131,8 @@ def _stored(element_type: ElementType) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A member of an expression before it is one: an operation, where its inputs come from, and its
-    specs.
+    """An operation that is to become a member of an expression, with the places its inputs come
+    from, and its specs.
 
     Inputs are (True, number of an outside input) or (False, number of a part before it).
     """
@@ -142,8 +144,8 @@ class Part:
 
 
 def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops, list[int]] | str:
-    """The kernel for parts of which the last is the result, its loops, and the outside input that
-    each operand is; or why not.
+    """The spec of the kernel for parts of which the last is the result, its loops, and the number
+    of the outside input that each operand is; or why there is no kernel.
     """
     shape = extents(parts[-1].output)
     operands: list[
@@ -243,7 +245,9 @@ def _call(
 
 
 def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int) -> Stages:
-    """Threads share the outermost loop whose turns give them about as much to do as any other's."""
+    """The calls of so many threads, which share the outermost loop that divides the work about as
+    evenly as any other.
+    """
     last = len(loops.sizes) - 1
     known = [size if isinstance(size, int) else threads for size in loops.sizes]
     blocks = [*known[:-1], -(-known[-1] // spec.lanes)]

@@ -124,8 +124,8 @@ class _BagKernel:
     def _columns(
         self, start: Value, end: Value, offset: Value, parts: list[tuple[int, int]], target: Value
     ) -> None:
-        """One block of columns of one bag: `parts` are its vectors, `offset` where it begins in the
-        row, in bytes.
+        """Sum one block of columns of one bag: `parts` are its vectors, `offset` where it begins in
+        the row, in bytes.
         """
         k, spec = self.k, self.spec
         # Additions wait for the one before: few columns need several chains to keep the adders
@@ -178,8 +178,8 @@ class _BagKernel:
             self._store(total, target + offset + first * self.type.bytes)
 
     def _prefetch(self, row: Value, parts: list[tuple[int, int]]) -> None:
-        """The lines of a block of columns. Tables begin anywhere, so there may be one more at the
-        end (without it up to 2.7 times slower).
+        """Prefetch the cache lines of a block of columns. Tables begin anywhere, so there may be
+        one more line at the end (without it up to 2.7 times slower).
         """
         size = (parts[-1][0] + parts[-1][1]) * self.type.bytes
         for byte in (*range(0, size, 64), *([] if self.spec.at_lines else [size - 1])):
@@ -212,8 +212,8 @@ class _BagKernel:
 
 
 def emit_segments(spec: Segments, machine: Target) -> str:
-    """The LLVM text: writes where each segment begins, in the ids' own type. Returns 1 at an id
-    that is outside or not sorted.
+    """The LLVM text of the kernel that writes where each segment begins, in the ids' own type. The
+    kernel returns 1 at an id that is outside or not sorted.
 
     Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector
     at a time; only where they differ a segment ends, and those that begin there are written.

@@ -136,7 +136,7 @@ class _Reader:
             k.prefetch(self.parameters + index * 8)
 
     def row(self, index: Value) -> _Row:
-        """A row that is going to be read."""
+        """The row at an index, with its parameters loaded."""
         k = self.k
         place = self.parameters + index * 8 if self.rows.per_row else self.parameters
         zero_point = k.load(place, F32) if self.rows.zero_point else None
@@ -151,8 +151,8 @@ class _Reader:
         return _Row(index, zero_point, scale, self._computed(numbers, zero_point, scale))
 
     def values(self, row: _Row, column: Value, lanes: int) -> Value:
-        """Consecutive elements of a row from `column` on, as f32, in an order of lanes that
-        `ordered` makes theirs.
+        """Consecutive elements of a row from `column` on, as f32; `ordered` brings their lanes into
+        the order of the columns.
         """
         if row.values is not None and lanes == 32:
             return self._looked_up(row.values, row.index, column)
@@ -161,7 +161,9 @@ class _Reader:
         return self._computed(x, row.zero_point, row.scale)
 
     def ordered(self, x: Value) -> Value:
-        """Sums of `values` with their lanes in the order of the columns."""
+        """A vector of `values`, or a sum of such vectors, with its lanes in the order of the
+        columns.
+        """
         return (
             _interleaved(x.part(0, 16), x.part(16, 16))
             if self.rows.permutes and x.lanes == 32
@@ -206,7 +208,7 @@ class _Reader:
         return codes if self.rows.stored == "u4" else Value(k, (codes << 4).llvm, I8, lanes) >> 4
 
     def copy(self, index: Value, target: Value) -> None:
-        """A row to memory."""
+        """Write a row to memory, as f32."""
         row = self.row(index)
 
         def store(start: Value, parts: list[tuple[int, int]]) -> None:
@@ -222,7 +224,7 @@ class _Reader:
         store(self.k.integer(self.whole * self.block), self.rest_parts)
 
     def zeros(self, target: Value) -> None:
-        """A row of zeros to memory."""
+        """Write a row of zeros to memory."""
         k = self.k
         words = self.rows.columns // 2
         with k.loop(0, words) as i:
@@ -312,7 +314,9 @@ class _BagKernel:
     def _columns(
         self, start: Value, end: Value, column: Value, parts: list[tuple[int, int]], target: Value
     ) -> None:
-        """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
+        """Sum one block of columns of one bag: `parts` are its vectors, `column` where it
+        begins.
+        """
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
         sums = [k.variable(k.constant(-0.0, F32, lanes)) for _, lanes in parts]

@@ -34,7 +34,7 @@ _ROW_COST = 5.0
 
 
 def _table(table: TensorSpec) -> tuple[SizeLike, int] | str:
-    """(rows, columns), or why there is no kernel for this table."""
+    """The number of rows and the number of columns of a table, or why there is no kernel for it."""
     if table.element_type.bits < 8 or (
         table.element_type.bits == 8 and table.element_type.is_float
     ):
@@ -67,7 +67,7 @@ def cost_of_rows(indices: SizeLike, row_bytes: float) -> float | Size:
 
 
 def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCall]:
-    """The call of a bag kernel as calls for some of the bags each: its last operands are the first
+    """The calls that share the bags of a call of a bag kernel, whose last operands are the first
     bag and the end.
     """
     function, operands = call

@@ -53,14 +53,16 @@ def rows_of(table: CompressedTable, target: Target) -> Rows:
 
 
 def _start(table: CompressedTable) -> tuple[list[Operand], list[Array]]:
-    """The operands that every kernel begins with, and the arrays that they are addresses in."""
+    """The first operands of every kernel of a table, and the arrays whose addresses are among
+    them.
+    """
     keep = [table.codes] if table.parameters is None else [table.codes, table.parameters]
     addresses: list[Operand] = [int(array.ctypes.data) for array in keep]
     return [*addresses, *[0] * (2 - len(keep)), table.shape[0]], keep
 
 
 def _refused(table: CompressedTable) -> str:
-    """Why there is no kernel for this table, or nothing."""
+    """Why there is no kernel for this table; empty when there is one."""
     return "" if table.columns else "rows without elements"
 
 
@@ -85,8 +87,8 @@ def _native(
     bags: SizeLike,
     find: KernelCall | None = None,
 ) -> KernelPlan:
-    """The call of a bag kernel, behind that which finds its offsets if there is one; threads share
-    the bags.
+    """The plan of a bag kernel's call, after the call that finds its offsets if there is one;
+    threads share the bags.
     """
     call = (spec, operands)
     before = [] if find is None else [find]

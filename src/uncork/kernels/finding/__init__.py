@@ -1,3 +1,3 @@
-"""Layers whose result has a size that their data tell: NonZero, Unique and SparseFillEmptyRows,
-counted first.
+"""Kernels of layers whose data tell the size of the result: NonZero, Unique and
+SparseFillEmptyRows. One kernel counts, the next writes as many.
 """

@@ -37,7 +37,7 @@ def _entries(
     rows: Value,
     each: Callable[[Value, Value, Value, Value], None],
 ) -> Value:
-    """Do something with each entry: its number, row and column, and the row before. Returns the
+    """Emit `each` for every entry, with its number, row and column, and the row before. Returns the
     number of columns.
     """
     index = INDEX_TYPES[index_name]
@@ -57,8 +57,8 @@ def _entries(
 
 
 def emit_rows(spec: FillRows, machine: Target) -> str:
-    """The LLVM text of the kernel that fills rows; 1 also when there are not as many entries as
-    were counted.
+    """The LLVM text of the kernel that fills rows, which returns 1 also when there are not as many
+    entries as were counted.
     """
     k = Kernel(spec.name, spec.arguments, machine)
     values, shape, indices, default, output_indices, output_values, empty, count, rows, total = (

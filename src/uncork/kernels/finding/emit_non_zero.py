@@ -1,4 +1,6 @@
-"""Counting elements that are not 0, and finding their places. NaN is not 0, -0.0 is."""
+"""The emitters of NonZero: one kernel counts the elements that are not 0, the other finds their
+places. NaN is not 0, -0.0 is.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def emit_count(spec: CountNonZero, machine: Target) -> str:
 
 
 def emit_non_zero(spec: NonZero, machine: Target) -> str:
-    """The LLVM text of the kernel that finds places; 1 when there are not as many as counted."""
+    """The LLVM text of the kernel that finds places, which returns 1 when there are not as many as
+    were counted.
+    """
     k = Kernel(spec.name, spec.arguments, machine)
     data, output, expected, *sizes = k.arguments
     index, size = INDEX_TYPES[spec.index], STORED[spec.element].bytes
@@ -44,7 +48,9 @@ def emit_non_zero(spec: NonZero, machine: Target) -> str:
         found.set(found.get() + 1)
 
     def loops(axis: int, number: Value, place: tuple[Value, ...]) -> None:
-        """`number` is how many rows along this axis lie before this one."""
+        """Emit the loops from this axis on; `number` is how many rows along it lie before this
+        one.
+        """
         if axis < spec.rank - 1:
             with k.loop(0, sizes[axis]) as i:
                 loops(axis + 1, number * sizes[axis] + i, (*place, i))
@@ -59,7 +65,7 @@ def emit_non_zero(spec: NonZero, machine: Target) -> str:
 
 
 def _each(k: Kernel, spec: NonZero, row: Value, count: Value, do: Callable[[Value], None]) -> None:
-    """Do something for each element of a row that is not 0."""
+    """Emit `do` for each element of a row that is not 0."""
     size = STORED[spec.element].bytes
     whole = count // spec.lanes * spec.lanes
     with k.loop(0, whole, spec.lanes) as first:

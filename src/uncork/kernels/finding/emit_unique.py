@@ -1,5 +1,5 @@
-"""Each element of a tensor once: places sorted by their elements, then walked through group by
-group.
+"""The emitters of Unique: one kernel sorts places by their elements, the other walks through them,
+one group of equal elements after the other.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_sort(spec: SortPlaces, machine: Target) -> str:
-    """The LLVM text of the kernel that sorts places and counts groups; 1 when there are too many
-    for i32.
+    """The LLVM text of the kernel that sorts places and counts groups, which returns 1 when there
+    are too many places for i32.
     """
     k = Kernel(spec.name, spec.arguments, machine)
     data, places, found, keys, other_keys, other_places, counts, count = k.arguments
@@ -45,8 +45,8 @@ def emit_sort(spec: SortPlaces, machine: Target) -> str:
 
 
 def emit_unique(spec: Unique, machine: Target) -> str:
-    """The LLVM text of the kernel that walks through sorted places; 1 when there are not as many
-    groups as were counted.
+    """The LLVM text of the kernel that walks through sorted places, which returns 1 when there are
+    not as many groups as were counted.
     """
     k = Kernel(spec.name, spec.arguments, machine)
     data, places, elements, firsts, reverse, counts, marks, numbers, count, found = k.arguments
@@ -60,8 +60,8 @@ def emit_unique(spec: Unique, machine: Target) -> str:
         return k.load(data + place * stored.bytes, stored)
 
     def walk(begin: Callable[[Value, Value], None], each: Callable[[Value, Value], None]) -> None:
-        """What is done with the first place of a group, and with every one; both are told the
-        number of the group.
+        """Emit `begin` for the first place of each group, and `each` for every place; both are told
+        the number of the group.
         """
         group = k.variable(k.integer(-1))
         with k.loop(0, count) as i:

@@ -1,4 +1,6 @@
-"""What kernels that count, and then find so many, are specialised for, and their arguments."""
+"""The specs of kernels that count, and of those that then find as many as were counted, and their
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class CountNonZero:
-    """How many elements are not 0: `data`, `output`, `count`."""
+    """The spec of the kernel that counts elements that are not 0: `data`, `output`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
     element: str
@@ -23,7 +25,9 @@ class CountNonZero:
 
 @dataclass(frozen=True, slots=True)
 class NonZero:
-    """The places of elements that are not 0, in a tensor of so many axes."""
+    """The spec of the kernel that finds the places of elements that are not 0, in a tensor of
+    `rank` axes.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_non_zero"
     element: str
@@ -37,13 +41,15 @@ class NonZero:
 
     @property
     def arguments(self) -> list[str]:
-        """`found` is how many there are."""
+        """The kernel's arguments; `found` is how many elements are not 0."""
         return ["data", "output", "found", *(f"size_{axis}" for axis in range(self.rank))]
 
 
 @dataclass(frozen=True, slots=True)
 class SortPlaces:
-    """Places in ascending order of the elements, and how many different ones there are."""
+    """The spec of the kernel that sorts places by their elements, in ascending order, and counts
+    how many different elements there are.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
     arguments: ClassVar[tuple[str, ...]] = (
@@ -58,8 +64,8 @@ class SortPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """Each element once; `marks` and `numbers` are room for an i32 of each element where they are
-    not `sorted`.
+    """The spec of the kernel that finds each element once; `marks` and `numbers` are room for an
+    i32 of each element where they are not `sorted`.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
@@ -79,7 +85,9 @@ class Unique:
 
 @dataclass(frozen=True, slots=True)
 class CountFilled:
-    """How many entries a sparse matrix has that has one in every row."""
+    """The spec of the kernel that counts the entries of a sparse matrix after every row has got
+    one.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_count"
     arguments: ClassVar[tuple[str, ...]] = ("shape", "indices", "output", "count", "rows")
@@ -92,8 +100,8 @@ class CountFilled:
 
 @dataclass(frozen=True, slots=True)
 class FillRows:
-    """The entries of a sparse matrix with one in every row; a `strict` kernel stops where there is
-    no column for it.
+    """The spec of the kernel that writes a sparse matrix with an entry in every row; a `strict`
+    kernel stops where there is no column for it.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"

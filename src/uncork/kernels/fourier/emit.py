@@ -47,12 +47,12 @@ class _Complex:
 
     @property
     def turned(self) -> _Complex:
-        """Times -i."""
+        """The numbers times -i."""
         return _Complex(self.imaginary, -self.real)
 
 
 class _Steps:
-    """What the parts of the kernel share."""
+    """The loads, stores and products of complex numbers that the parts of the kernel share."""
 
     def __init__(self, spec: Fourier, k: Kernel) -> None:
         self.spec, self.k = spec, k
@@ -114,7 +114,7 @@ def emit_fourier(spec: Fourier, machine: Target) -> str:
 
 
 def _gather(steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, there: Value) -> None:
-    """The numbers of all transforms, side by side."""
+    """Load the numbers of all transforms into the buffer, side by side."""
     k, spec, type_ = steps.k, steps.spec, steps.type
     zero = k.constant(0.0, type_, spec.lanes)
     begin = a["begin"] if spec.source == WINDOWED else k.integer(0)
@@ -144,8 +144,9 @@ def _gather(steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, th
 
 
 def _fill(steps: _Steps, buffer: Value, length: Value) -> None:
-    """The other half of a transform of real numbers: the conjugates of the first one. Numbers that
-    must be real are: the first, and of an even length the middle one. Parts are swapped.
+    """Fill in the second half of transforms of real numbers: the conjugates of the first half. The
+    first number, and of an even length the middle one, must be real and is made so. Parts are
+    swapped.
     """
     k, spec = steps.k, steps.spec
     zero = k.constant(0.0, steps.type, spec.lanes)
@@ -161,7 +162,7 @@ def _fill(steps: _Steps, buffer: Value, length: Value) -> None:
 def _scatter(
     steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, there: Value
 ) -> None:
-    """The results to their places, times the scale."""
+    """Store the results at their places, times the scale."""
     k, spec, type_ = steps.k, steps.spec, steps.type
     scale = k.load(a["scale"], type_)
     real = a["swapped"] * spec.lanes
@@ -189,7 +190,7 @@ def _lines(
 
 
 def _step(steps: _Steps, table: Value, given: Value, made: Value) -> None:
-    """A step, by its words in the table."""
+    """Emit the step that its words in the table describe."""
     k = steps.k
     words = {name: k.load(table + index * 8, I64) for index, name in enumerate(STEP)}
     for radix, combine in _WRITTEN.items():
@@ -207,7 +208,7 @@ def _written(
     given: Value,
     made: Value,
 ) -> None:
-    """A step of a radix that is written out."""
+    """Emit a step of a radix that is written out."""
     k, cell, pair = steps.k, steps.spec.cell, 2 * steps.spec.size
     line = words["together"] * cell
     apart = line * words["parts"]
@@ -224,7 +225,7 @@ def _written(
 
 
 def _prime(steps: _Steps, words: dict[str, Value], given: Value, made: Value) -> None:
-    """A step of any radix, by its roots."""
+    """Emit a step of any radix, by the roots in the table."""
     k, cell, pair = steps.k, steps.spec.cell, 2 * steps.spec.size
     radix, line = words["radix"], words["together"] * cell
     apart = line * words["parts"]

@@ -58,7 +58,7 @@ _Strides = tuple[SizeLike, SizeLike, SizeLike]
 
 @dataclass(frozen=True)
 class _Pass:
-    """Transforms of one length: what `spec.Fourier` says of the arguments."""
+    """A pass: transforms of one length, with the arguments that `spec.Fourier` describes."""
 
     spec: Fourier
     source: Operand
@@ -76,7 +76,7 @@ class _Pass:
     window: Operand = 0
 
     def tables(self) -> list[Array]:
-        """The table of the steps, the scale, and what the table has addresses of."""
+        """The table of the steps, the scale, and the arrays whose addresses are in the table."""
         steps, keep = tables(self.length, self.radices, self.spec.size)
         scale = 1 / self.length if self.inverse else 1.0
         return [steps, np.array([scale], dtype_of(self.spec.size)), *keep]
@@ -84,7 +84,7 @@ class _Pass:
     def call(
         self, made: Sequence[Array], room: SizeLike, first: SizeLike, some: SizeLike
     ) -> KernelCall:
-        """Some of the transforms, with these tables."""
+        """The call for some of the transforms, with these tables."""
         spec = self.spec
         steps, scale = (int(array.ctypes.data) for array in made[:2])
         operands: dict[str, Operand] = {
@@ -231,7 +231,9 @@ def select_signal(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """The pieces first, by inverse transforms, then their sum."""
+    """Select the kernels of ISTFT: inverse transforms make the pieces, then one kernel adds
+    them.
+    """
     data, window, frame_size, frame_step = inputs[:4]
     assert data is not None and window is not None and isinstance(operation, ISTFT16)
     assert frame_size is not None and frame_step is not None
@@ -304,7 +306,7 @@ def _wanted(signal_size: TensorSpec | None, count: int) -> list[SizeLike]:
 
 
 def _equal(a: SizeLike, b: SizeLike) -> bool:
-    """Both are one number in every call of this plan."""
+    """Whether both sizes are one number in every call of this plan."""
     facts = facts_of([a, b])
     return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
@@ -342,8 +344,8 @@ def _planned(
     then: Sequence[KernelCall] = (),
     keep: Sequence[Array] = (),
 ) -> KernelPlan:
-    """The passes, one after the other, and other calls then, in so much memory for what is between
-    them.
+    """The plan of the passes, one after the other, and of the calls `then`, with `memory` bytes for
+    what is between them.
     """
     made = [each.tables() for each in passes]
     room = max(each.spec.room(each.length) for each in passes) + 2 * _LINE

@@ -29,7 +29,7 @@ def dtype_of(size: int) -> type[np.generic]:
 
 
 def tables(length: int, radices: Sequence[int], size: int) -> tuple[Array, list[Array]]:
-    """The table of the steps of a length, and what its addresses point to."""
+    """The table of the steps of a length, and the arrays whose addresses are in it."""
     dtype = dtype_of(size)
     rows: list[list[int]] = []
     keep: list[Array] = []

@@ -30,8 +30,8 @@ def emit_one_hot(spec: OneHot, machine: Target) -> str:
 
 
 def emit_steps(spec: Steps, machine: Target) -> str:
-    """The LLVM text of `output[i] = start + i * step`, in i64 or f64; 1 when a number is not
-    finite, or the step is 0.
+    """The LLVM text of `output[i] = start + i * step`, in i64 or f64; the kernel returns 1 when a
+    number is not finite, or the step is 0.
     """
     k = Kernel(spec.name, ["start", "stop", "step", "output", "count"], machine)
     given, (output, count) = k.arguments[:3], k.arguments[3:]

@@ -10,8 +10,8 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class OneHot:
-    """One place of each row gets another value: `indices`, `value`, `output`, `outer`, `depth`,
-    `inner`.
+    """The spec of the kernel that sets one place of each row: `indices`, `value`, `output`,
+    `outer`, `depth`, `inner`.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_one_hot"
@@ -28,8 +28,8 @@ class OneHot:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """start, start + step, ..: `start`, `stop`, `step`, `output`, `count`. Each of the three has a
-    type of its own.
+    """The spec of the kernel that writes start, start + step, ..: `start`, `stop`, `step`,
+    `output`, `count`. Each of the first three has a type of its own.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"

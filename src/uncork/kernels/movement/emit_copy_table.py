@@ -9,7 +9,7 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_copy_table(spec: CopyTable, machine: Target) -> str:
-    """The LLVM text of a moving kernel; the tables hold offsets in bytes."""
+    """The LLVM text of a kernel of copies by tables, which hold offsets in bytes."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     source, target, sources, targets, count = k.arguments
     with k.loop(0, count) as i:

@@ -79,7 +79,7 @@ def emit_gather(spec: Gather, machine: Target) -> str:
 
 
 def _emit_open_items(spec: Gather, machine: Target) -> str:
-    """Items of which only the call knows how long they are."""
+    """The LLVM text of a gather kernel for items of a length that only the call knows."""
     k = Kernel(spec.name, spec.arguments, machine)
     data, indices, output, batches, outer, size, count, item = k.arguments
     type_ = INDEX_TYPES[spec.index]
@@ -122,8 +122,8 @@ class _Gather:
     wrong: Variable = field(init=False)
 
     def by_indices(self, source: Value, target: Value, indices: Value) -> None:
-        """One outer row, straight from the indices; the last ones were prefetched by those before
-        them.
+        """Gather one outer row straight by the indices; the last items were prefetched by those
+        before them.
         """
         k, item = self.k, LONG_BYTES if self.spec.item == LONG else self.spec.item
         lookup = _Lookup(source, target, indices)
@@ -148,8 +148,8 @@ class _Gather:
         return self.position(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
 
     def _prefetch(self, lookup: _Lookup, j: Value) -> None:
-        """The lines of an item that will be copied soon. Data begin anywhere, so there may be one
-        more at the end.
+        """Prefetch the cache lines of an item that will be copied soon. Data begin anywhere, so
+        there may be one more line at the end.
         """
         size = _PREFETCHED if self.spec.item == LONG else min(self.spec.item, _PREFETCHED)
         item = lookup.source + self._position(lookup, j) * self.item
@@ -162,7 +162,9 @@ class _Gather:
             self.k.prefetch(lookup.indices + j * size + (_INDICES_AHEAD + byte))
 
     def _several(self, lookup: _Lookup, j: Value, count: int) -> None:
-        """Consecutive items, with one branch when all of them are there."""
+        """Copy consecutive items, with one branch when the indices of all of them are on the
+        axis.
+        """
         k, spec = self.k, self.spec
         type_ = INDEX_TYPES[spec.index]
         if count == 1:
@@ -189,7 +191,7 @@ class _Gather:
                     self._each(lookup, j, count)
 
     def _each(self, lookup: _Lookup, j: Value, count: int) -> None:
-        """Consecutive items, of which some may be absent."""
+        """Copy consecutive items, of which some may be absent."""
         k = self.k
         with k.loop(j, j + count) as i:
             index = self._position(lookup, i)
@@ -200,7 +202,7 @@ class _Gather:
                     self._absent(lookup, i)
 
     def _move(self, lookup: _Lookup, index: Value, j: Value) -> None:
-        """The item of an index."""
+        """Copy the item of an index to place `j`."""
         source, target = lookup.source + index * self.item, lookup.target + j * self.item
         if self.spec.streaming:
             stream(self.k, source, target, self.item)
@@ -210,7 +212,7 @@ class _Gather:
             copy_long(self.k, source, target, self.item)
 
     def _absent(self, lookup: _Lookup, j: Value) -> None:
-        """Zeros, or the end of the call, for an index that is not on the axis."""
+        """Write zeros for an index that is not on the axis, or end the call in a strict kernel."""
         k = self.k
         if self.spec.strict:
             k.return_(k.integer(1))
@@ -219,8 +221,8 @@ class _Gather:
         copy_open(k, None, lookup.target + j * self.item, size)
 
     def fill_positions(self, indices: Value, positions: Value) -> None:
-        """The indices of a batch as 32-bit positions, -1 for what is outside: such an axis has
-        fewer than 2**31 items.
+        """Store the indices of a batch as 32-bit positions, -1 for what is outside: such an axis
+        has fewer than 2**31 items.
         """
         k = self.k
         self.wrong = k.variable(k.integer(0))
@@ -233,7 +235,9 @@ class _Gather:
             self.wrong.set(k.select(inside, self.wrong.get(), k.integer(1)))
 
     def by_positions(self, source: Value, target: Value, positions: Value) -> None:
-        """One outer row, by positions; without a look at each one when all are inside."""
+        """Gather one outer row by positions, which are not looked at one by one when all are
+        inside.
+        """
         k, item = self.k, self.spec.item
 
         def one(j: Value) -> None:
@@ -259,8 +263,8 @@ class _Gather:
 
 
 def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
-    """`size` bytes, a multiple of 64, past the caches. Lines that the item fills only in part, with
-    its neighbours, go the usual way.
+    """Copy `size` bytes, a multiple of 64, by stores that bypass the caches. Lines that the item
+    shares with its neighbours are stored as usual.
     """
     shift = -target & 63
 
@@ -268,7 +272,7 @@ def stream(k: Kernel, source: Value, target: Value, size: int | Value) -> None:
         k.store(k.load(source + offset, F32, 16), target + offset, align=64, streaming=True)
 
     def parts(first: Value, last: Value) -> None:
-        """The usual way, in sixteenths: arrays begin at multiples of 16 bytes or are copied by
+        """Copy by usual stores of 16 bytes: arrays begin at multiples of 16 bytes or are copied by
         bytes.
         """
         with k.loop(first, last - 15, 16) as offset:
@@ -319,8 +323,8 @@ def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
 
 
 def copy_long(k: Kernel, source: Value | None, target: Value, size: int | Value) -> None:
-    """At least 64 bytes, by whole lines of the target but for the first and the last one: what
-    these share with their neighbours is written twice.
+    """Copy at least 64 bytes, by whole lines of the target but for the first and the last vector:
+    bytes that these share with their neighbours are written twice.
     """
 
     def lines(offset: Value | int, count: int) -> None:

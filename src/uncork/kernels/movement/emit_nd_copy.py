@@ -1,4 +1,6 @@
-"""Loops around a copy of neighbouring bytes."""
+"""The emitters of strided copies, loops around a copy of neighbouring bytes, and of plain copies
+and fills.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _UNROLLED = 4
 
 
 def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
-    """The LLVM text of the kernel."""
+    """The LLVM text of a strided copy."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
 
@@ -49,7 +51,7 @@ def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
 
 
 def emit_copy_bytes(spec: CopyBytes, machine: Target) -> str:
-    """The LLVM text of the kernel."""
+    """The LLVM text of a copy of one run of bytes."""
     k = Kernel(spec.name, ["source", "target", "bytes"], machine)
     source, target, count = k.arguments
     whole = count & -64
@@ -62,7 +64,7 @@ def emit_copy_bytes(spec: CopyBytes, machine: Target) -> str:
 
 
 def emit_fill_bytes(spec: FillBytes, machine: Target) -> str:
-    """The LLVM text of the kernel."""
+    """The LLVM text of a fill with one value."""
     k = Kernel(spec.name, ["value", "target", "bytes"], machine)
     value, target, count = k.arguments
     type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]

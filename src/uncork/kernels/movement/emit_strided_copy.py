@@ -64,7 +64,9 @@ def _loop(
 def _neighbours(
     k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value
 ) -> None:
-    """All numbers if there are enough for a vector, the last ones perhaps a second time."""
+    """Copy all neighbouring numbers if there are enough for a vector, the last ones perhaps
+    twice.
+    """
     with k.if_((done.get() < count) & (count >= lanes)):
         last = count - lanes
         with k.loop(0, last, lanes) as i:
@@ -76,7 +78,9 @@ def _neighbours(
 def _every_other(
     k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value
 ) -> None:
-    """Two vectors are read for one, and nothing before the first number or behind the last."""
+    """Copy every other number: two vectors are read for one that is written, and nothing is read
+    before the first number or behind the last.
+    """
     with k.if_(count > lanes):
         last = count - lanes
         with k.loop(0, last, lanes) as i:
@@ -86,7 +90,7 @@ def _every_other(
 
 
 def _alternate(value: Value, first: int) -> Value:
-    """Every other lane."""
+    """Every other lane of a vector, from lane `first` on."""
     k, lanes = value.kernel, value.lanes // 2
     picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, 2 * lanes, 2)))
     return Value(

@@ -1,4 +1,4 @@
-"""Blocks of as many rows as columns, turned in registers."""
+"""The emitter of transposes by square blocks, which are transposed in registers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def emit_transpose_blocks(spec: TransposeBlocks, machine: Target) -> str:
 
 
 def _blocks(k: Kernel, a: dict[str, Value], side: int, source: Value, target: Value) -> None:
-    """One matrix, which has at least a block.
+    """Transpose one matrix, which has at least a block.
 
     Blocks follow each other along what is written: as many streams as a block has columns, which
     the processor follows. Along what is read, each store would be so many lines from the one
@@ -59,7 +59,7 @@ def _blocks(k: Kernel, a: dict[str, Value], side: int, source: Value, target: Va
 
 
 def columns_of(rows: Sequence[Value]) -> list[Value]:
-    """The columns of a block: ever smaller quarters change places."""
+    """The columns of a block, whose ever smaller quarters change places."""
     side, turned = len(rows), list(rows)
     distance = side // 2
     while distance:

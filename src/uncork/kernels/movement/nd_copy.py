@@ -58,8 +58,8 @@ def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
 
 
 def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
-    """Copies by fewer loops: a loop is merged into the one inside it, or into the run, where both
-    sides go on without a gap.
+    """Fewer loops that make the same copies, and their run: a loop is merged into the one inside
+    it, or into the run, where both sides go on without a gap.
     """
     kept: list[Loop] = []
     for loop in reversed(loops):

@@ -38,8 +38,8 @@ def select_blocks(
 def channels_moved(
     sizes: tuple[SizeLike, SizeLike, SizeLike], last: bool, target: Target
 ) -> KernelPlan:
-    """A plan that puts the channels of (images, channels, pixels) last, or last ones before the
-    pixels; elements of 32 bits.
+    """A plan that moves the channels of (images, channels, pixels) behind the pixels, or, unless
+    `last`, from behind the pixels back before them; elements of 32 bits.
     """
     images, channels, pixels = sizes
     size = channels * pixels * 4

@@ -67,14 +67,14 @@ def select_move(
 
 
 def _single(plan: KernelPlan) -> bool:
-    """A plan by tables that moves many elements one by one."""
+    """Whether a plan by tables moves many elements one by one."""
     spec = plan.calls[0][0] if plan.calls else None
     many = isinstance(plan.cost, float) and plan.cost > _MANY
     return many and isinstance(spec, CopyTable) and spec.run <= _ELEMENT
 
 
 def _has_runs(plan: KernelPlan) -> bool:
-    """The first copy of a plan has runs of several elements."""
+    """Whether the first copy of a plan has runs of several elements."""
     spec, operands = plan.calls[0]
     return (
         isinstance(spec, NdCopy) and isinstance(operands[-1], int) and operands[-1] > 4 * _ELEMENT
@@ -84,7 +84,9 @@ def _has_runs(plan: KernelPlan) -> bool:
 def _select_runs(
     operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]
 ) -> Selection:
-    """For static shapes, where all inputs that are not moved are constants."""
+    """Select copies by tables, for static shapes where all inputs that are not moved are
+    constants.
+    """
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
     for port, spec in zip(ports, inputs):
@@ -128,7 +130,7 @@ def _select_runs(
         return "the result has elements that come from no input"
 
     def split(threads: int) -> Stages:
-        """Every move is shared: no two write to one place."""
+        """The calls of so many threads, which share every move: no two write to one place."""
         return Stages([[move.part(*p) for move in moves for p in shares(move.runs, threads)]], 0)
 
     return KernelPlan(
@@ -142,7 +144,9 @@ def _select_runs(
 
 @dataclass(frozen=True)
 class _Move:
-    """What goes from an input to an output, with the tables of its runs' sources and places."""
+    """The copies from one input to one output, with the tables of where their runs are read and
+    written.
+    """
 
     kernel: CopyTable
     source: int
@@ -154,7 +158,7 @@ class _Move:
         return len(self.tables[0])
 
     def part(self, first: int, count: int) -> KernelCall:
-        """Some of the runs."""
+        """The call for some of the runs."""
         begin = first * self.kernel.run if self.kernel.in_order else 0
         operands: list[Operand] = [In(self.source), Out(self.target, begin)]
         operands += [table.ctypes.data + first * table.itemsize for table in self.tables]
@@ -164,8 +168,8 @@ class _Move:
 def _traced(
     operation: Operation, inputs: Sequence[TensorSpec | None], moved: list[int], position: int
 ) -> list[Array] | None:
-    """For every output element the number of the element of one input that it is; negative when it
-    is none of them.
+    """The number of the element of one input that each output element is; negative when it is none
+    of them.
     """
     arrays: list[Array | None] = []
     for i, spec in enumerate(inputs):
@@ -195,7 +199,9 @@ def _flat(results: Array | Sequence[Array]) -> list[Array]:
 
 
 def _grouped(origin: Array, targets: Array, size: int) -> tuple[int, Array, Array]:
-    """(bytes of a run, its sources, its targets in bytes): the longest run that all are made of."""
+    """The bytes of a run, the runs' sources, and their targets in bytes, for the longest run that
+    all copies are made of.
+    """
     breaks = np.flatnonzero((np.diff(origin) != 1) | (np.diff(targets) != 1)) + 1
     starts = np.concatenate([[0], breaks])
     lengths = np.diff(np.concatenate([starts, [len(origin)]]))

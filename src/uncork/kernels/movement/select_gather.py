@@ -142,7 +142,7 @@ def _select_open_items(
     counts: Sequence[SizeLike],
     size: SizeLike,
 ) -> Selection:
-    """Items of which only the call knows how long they are."""
+    """Select the gather kernel for items of a length that only the call knows."""
     data, indices, _ = inputs
     assert data is not None and indices is not None
     spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)

@@ -1,5 +1,4 @@
-"""Selection of strided copies for operations that say by axes from where to where, for open sizes
-as well.
+"""Selection of strided copies for operations that move values along axes, for open sizes as well.
 
 Each rule gives the copies of one operation as `Copy`s, or None where its other inputs do not tell
 enough.
@@ -90,8 +89,8 @@ def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:
 
 
 def _split(copies: Sequence[Copy | Fill], output_bytes: SizeLike, threads: int) -> Stages:
-    """Fills first, one after the other; then all copies at once, of which no two write to one
-    place.
+    """The calls of so many threads: fills first, one after the other; then all copies at once, of
+    which no two write to one place.
     """
     fills = [[_call(copy, output_bytes)] for copy in copies if isinstance(copy, Fill)]
     moves = [part for copy in copies if isinstance(copy, Copy) for part in _parts(copy, threads)]
@@ -99,7 +98,9 @@ def _split(copies: Sequence[Copy | Fill], output_bytes: SizeLike, threads: int) 
 
 
 def _parts(copy: Copy, threads: int) -> list[KernelCall]:
-    """Threads share the loops of a copy, or the bytes of one long run."""
+    """The calls of so many threads, which share the loops of a copy, or the bytes of one long
+    run.
+    """
     loops, run = merged(copy.loops, copy.run)
 
     def part(
@@ -198,7 +199,9 @@ def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | N
 
 
 def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """Of explicit axes too: along what is stretched the source stands still."""
+    """The copy of Broadcast, of explicit axes too: along an axis that is stretched the source's
+    step is 0.
+    """
     if not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]):
         return None
     shape, result = extents(inputs[0]), extents(outputs[0])

@@ -1,5 +1,5 @@
-"""Which strided copies rearrange a tensor: operations that view it in more dimensions, permute
-these, and view the result in fewer. For open sizes as well.
+"""The strided copies that rearrange a tensor, for open sizes as well: operations that view it in
+more dimensions, permute these, and view the result in fewer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _permuted(data: TensorSpec, view: Sequence[SizeLike], order: Sequence[int]) 
 
 
 def depth_to_space_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
-    """DepthToSpace: blocks go out of the channels, each behind its axis."""
+    """The copy of DepthToSpace: blocks move from the channels into each spatial axis."""
     block, first = _block(operation)
     batch, _, *sizes = extents(inputs[0])
     depth, count = extents(outputs[0])[1], len(sizes)
@@ -40,7 +40,7 @@ def depth_to_space_copies(operation: Operation, inputs: Specs, outputs: Specs) -
 
 
 def space_to_depth_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
-    """SpaceToDepth: blocks of each axis go into the channels."""
+    """The copy of SpaceToDepth: blocks of each spatial axis move into the channels."""
     block, first = _block(operation)
     batch, _, *sizes = extents(outputs[0])
     view = [batch, extents(inputs[0])[1], *(n for size in sizes for n in (size, block))]
@@ -52,7 +52,9 @@ def space_to_depth_copies(operation: Operation, inputs: Specs, outputs: Specs) -
 
 
 def shuffle_channels_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
-    """ShuffleChannels: the groups of an axis and the places in a group change their order."""
+    """The copy of ShuffleChannels: the groups of an axis and the places in a group are
+    transposed.
+    """
     shuffle = cast(ShuffleChannels1, operation)
     sizes = list(extents(inputs[0]))
     axis = normalised_axis(operation, shuffle.axis, len(sizes))

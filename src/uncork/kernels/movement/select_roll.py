@@ -19,7 +19,7 @@ _MOST_AXES = 3
 def roll_copies(
     operation: Operation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> list[Copy] | None:
-    """Roll: along each of its axes two parts, which change their places."""
+    """The copies of Roll: the two parts of each axis that is rolled change places."""
     shape = extents(inputs[0])
     moved = _shifts(operation, inputs, len(shape))
     if moved is None or len(moved) > _MOST_AXES:
@@ -44,7 +44,9 @@ def roll_copies(
 def _shifts(
     operation: Operation, inputs: Sequence[TensorSpec], rank: int
 ) -> dict[int, SizeLike] | None:
-    """By how much each axis is rolled; None where only the call knows which."""
+    """The number of places by which each axis is rolled; None where the shifts or axes are known at
+    the call only.
+    """
     shifts, axes = inputs[1].sizes(), inputs[2].integers()
     if shifts is None or axes is None:
         return None

@@ -21,7 +21,7 @@ _MOST_PADDED = 3
 
 
 def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """Slice: one copy, whose loops step through the data as the slice does."""
+    """The copy of Slice, whose loops step through the data as the slice does."""
     data, start, _, step = inputs[:4]
     steps = step.integers()
     starts = start.sizes()
@@ -48,7 +48,9 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
 
 
 def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    """StridedSlice: the same, with masks, new axes and axes of which one index is left."""
+    """The copy of StridedSlice: that of Slice, with masks, new axes and axes of which one index is
+    left.
+    """
     assert isinstance(operation, StridedSlice1)
     data, begin = inputs[:2]
     begins, ends = begin.sizes(), inputs[2].sizes()
@@ -86,7 +88,9 @@ def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) ->
 
 
 def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy | Fill] | None:
-    """Pad: a fill, and a copy of the data into it; other modes by copies of the borders."""
+    """The fill of a constant Pad and the copy of the data into it; for other modes the copies of
+    the data and of its borders.
+    """
     mode: str = getattr(operation, "pad_mode", "constant")
     data = inputs[0]
     begins, ends = (spec.sizes() for spec in inputs[1:3])
@@ -118,8 +122,8 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A part of an axis of the result: its length and place, and where in the data it begins and
-    goes by how many.
+    """A part of an axis of the result: its length and its place, and the place in the data where it
+    begins and the step there.
     """
 
     count: SizeLike
@@ -129,8 +133,8 @@ class _Stretch:
 
 
 def _bordered(mode: str, size: SizeLike, pad: tuple[int, int]) -> list[_Stretch]:
-    """An axis of the result: the data, and cells before and behind it, which repeat its own, in
-    mirrored order but for the edge.
+    """The parts of an axis of the result: the data, and the cells before and behind it, which
+    repeat the edge or mirror the data.
     """
     begin, end = pad
     by, skipped = (0, 0) if mode == "edge" else (-1, int(mode == "reflect"))
@@ -145,7 +149,7 @@ def _part(
     target: Sequence[SizeLike],
     element: int,
 ) -> Copy:
-    """One part of each axis."""
+    """The copy of the part of the result that has the chosen part of each axis."""
     loops = (Loop(s.count, s.by * step, to) for s, step, to in zip(chosen, source, target))
     begin = _sum(s.source * step for s, step in zip(chosen, source))
     place = _sum(s.target * to for s, to in zip(chosen, target))
@@ -178,8 +182,8 @@ def _first(start: SizeLike, size: SizeLike, step: int) -> SizeLike | None:
 
 
 def _index(index: SizeLike, size: SizeLike) -> SizeLike | None:
-    """The place of an index that shapes say is inside; None where only the call knows whether it
-    counts from the end.
+    """The place of an index that shape inference has found inside; None where only the call knows
+    whether it counts from the end.
     """
     if isinstance(index, Size) and index.facts is not None:
         from_end = index.facts.certainly_at_least(-1, index)

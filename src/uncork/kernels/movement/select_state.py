@@ -61,7 +61,9 @@ def select_value(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """A copy for whoever cannot read the storage; its beginning, where nothing lies between."""
+    """Select the copy of a variable's value from its storage; an alias of the storage where the
+    value lies at its beginning without gaps.
+    """
     assert isinstance(operation, StateValue)
     (storage, _), axis = inputs, operation.axis
     assert storage is not None
@@ -85,6 +87,6 @@ def select_value(
 
 
 def _number(length: TensorSpec | None) -> SizeLike | None:
-    """The one element of a length."""
+    """The one element of the tensor that holds a length; None where it is unknown."""
     elements = None if length is None else length.sizes()
     return elements[0] if elements else None

@@ -84,7 +84,7 @@ def arranged(
     rows: tuple[SizeLike, SizeLike],
     columns: tuple[SizeLike, SizeLike],
 ) -> KernelCall:
-    """What `transpose_call` does, also for matrices that have no block."""
+    """A call that does what `transpose_call` does, also for matrices too small for a block."""
     if blocks_fit(rows[0], columns[0]):
         return transpose_call(widest, source, target, loops, rows, columns)
     return strided_copy_call(
@@ -124,7 +124,7 @@ def select_transpose(
     turns, step, to = loops[shared]
 
     def part(first: SizeLike, count: SizeLike) -> KernelCall:
-        """Some of the turns of the outermost loop that has more than one."""
+        """The call for some of the turns of the outermost loop that has more than one."""
         some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
         return transpose_call(
             width,
@@ -136,7 +136,7 @@ def select_transpose(
         )
 
     def columns_part(first: SizeLike, count: SizeLike) -> KernelCall:
-        """Some of the columns of the only matrix."""
+        """The call for some of the columns of the only matrix."""
         return transpose_call(
             width,
             In(0, first * 4),
@@ -165,7 +165,9 @@ def select_transpose(
 
 
 def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLike], list[int]]:
-    """Sizes and order without axes of size 1, and with axes that stay neighbours as one."""
+    """The sizes and the order of a transpose without axes of size 1, and with axes that stay
+    neighbours as one.
+    """
     groups: list[list[int]] = []
     kept = [axis for axis in range(len(sizes)) if not certainly(sizes[axis], 1)]
     for axis in (axis for axis in axes if not certainly(sizes[axis], 1)):

@@ -1,5 +1,5 @@
-"""What lays data out for other kernels, shared by threads: what is cleared first, then what is
-copied or turned.
+"""Copies and transposes that lay data out for other kernels, divided among threads: first memory is
+cleared, then data are moved.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOPS = {StridedCopy: LOOPS_OF_COPIES, TransposeBlocks: LOOPS_OF_BLOCKS}
 
 
 def shared_moves(calls: Iterable[KernelCall], threads: int) -> Iterator[list[KernelCall]]:
-    """Calls that follow each other as stages, in which so many threads share the large ones."""
+    """The calls, one after the other, as stages in which so many threads share the large ones."""
     for call in calls:
         spec, operands = call
         if threads > 1 and isinstance(spec, StridedCopy) and _is_large(operands[3], 4):
@@ -56,7 +56,7 @@ def _is_large(size: Operand, element: int) -> bool:
 
 
 def _parts(call: KernelCall, threads: int) -> list[KernelCall]:
-    """A move by parts of its outer loops."""
+    """The calls that a move is divided into, by parts of its outer loops."""
     spec, operands = call
     before, number = _BEFORE[type(spec)], _LOOPS[type(spec)]
     clears = before == 4 and not (isinstance(operands[3], int) and operands[3] == 0)
@@ -84,7 +84,7 @@ def _times(first: SizeLike, step: Operand) -> SizeLike:
 
 
 def _moved(operand: Operand, offset: SizeLike) -> Operand:
-    """The address so many bytes further on."""
+    """The address `offset` bytes behind an operand's; an address of 0 stays 0."""
     if isinstance(operand, (In, Out, Scratch)):
         return replace(operand, offset=operand.offset + offset)
     assert isinstance(operand, int)

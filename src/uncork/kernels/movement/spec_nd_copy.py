@@ -11,7 +11,9 @@ OPEN = -1
 
 @dataclass(frozen=True, slots=True)
 class NdCopy:
-    """Loops around a copy of a run of bytes (`OPEN`: how many is an argument)."""
+    """The spec of a strided copy: loops around a copy of a run of bytes (`OPEN`: an argument says
+    how many).
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_nd_copy"
     loops: int
@@ -32,8 +34,8 @@ class NdCopy:
 
 @dataclass(frozen=True, slots=True)
 class FillBytes:
-    """Memory filled with one value of so many bytes (0: with zeros): the value's address, target,
-    bytes.
+    """The spec of a fill with one value of `element` bytes (0: with zeros); the arguments are the
+    value's address, the target, and the number of bytes.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"

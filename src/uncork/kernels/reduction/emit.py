@@ -36,7 +36,7 @@ def _ended(k: Kernel, op: str, total: Value, count: Value) -> Value:
 
 
 def _from(k: Kernel, first: Value, lanes: int) -> Value:
-    """The lanes from number `first` on."""
+    """The mask of the lanes from number `first` on."""
     numbers = (
         ir.Constant(ir.VectorType(I32.llvm, lanes), list(range(lanes)))
         if lanes > 1
@@ -52,12 +52,12 @@ Action = Callable[[Value, Union[Value, None]], None]
 
 
 def load_row(k: Kernel, address: Value, type_: Type, lanes: int, mask: Value | None) -> Value:
-    """A vector of a row."""
+    """Load a vector of a row."""
     return k.load(address, type_, lanes) if mask is None else k.load_masked(address, type_, mask)
 
 
 def store_row(k: Kernel, value: Value, address: Value, mask: Value | None) -> None:
-    """A vector of a row to memory."""
+    """Store a vector of a row."""
     if mask is None:
         k.store(value, address)
     else:
@@ -125,8 +125,8 @@ def _folded_vectors(
 
 
 def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) -> None:
-    """All of a row of `count` values, some of it twice; there are at least as many as lanes, unless
-    it is an `open_row`.
+    """Do `step` for all vectors of a row of `count` values, for some values twice; there are at
+    least as many as lanes, unless it is an `open_row`.
     """
 
     def vectors() -> None:
@@ -144,8 +144,8 @@ def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) ->
 
 
 def emit_reduction(spec: Reduction, machine: Target) -> str:
-    """The LLVM text of a reduction `[outer, count, inner]` to `[outer, inner]`, which lie as parts
-    of rows of so many numbers.
+    """The LLVM text of a reduction of `[outer, count, inner]` to `[outer, inner]`, both parts of
+    tensors whose last axis has `row` elements.
     """
     k = Kernel(spec.name, ["data", "output", "outer", "count", "inner", "row"], machine)
     data, output, outer, count, inner, row = k.arguments
@@ -251,7 +251,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
 def _scaled(
     k: Kernel, count: Value, lanes: int, target: Value, scale: Value, open_row: bool
 ) -> None:
-    """A row of `count` values scaled in place."""
+    """Multiply a row of `count` values by `scale` in place."""
     if not open_row or lanes == 1:
         _scaled_vectors(k, count, lanes, target, scale)
         return
@@ -264,7 +264,9 @@ def _scaled(
 
 
 def _scaled_vectors(k: Kernel, count: Value, lanes: int, target: Value, scale: Value) -> None:
-    """The last vector is taken before any other is scaled, as some of it would be twice."""
+    """Multiply a row of at least a vector by `scale` in place. The last vector is loaded before any
+    other is stored, as some of it would be scaled twice.
+    """
     end = target + (count - lanes) * 4
     last = k.load(end, F32, lanes) * scale
     with k.loop(0, count // lanes * lanes, lanes) as i:

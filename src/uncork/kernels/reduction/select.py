@@ -42,8 +42,8 @@ _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 
 
 def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
-    """Lanes of a vector that is no longer than a row; where only the call knows how long rows are,
-    of a full one.
+    """The lanes of a vector that is no longer than a row; of a full vector where only the call
+    knows how long rows are.
     """
     width = max(1, lanes * 4 // element_bytes)
     while isinstance(size, int) and width > max(1, size):
@@ -52,8 +52,8 @@ def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
 
 
 def _chains(count: SizeLike, width: int) -> int:
-    """Sums that are added to in turn: an addition waits for the one before it, but a short row is
-    no wait.
+    """The number of accumulators of a row's sum: an addition waits for the one before it, but in a
+    short row that does not matter.
     """
     return 4 if not isinstance(count, int) or count >= 8 * width else 1
 
@@ -114,7 +114,7 @@ def select_reduction(
     stored = data.element_type.dtype.itemsize
 
     def part(turns: tuple[SizeLike, SizeLike], columns: tuple[SizeLike, SizeLike]) -> KernelCall:
-        """Some columns of some of the outer turns."""
+        """The call for some columns of some of the outer turns."""
         begin, left = turns[0] * inner * stored, columns[0] * stored
         places: list[Operand] = [In(0, begin * count + left), Out(0, begin + left)]
         return spec, [*places, turns[1], count, columns[1], inner]
@@ -134,15 +134,15 @@ def select_reduction(
 def _sharing(
     part: Callable[[SizeLike, SizeLike], KernelCall], count: SizeLike
 ) -> Callable[[int], Stages]:
-    """Threads share so many turns."""
+    """The function that divides `count` turns among threads."""
     return lambda threads: Stages([[part(*share) for share in shares(count, threads)]], 0)
 
 
 def _folds(
     shape: tuple[SizeLike, ...], axes: tuple[int, ...]
 ) -> tuple[SizeLike, SizeLike, SizeLike] | None:
-    """(outer, count, inner): the dimensions before, along and after the axes, when no other lies
-    between them.
+    """The sizes (outer, count, inner) before, along and after the axes; None when another dimension
+    lies between them.
     """
     along = [d for d in axes if not certainly(shape[d], 1)]
     if not along:
@@ -164,7 +164,7 @@ def _rows(
     found = Rows(kind, width, _chains(count, width), epsilon, not isinstance(count, int))
 
     def part(first: SizeLike, number: SizeLike) -> KernelCall:
-        """Some of the rows."""
+        """The call for some of the rows."""
         begin = first * count * 4
         return found, [In(0, begin), Out(0, begin), number, count]
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What a reduction is specialised for. `along_rows`: what is joined is contiguous; else
-    neighbours stay neighbours.
+    """What a reduction is specialised for. `along_rows`: the values that are reduced to one are
+    contiguous; else neighbours are reduced side by side.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_reduction"

@@ -1,4 +1,5 @@
-"""The emitter of kernels at places that indices name: elements are stored, joined or fetched there.
+"""The emitter of scatters and GatherND: at places that indices name, elements are stored, joined or
+fetched.
 
 An index outside its axis returns 1, and the reference words the refusal. Updates come in row-major
 order, so the last one stays.
@@ -23,13 +24,13 @@ _OF_BOOLEANS = {"sum": "or", "prod": "and", "min": "and", "max": "or", "sub": "x
 
 
 def emit_tuples(spec: Tuples, machine: Target) -> str:
-    """The LLVM text of a kernel for tuples of indices."""
+    """The LLVM text of a kernel for runs at places that tuples of indices name."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     index = INDEX_TYPES[spec.index]
 
     def place(address: Value) -> Value:
-        """The bytes from the first place to the one that a tuple names."""
+        """The offset in bytes of the place that a tuple names."""
         total = k.integer(0)
         for i in range(spec.tuple_length):
             number = _inside(
@@ -58,18 +59,20 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
 
 
 def emit_elements(spec: Elements, machine: Target) -> str:
-    """The LLVM text of a kernel for single elements."""
+    """The LLVM text of a kernel for single elements, each with an index along one axis."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     index, last = INDEX_TYPES[spec.index], spec.before + spec.after
     bytes_of = spec.action.run if spec.action.op in MOVES else STORED[spec.action.stored].bytes
 
     def step(depth: int) -> Value:
-        """How far it is to the next element in the result; along the axis, its index says."""
+        """The bytes to the next element in the result; 0 along the axis, where the index says the
+        place.
+        """
         return k.integer(0) if depth == spec.before else a[f"place_{depth}"]
 
     def loops(depth: int, place: Value, number: Value) -> None:
-        """`number` is how many indices lie before this one."""
+        """Emit the loops from `depth` on; `number` is how many indices lie before this one."""
         if depth < last:
             with k.loop(0, a[f"count_{depth}"]) as i:
                 loops(depth + 1, place + i * step(depth), number + i * a[f"index_{depth}"])
@@ -132,7 +135,7 @@ def emit_mean(spec: Mean, machine: Target) -> str:
 
 
 def _quotient(k: Kernel, total: Value, number: Value) -> Value:
-    """Of integers rounded down; of floats computed in f64."""
+    """The quotient of integers, rounded down, or of floats, computed in f64."""
     if total.type.kind == "float":
         return (total.to(F64) / number.to(F64)).to(total.type)
     if total.type.kind == "unsigned":
@@ -151,7 +154,7 @@ def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
 
 
 def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value | int, lanes: int) -> None:
-    """The action on one run."""
+    """Emit the action on one run."""
     if action.op in MOVES:
         source, target = (place, row) if action.op == "gather" else (row, place)
         if action.run == OPEN:
@@ -208,7 +211,7 @@ def neutral(reduction: str, element: str) -> int | float:
 
 
 def _vectors(k: Kernel, count: Value | int, lanes: int, some: Callable[[Value, int], None]) -> None:
-    """`count` elements, as many at once as may be."""
+    """Emit `some` for `count` elements, as many at once as may be."""
     whole: Value | int = 0
     if lanes > 1:
         whole = count & -lanes

@@ -1,4 +1,4 @@
-"""The emitter of kernels that count numbers at their places.
+"""The emitter of kernels that count how often each place occurs among keys.
 
 The result holds the counts while they grow, as integers of its width.
 """
@@ -13,7 +13,9 @@ _TYPES = {"i32": I32, "i64": I64, "f32": F32}
 
 
 def emit_counts(spec: CountKeys, target: Target) -> str:
-    """The LLVM text of the kernel; 1 where a key is no place, or they are too many for i32."""
+    """The LLVM text of the kernel, which returns 1 where a key is no place, or there are too many
+    keys for i32.
+    """
     k = Kernel(spec.name, spec.arguments, target)
     data, keys, output, places, count = k.arguments
     item, key = _TYPES[spec.data], INDEX_TYPES[spec.keys]

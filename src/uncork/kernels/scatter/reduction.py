@@ -43,7 +43,7 @@ class Reduction:
 
     @property
     def is_apart(self) -> bool:
-        """The results are held in working memory until all is done."""
+        """Whether the results are held in working memory until all is done."""
         return self.held != self.stored or self.is_mean
 
     @property
@@ -71,7 +71,9 @@ class Reduction:
         return result
 
     def before(self, threads: int) -> list[list[KernelCall]]:
-        """Stages for so many threads: the data as they are held, and counts of 0."""
+        """The stages before the joining for so many threads: they write the data in the type they
+        are held in, and counts of 0.
+        """
         held, stored = self.held_bytes, bytes_of(self.stored)
         stages: list[list[KernelCall]] = []
         if self.held == self.stored:
@@ -94,7 +96,9 @@ class Reduction:
         return stages
 
     def after(self, threads: int) -> list[list[KernelCall]]:
-        """Stages for so many threads: the results as they are stored."""
+        """The stages after the joining for so many threads: they write the results in the type they
+        are stored in.
+        """
         if not self.is_apart:
             return []
         held, stored = self.held_bytes, bytes_of(self.stored)
@@ -112,7 +116,7 @@ class Reduction:
 
 
 def copied(size: SizeLike, threads: int, target: Out | Scratch) -> list[KernelCall]:
-    """The first input, of so many bytes, copied by so many threads."""
+    """The calls in which so many threads copy the first input, of so many bytes."""
     return [
         (CopyBytes(), [In(0, first), _from(target, first), number])
         for first, number in shares(size, threads, _LINE)

@@ -133,7 +133,7 @@ class _Walk:
 
 
 def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
-    """The data with runs put in."""
+    """The plan that copies the data and puts runs into them."""
     item = data.element_type.dtype.itemsize
     action = _move("put", walk.run * item)
     whole = product(extents(data)) * item
@@ -297,7 +297,9 @@ def select_elements(
     stored = data.element_type.dtype.itemsize
 
     def shared(action: Action, where: Out | Scratch, threads: int) -> list[KernelCall]:
-        """Threads share the loops around the axis: no two write to one place."""
+        """The calls of so many threads, which share the loops around the axis: no two write to one
+        place.
+        """
         item = action.run if action.op == "put" else bytes_of(action.element)
         spec = Elements(
             action,
@@ -360,8 +362,8 @@ def select_elements(
 def _loops(
     shape: Sequence[SizeLike], sides: Sequence[SizeLike], along: int
 ) -> list[list[tuple[SizeLike, SizeLike, SizeLike]]]:
-    """The loops before and after an axis, as few as can be: how many indices, elements from one
-    place to the next, and from one index to the next.
+    """The loops before and after an axis, as few as can be, each as the number of indices, the
+    elements from one place to the next, and those from one index to the next.
     """
     places, rows = strides(shape, 1), strides(sides, 1)
     result = []

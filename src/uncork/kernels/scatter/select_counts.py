@@ -1,4 +1,4 @@
-"""Selection of kernels that count numbers at their places."""
+"""Selection of kernels that count how often each place occurs among keys."""
 
 from __future__ import annotations
 

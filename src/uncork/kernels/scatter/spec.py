@@ -42,7 +42,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """Runs at places that tuples of `tuple_length` indices name."""
+    """The spec of a kernel for runs at places that tuples of `tuple_length` indices name."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_tuples"
     action: Action
@@ -88,8 +88,8 @@ class Tuples:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Single elements, each with an index of its own along one axis; loops `before` that axis and
-    `after` it.
+    """The spec of a kernel for single elements, each with an index of its own along one axis; there
+    are loops `before` that axis and `after` it.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_elements"
@@ -119,7 +119,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class Recast:
-    """Elements in another type, one after the other: `source`, `target`, `count`."""
+    """The spec of a kernel that converts elements to another type: `source`, `target`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
     source: str
@@ -133,8 +133,8 @@ class Recast:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Sums divided by how many terms they have: `places`, `counts`, `output`, `count`, `more` terms
-    than were counted.
+    """The spec of a kernel that divides sums by how many terms they have: `places`, `counts`,
+    `output`, `count`, `more` terms than were counted.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_mean"

@@ -1,4 +1,4 @@
-"""What kernels that count numbers at their places are specialised for, and their arguments."""
+"""What kernels that count how often places occur are specialised for, and their arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class CountKeys:
-    """How often each place occurs among keys: `data [places]` where it does not."""
+    """The spec of a kernel that counts how often each place occurs among keys; a place that does
+    not occur keeps its value of `data [places]`.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit_counts:emit_counts"
     arguments: ClassVar[tuple[str, ...]] = ("data", "keys", "output", "places", "count")

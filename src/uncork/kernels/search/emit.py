@@ -1,5 +1,5 @@
-"""Binary search in sorted rows. NaN is greater than every number. A sequence that is not sorted
-returns 1.
+"""The emitter of binary search in sorted rows. NaN is greater than every number. The kernel returns
+1 for a sequence that is not sorted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def emit_search(spec: Search, machine: Target) -> str:
         return widened(k, name, k.load(base + i * stored.bytes, stored)).to(COMPUTED[spec.compared])
 
     def few(own: Value, first: Value) -> None:
-        """A vector of values, compared with all numbers of the row."""
+        """Find the places of a vector of values, compared with all numbers of the row."""
         stored = STORED[spec.values]
         some = widened(
             k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)
@@ -41,7 +41,7 @@ def emit_search(spec: Search, machine: Target) -> str:
         k.store(total.get().to(result), output + first * result.bytes)
 
     def search(own: Value, j: Value) -> None:
-        """One value, by halves."""
+        """Find the place of one value by binary search."""
         value = number(values, j, spec.values)
         base, left = k.variable(k.integer(0)), k.variable(length)
         with k.while_(lambda: left.get() > 0):
@@ -65,14 +65,16 @@ def emit_search(spec: Search, machine: Target) -> str:
 
 
 def _is_before(k: Kernel, spec: Search, border: Value, value: Value) -> Value:
-    """A number of the row counts for a value."""
+    """Whether a number of the row counts as being before a value."""
     return negated(k, precedes(k, value, border)) if spec.right else precedes(k, border, value)
 
 
 def _check(
     k: Kernel, spec: Search, own: Value, length: Value, number: Callable[[Value, Value, str], Value]
 ) -> None:
-    """Stop where the sequence is not as it must be."""
+    """Emit the check of the sequence: the kernel stops where it is not sorted, or has NaN or equal
+    numbers that the spec refuses.
+    """
     with k.loop(0, length) as i:
         here = number(own, i, spec.sequence)
         before = number(own, k.maximum(i - 1, k.integer(0)), spec.sequence)

@@ -12,8 +12,8 @@ ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """For each of `count` values of each row how many of the `length` numbers of the row's sequence
-    lie before it.
+    """The spec of a kernel that finds for each of `count` values of each row how many of the
+    `length` numbers of the row's sequence lie before it.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.search.emit:emit_search"

@@ -1,4 +1,6 @@
-"""Single elements picked by index, and the best elements of rows, in order."""
+"""The emitters of GatherElements, which picks single elements by index, and of the best elements of
+f32 rows, in order.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8:
 
 
 def emit_elements(spec: Elements, machine: Target) -> str:
-    """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; 1 when an index is outside
-    the axis.
+    """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; the kernel returns 1 when
+    an index is outside the axis.
     """
     k = Kernel(spec.name, ["data", "indices", "output", "outer", "size", "count", "inner"], machine)
     data, indices, output, outer, size, count, inner = k.arguments
@@ -31,8 +33,8 @@ def emit_elements(spec: Elements, machine: Target) -> str:
 
 
 def emit_best(spec: Best, machine: Target) -> str:
-    """The LLVM text of the `best` best of rows of `count`, best first, equal ones in their order; 1
-    when a NaN wants a place.
+    """The LLVM text of the kernel that finds the `best` best of rows of `count` elements, best
+    first, equal ones in their order; it returns 1 when a NaN would be among them.
 
     The best so far are kept in order in the outputs. Most vectors have nothing that is better than
     the last of them.
@@ -55,7 +57,7 @@ def emit_best(spec: Best, machine: Target) -> str:
             found: Value = found,
             places: Value = places,
         ) -> None:
-            """Element `number` before all that it is better than, of which the one at `last` is
+            """Insert element `number` before all that it is better than; the one at `last` is
             overwritten.
             """
             x = k.load(source + number * 4, F32)
@@ -74,8 +76,8 @@ def emit_best(spec: Best, machine: Target) -> str:
             k.store(number.to(index), places + free.get() * index.bytes)
 
         def look(first: Value, n: int, source: Value = source, found: Value = found) -> None:
-            """Vector by vector; what is not worse than the last of the best is looked at again, one
-            by one.
+            """Look at a vector of elements; where some are not worse than the last of the best,
+            they are looked at again, one by one.
             """
             last = k.load(found + (best - 1) * 4, F32)
             x = k.load(source + first * 4, F32, n)
@@ -106,7 +108,7 @@ def _move(k: Kernel, type_: Type, base: Value, to: Value) -> None:
 
 
 def _any(k: Kernel, condition: Value) -> Value:
-    """Any lane is set."""
+    """Whether any lane is set."""
     if condition.lanes == 1:
         return condition
     mask = k.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))

@@ -1,5 +1,5 @@
-"""The few best of columns: as many columns at once as a vector has lanes, each with its best so far
-in order.
+"""The emitter of the few best of columns: as many columns at once as a vector has lanes, each with
+its best so far in order.
 
 A new element goes in where it is better, and those behind it move on by one. Where less than a
 vector of columns is left, the last vector lies over the one before it: both come to the same.
@@ -15,7 +15,7 @@ from uncork.kernels.selection.spec import Columns
 
 
 def emit_columns(spec: Columns, machine: Target) -> str:
-    """The LLVM text of the kernel; 1 where there are fewer columns than lanes."""
+    """The LLVM text of the kernel, which returns 1 where there are fewer columns than lanes."""
     k = Kernel(spec.name, ["data", "values", "numbers", "outer", "count", "inner", "best"], machine)
     data, values, numbers, outer, count, inner, best = k.arguments
     stored, index = STORED[spec.element], INDEX_TYPES[spec.index]
@@ -26,8 +26,8 @@ def emit_columns(spec: Columns, machine: Target) -> str:
         return precedes(k, b, a) if spec.largest else precedes(k, a, b)
 
     def insert(j: Value, filled: Value, source: Value, found: Value, places: Value) -> None:
-        """Element `j` of each column among the first `filled`, the last of which is lost where
-        there is no room.
+        """Insert element `j` of each column among the first `filled`, the last of which is lost
+        where there is no room.
         """
         carried = k.variable(k.load(source + j * inner * stored.bytes, stored, spec.lanes))
         number = k.variable(k.splat(j.to(index), spec.lanes))

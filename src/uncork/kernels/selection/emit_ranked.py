@@ -1,4 +1,4 @@
-"""The best elements of rows of any type, however many, in order.
+"""The emitter of the best elements of rows of any type, however many, in order.
 
 A heap of the best so far lies in the outputs, the last of them at its root: what follows in the row
 has to be better than the root. In the end the root goes to the end of the heap, again and again.
@@ -43,7 +43,7 @@ class _Heap:
         return self.k.load(self.indices + place * self.step * index.bytes, index)
 
     def copy(self, source: Value, target: Value) -> None:
-        """An element from one place of the heap to another."""
+        """Copy an element from one place of the heap to another."""
         stored = STORED[self.spec.element]
         self.put(
             self.k.load(self.values + source * self.step * stored.bytes, stored),
@@ -52,12 +52,12 @@ class _Heap:
         )
 
     def put(self, value: Value, number: Value, place: Value) -> None:
-        """An element as it is stored, with its place in the row."""
+        """Store an element, in its stored type, with its place in the row."""
         self.k.store(value, self.values + place * self.step * value.type.bytes)
         self.k.store(number, self.indices + place * self.step * number.type.bytes)
 
     def is_later(self, a: Value, b: Value, by_index: bool) -> Value:
-        """The element at one place of the heap comes later in the result than the one at
+        """Whether the element at one place of the heap comes later in the result than the one at
         another.
         """
         in_row = self.value_at(a) > self.value_at(b)
@@ -70,7 +70,7 @@ class _Heap:
 
 
 def better(k: Kernel, spec: Ranked, a: Value, b: Value) -> Value:
-    """One element belongs before another, whatever their places."""
+    """Whether one element belongs before another, whatever their places."""
     return precedes(k, b, a) if spec.largest else precedes(k, a, b)
 
 
@@ -90,7 +90,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
             sink(heap, best, half - 1 - done, by_index)
 
     def order(heap: _Heap) -> None:
-        """From a heap to a row: the root, which comes last, goes to the end."""
+        """Sort a heap into a row: the root, which comes last, goes to the end, again and again."""
         with k.loop(1, best) as done:
             end = best - done
             last, number = (
@@ -102,7 +102,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
             sink(heap, end, k.integer(0), spec.by_index)
 
     def take(heap: _Heap, source: Value, j: Value) -> None:
-        """Element `j` of the row in place of the root, where it is better."""
+        """Put element `j` of the row in place of the root, where it is better."""
         value = k.load(source + j * inner * stored.bytes, stored)
         with k.if_(
             better(k, spec, widened(k, spec.element, value), heap.key(k.integer(0))), likely=False
