@@ -94,14 +94,14 @@ Det                              fdh           *
 
 @dataclass(frozen=True)
 class Signature:
-    """The types of one node type."""
+    """The element types that one node type takes and gives."""
 
     types: frozenset[ElementType]
     positions: tuple[int, ...] | None
     result: ElementType | None
 
     def typed(self, position: int) -> bool:
-        """The input at this position has the node's type."""
+        """Whether the input at this position has the node's type."""
         return self.positions is None or position in self.positions
 
 
@@ -166,7 +166,7 @@ def carrier(element_type: ElementType) -> ElementType:
 
 
 def computed_in(op_type: str, element_type: ElementType) -> ElementType | None:
-    """The type to compute in; None when the node has none that holds the values."""
+    """The element type to compute a node in; None when the node has none that holds the values."""
     signature = SIGNATURES.get(op_type)
     if signature is None or element_type in signature.types:
         return element_type

@@ -28,7 +28,7 @@ def dimension(g: Graph, tensor: Tensor, axis: int) -> Size:
 
 
 def each(g: Graph, tensor: Tensor, count: int) -> list[Size]:
-    """The elements of a vector, or of a scalar."""
+    """The elements of a vector, or of a scalar, as sizes."""
     known = tensor.known()
     if known is not None:
         return list(known)
@@ -37,7 +37,7 @@ def each(g: Graph, tensor: Tensor, count: int) -> list[Size]:
 
 
 def combined(g: Graph, node: str, a: Size, b: Size) -> Size:
-    """What a node makes of two sizes."""
+    """The result of a node on two sizes."""
     if isinstance(a, int) and isinstance(b, int):
         return _NODES[node](a, b)
     return g.op(node, vector(g, a), vector(g, b))
@@ -49,12 +49,12 @@ def vector(g: Graph, number: Size) -> Tensor:
 
 
 def vectors(g: Graph, *numbers: Size) -> Tensor:
-    """Sizes as a vector."""
+    """Several sizes as one vector."""
     return g.concat([vector(g, n) for n in numbers])
 
 
 def counted(g: Graph, number: Size) -> Tensor:
-    """The numbers from 0 up to a size, without it."""
+    """The numbers from 0 up to a size, excluded."""
     if isinstance(number, int):
         return g.constant(np.arange(number, dtype=np.int64))
     return g.op("Range", g.constant(0, I64), g.scalar(number), g.constant(1, I64))

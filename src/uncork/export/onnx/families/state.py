@@ -21,7 +21,7 @@ from uncork.types import PartialShape
 
 @lowers("ReadValue")
 def read_value(g: Graph, op: ReadValue3, initial: Tensor | None) -> Tensor:
-    """The value from before the call."""
+    """The value of the variable before the call."""
     spec = g.outputs[0]
     if g.is_body:
         g.refuse("a variable that is read in a body")
@@ -47,7 +47,7 @@ def read_value(g: Graph, op: ReadValue3, initial: Tensor | None) -> Tensor:
 
 @lowers("Assign")
 def assign(g: Graph, op: Assign3, value: Tensor) -> Tensor:
-    """The value after the call."""
+    """The value of the variable after the call."""
     if g.is_body:
         g.refuse("a variable that is assigned in a body")
     state = g.settings.states.get(op.variable_id)
