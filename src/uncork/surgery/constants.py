@@ -1,4 +1,4 @@
-"""Constants of a model replaced by others of the same shapes: trained weights go back."""
+"""Constants of a model replaced by others of the same shapes, such as trained weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
 
 
 def _constants(model: Model) -> dict[str, list[Node]]:
-    """Every constant, those of bodies too, by the names of their layers."""
+    """Every constant, those in bodies too, by the names of their layers."""
     result: dict[str, list[Node]] = {}
     for node in all_nodes(model):
         if isinstance(node.operation, Const):
@@ -67,7 +67,7 @@ def _constants(model: Model) -> dict[str, list[Node]]:
 
 
 def _keys(model: Model) -> Mapping[str, str]:
-    """The layers of the keys that the model's torch module has for its constants."""
+    """Names of layers by the keys that their constants have in the model's torch module."""
     from uncork.export.torch.model import torch_source
 
     try:
@@ -83,7 +83,7 @@ def _unknown(name: str, nodes: list[Node], by_name: Mapping[str, list[Node]]) ->
 
 
 def as_array(value: Any) -> Array:
-    """An array of whatever holds numbers, tensors of torch among it."""
+    """The array of an object that holds numbers, such as a torch tensor."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
@@ -93,7 +93,7 @@ def as_array(value: Any) -> Array:
 
 
 def _fitting(constant: Const, array: Array) -> Array:
-    """The array in the carrier of the constant's type."""
+    """The array in the carrier of the constant's type, its shape and type checked."""
     element_type, expected = constant.element_type, constant.shape.static
     if array.shape != tuple(expected):
         raise InputError(f"expected shape {list(expected)}, got {list(array.shape)}")
@@ -114,12 +114,14 @@ def _fitting(constant: Const, array: Array) -> Array:
 
 
 def _with_values(model: Model, values: Mapping[int, Array]) -> Model:
-    """The model, and its bodies, with other values of constants: by the identity of these."""
+    """The model, and its bodies, with new values of constants; keys are the identities of the old
+    ones.
+    """
     return replace(model, nodes=tuple(_replaced(n, values) for n in model.nodes))
 
 
 def _with_bodies(node: Node, values: Mapping[int, Array]) -> Node:
-    """A layer with other constants in its bodies."""
+    """The layer with new values of constants in its bodies."""
     operation = node.operation
     assert isinstance(operation, SubGraphOperation)
     maps: dict[str, BodyMap] = {}

@@ -1,4 +1,4 @@
-"""Sizes and names of a model's inputs and outputs."""
+"""Changes to the shapes and names of a model's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uncork.types import PartialShape, TensorSpec
 
 
 def reshape(model: Model, shapes: Mapping[str, PartialShape | Sequence[int | None]]) -> Model:
-    """The model with other shapes of inputs, by name; None or -1 is an open size.
+    """The model with other shapes of inputs, by name; None or -1 is a dynamic size.
 
     Everything behind is inferred anew; a layer that does not fit is named in the ValidationError.
     """
@@ -46,7 +46,9 @@ def _reshaped(node: Node, shape: PartialShape) -> Node:
 def rename(
     model: Model, inputs: Mapping[str, str] | None = None, outputs: Mapping[str, str] | None = None
 ) -> Model:
-    """The model with other names of inputs and outputs: old name (or position) to new one."""
+    """The model with other names of inputs and outputs, given as old name (or position) to new
+    name.
+    """
     ports: dict[tuple[int, int], tuple[str, str]] = {}
     for old, new in (inputs or {}).items():
         ports[model.parameters[port(input_names(model), old, "input")], 0] = (old, new)
@@ -76,7 +78,9 @@ def _check_new(model: Model, names: Sequence[str]) -> None:
 
 
 def _renamed_result(node: Node, names: tuple[str, str] | None) -> Node:
-    """The new name in those of the result itself, if it has any: they come before the tensor's."""
+    """The result with the new name among its own names, if it has any, as they come before the
+    tensor's.
+    """
     attributes = dict(node.layer_attributes)
     own = split_names(attributes.get("output_names", ""))
     if names is None or not own:
@@ -87,7 +91,7 @@ def _renamed_result(node: Node, names: tuple[str, str] | None) -> Node:
 
 
 def _renamed(before: Port, names: tuple[str, str] | None) -> Port:
-    """The new name comes first, in place of the old one or before all others."""
+    """The port with the new name first, in place of the old one or before all others."""
     if names is None:
         return before
     old, new = names

@@ -7,7 +7,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 
 def laid_out(statement: str, indent: int) -> list[str]:
-    """A statement in lines. One that begins with spaces is inside the one before."""
+    """The lines of a statement. One that begins with spaces is inside the one before."""
     inner = len(statement) - len(statement.lstrip(" "))
     indent, statement = indent + inner, statement.lstrip(" ")
     line = " " * indent + statement
@@ -38,7 +38,7 @@ def laid_out(statement: str, indent: int) -> list[str]:
 
 
 def _last_bracket(statement: str) -> int | None:
-    """Where the outermost bracket begins that holds most of the statement."""
+    """The start of the outermost bracket that holds most of the statement."""
     best, start, depth, longest = None, 0, 0, 1
     quoted = ""
     for index, character in enumerate(statement):
@@ -76,7 +76,7 @@ def _matching(statement: str, start: int) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """What stands between the commas of the outermost level."""
+    """The parts between the commas of the outermost level."""
     parts, depth, start, quoted = [], 0, 0, ""
     for index, character in enumerate(text):
         if quoted:
@@ -95,7 +95,7 @@ def _split(text: str) -> list[str]:
 
 
 def _takes_comma(statement: str, start: int, parts: list[str]) -> bool:
-    """A comma after the last part does not change what the bracket means."""
+    """Whether a comma after the last part leaves the meaning of the bracket as it is."""
     is_group = statement[start] == "(" and (start == 0 or statement[start - 1] in " (=")
     subscript = statement[start] == "[" and start > 0 and statement[start - 1] not in " (=["
     return not (len(parts) == 1 and (is_group or subscript)) and " for " not in parts[-1]
