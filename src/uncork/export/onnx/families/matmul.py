@@ -22,7 +22,7 @@ T = ElementType
 
 @lowers("MatMul")
 def matmul(g: Graph, op: MatMul, a: Tensor, b: Tensor) -> Tensor:
-    """ONNX's MatMul. The flags transpose the last two dimensions; vectors they leave alone."""
+    """ONNX's MatMul. The flags transpose the last two dimensions; they leave vectors alone."""
     return g.op("MatMul", _turned(g, a, op.transpose_a), _turned(g, b, op.transpose_b))
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def reduced(x: Tensor, axes: list[int], kind: str, keep: bool) -> Tensor:
-    """A reduction along axes, over no elements too; no axes at all is the identity."""
+    """A reduction along axes, of no elements too; no axes at all is the identity."""
     if not axes:
         return x
     along = sorted({a % x.dim() for a in axes})
@@ -41,7 +41,7 @@ def reduced(x: Tensor, axes: list[int], kind: str, keep: bool) -> Tensor:
 
 
 def extreme_over_last(table: Tensor, largest: bool) -> Tensor:
-    """The largest or smallest along the last axis; of no elements the other end of the type."""
+    """The largest or smallest along the last axis; of none the lowest or highest of the type."""
     if table.shape[-1] > 0:
         return table.amax(dim=-1) if largest else table.amin(dim=-1)
     if table.dtype.is_floating_point:
@@ -53,7 +53,7 @@ def extreme_over_last(table: Tensor, largest: bool) -> Tensor:
 
 
 def mean_over_last(table: Tensor) -> Tensor:
-    """The mean along the last axis, of integers cut towards zero."""
+    """The mean along the last axis; that of integers is cut towards zero."""
     if table.dtype.is_floating_point:
         return table.mean(dim=-1)
     total = table.sum(dim=-1, dtype=torch.int64)
@@ -63,7 +63,7 @@ def mean_over_last(table: Tensor) -> Tensor:
 def top_k(
     x: Tensor, k: int, axis: int, largest: bool, by_index: bool, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The k largest or smallest along an axis; of equal ones those that come first."""
+    """The k largest or smallest along an axis; of equal ones the first."""
     order = torch.argsort(x, dim=axis, descending=largest, stable=True)
     best = order.narrow(axis, 0, k)
     if by_index:
@@ -87,7 +87,7 @@ def one_hot(
 def unique(
     x: Tensor, axis: int | None, in_order: bool, index: torch.dtype, count: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Distinct slices, where each first stands, which one each slice is, and their numbers."""
+    """Distinct slices, the first place of each, the number of the one each slice is, and counts."""
     table = x.reshape(-1, 1) if axis is None else x.movedim(axis, 0)
     rows = table.reshape(table.shape[0], math.prod(table.shape[1:]))
     order = torch.arange(rows.shape[0], device=x.device)
@@ -108,7 +108,7 @@ def unique(
 
 
 def bucketize(x: Tensor, bounds: Tensor, right: bool, dtype: torch.dtype) -> Tensor:
-    """How many bounds lie before each element; a NaN lies behind all."""
+    """The number of bounds before each element; a NaN lies behind all."""
     kind = torch.promote_types(x.dtype, bounds.dtype)
     if (
         kind in (torch.float16, torch.bfloat16)
@@ -122,7 +122,7 @@ def bucketize(x: Tensor, bounds: Tensor, right: bool, dtype: torch.dtype) -> Ten
 
 
 def search_sorted(ordered: Tensor, values: Tensor, right: bool, dtype: torch.dtype) -> Tensor:
-    """Where each value would be put in, row by row."""
+    """The place where each value would be inserted, row by row."""
     if ordered.dtype in (torch.float16, torch.bfloat16):
         ordered, values = ordered.float(), values.float()
     found = torch.searchsorted(ordered.contiguous(), values.contiguous(), right=right)

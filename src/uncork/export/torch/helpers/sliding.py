@@ -12,7 +12,7 @@ from torch import Tensor
 def around(
     sizes: list[int], kernel: list[int], strides: list[int], dilations: list[int], pads: object
 ) -> list[list[int]]:
-    """Begin and end of each axis; `same_upper` and `same_lower` by the sizes."""
+    """The pads at begin and end of each axis; `same_upper` and `same_lower` follow the sizes."""
     if isinstance(pads, list):
         return pads
     found = []
@@ -36,7 +36,7 @@ def convolution(
     pads: object,
     grouped: bool = False,
 ) -> Tensor:
-    """A convolution; filters of groups are [groups, outputs, inputs, ..]."""
+    """A convolution; with groups the filters are [groups, outputs, inputs, ..]."""
     groups = filters.shape[0] if grouped else 1
     weights = filters.flatten(0, 1) if grouped else filters
     sizes, kernel = list(x.shape[2:]), list(weights.shape[2:])
@@ -124,7 +124,7 @@ def binary_convolution(
 
 
 def window_count(free: int, limit: int, stride: int, rounding: str) -> int:
-    """How many windows there are: `free` cells are left by the first, starts are below `limit`."""
+    """The number of windows: `free` cells are left by the first, starts are below `limit`."""
     if rounding == "floor":
         return free // stride + 1
     count = -(-free // stride) + 1
@@ -139,7 +139,7 @@ def window_counts(
     pads: object,
     rounding: str,
 ) -> list[int]:
-    """How many windows there are along each axis."""
+    """The number of windows along each axis."""
     counts = []
     for axis, (n, k, s, d) in enumerate(zip(x.shape[2:], kernel, strides, dilations)):
         if isinstance(pads, list):
@@ -160,7 +160,7 @@ def windows(
     rounding: str,
     fill: float,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Cells of windows, [N, C, counts.., cells], and of each axis the places [count, kernel]."""
+    """The cells of windows, [N, C, counts.., cells], and the places per axis, [count, kernel]."""
     sizes = list(x.shape[2:])
     given = around(sizes, kernel, strides, dilations, pads)
     places = []
@@ -185,7 +185,7 @@ def windows(
 
 
 def lowest_of(x: Tensor) -> float:
-    """What a maximum begins with."""
+    """The lowest value of the tensor's type, which a maximum begins with."""
     return -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
 
 
@@ -232,7 +232,7 @@ def max_pool(
     axis: int = 0,
     dtype: torch.dtype = torch.int64,
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of windows and where they stand, counted from an axis on; NaN wins."""
+    """Maxima of windows and their places, numbered from an axis on; NaN wins."""
     sizes = list(x.shape[2:])
     if 0 in x.shape:
         counts = window_counts(x, kernel, strides, dilations, pads, rounding)
@@ -253,7 +253,7 @@ def max_pool(
 
 
 def adaptive_average(x: Tensor, sizes: list[int]) -> Tensor:
-    """F.adaptive_avg_pool of any number of axes, to no cells too."""
+    """F.adaptive_avg_pool of any number of axes; the result may be empty."""
     if 0 in sizes or x.numel() == 0:
         return x.new_zeros((*x.shape[:2], *sizes))
     run = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[len(sizes) - 1]
@@ -261,7 +261,7 @@ def adaptive_average(x: Tensor, sizes: list[int]) -> Tensor:
 
 
 def adaptive_maximum(x: Tensor, sizes: list[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """F.adaptive_max_pool with places, to no cells too."""
+    """F.adaptive_max_pool with places; the result may be empty."""
     if 0 in sizes or x.numel() == 0:
         blank = x.new_zeros((*x.shape[:2], *sizes))
         return blank, blank.to(dtype)
@@ -282,7 +282,7 @@ def deformable_convolution(
     deformable_group: int,
     padded: bool,
 ) -> Tensor:
-    """A convolution whose cells are read between pixels, where the offsets say."""
+    """A convolution that reads the image between cells, at places moved by offsets."""
     rows, columns = x.shape[2:]
     kernel = list(filters.shape[2:])
     given = around([rows, columns], kernel, strides, dilations, pads)
