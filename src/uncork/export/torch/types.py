@@ -60,7 +60,9 @@ def stored(element_type: ElementType, value: Array) -> Array:
 
 
 def literal(element_type: ElementType, value: Array) -> str:
-    """The source of one number. f32 by its shortest text, which torch rounds to f32 again; where that text lies beyond the largest f32, by its exact value."""
+    """The source of one number. f32 by its shortest text, which torch rounds to f32 again; where
+    that text lies beyond the largest f32, by its exact value.
+    """
     number = decode(value, element_type).reshape(-1)[0]
     if element_type is T.boolean:
         return str(bool(number))
