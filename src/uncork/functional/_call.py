@@ -83,7 +83,7 @@ class Call:
         self._add(name, _element_type(array) or ElementType.i64, array)
 
     def number(self, name: str, value: Any) -> int:
-        """The value of an integer that is an attribute of the operation."""
+        """An integer that is an attribute of the operation."""
         try:
             return operator.index(value)
         except TypeError:
@@ -129,7 +129,7 @@ class Call:
         return [self._restored(output) for output in outputs]
 
     def error(self, message: str, **known: Any) -> InputError:
-        """An error in the name of this function; `known` are fields of the problem."""
+        """An error of this function; `known` are fields of the problem."""
         return InputError(message, self.function, **known)
 
     def _array(self, name: str, value: Any) -> Array:

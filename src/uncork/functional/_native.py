@@ -115,8 +115,8 @@ class _Arguments:
         return found if found.numbers else None
 
     def with_closed_numbers(self) -> _Arguments | None:
-        """The call with arrays of a single integer as integers, for an input that a kernel needs as
-        a number, such as an axis; None where there are none.
+        """The same call with arrays that are one integer as integers, for an input that a kernel
+        needs as a number, such as an axis. None where there are none.
         """
         args = tuple(map(_closed, self.args))
         options = {name: _closed(value) for name, value in self.options.items()}
@@ -152,7 +152,7 @@ class _Calls:
         renews_locks(self)
 
     def renew_locks(self) -> None:
-        """Make the lock of the remembered calls: at the start, and in a child process."""
+        """Make the lock of what is remembered: at the start, and in a child process."""
         self._lock = threading.Lock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
@@ -286,7 +286,7 @@ def _results(call: NativeCall, arguments: Sequence[Any]) -> Sequence[Array] | No
 
 
 def _with_numbers(run: Callable[..., Any], positions: Sequence[int]) -> Callable[..., Any]:
-    """The native call for arguments with integers at these positions, which it takes as arrays."""
+    """The native call of arguments that have integers at these positions, where it takes arrays."""
     last = max(positions)
 
     def with_numbers(*arguments: Any) -> Any:
@@ -326,7 +326,7 @@ def _seen(value: Any) -> Any:
 
 
 def _closed(value: Any) -> Any:
-    """An integer for an array that holds a single one; anything else as it is."""
+    """An array that is one integer as an integer; anything else as it is."""
     is_number = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu"
     return int(value) if is_number else value
 

@@ -168,9 +168,7 @@ def gru(
 def _packed(
     parts: Sequence[Array], hidden: int, dtype: np.dtype[Any]
 ) -> tuple[Array, Array, Array]:
-    """W, R and B of one direction of GRUSequence (gates z, r, h) from those of PyTorch (gates r, z,
-    n).
-    """
+    """W, R and B of one direction of GRUSequence, gates z, r, h, from PyTorch's, gates r, z, n."""
     w, r = (_gates(part) for part in parts[:2])
     if len(parts) == 2:
         return w, r, np.zeros(4 * hidden, dtype)
@@ -180,7 +178,7 @@ def _packed(
 
 
 def _gates(part: Array) -> Array:
-    """The gates r, z, n put in the order z, r, n."""
+    """Gates r, z, n in the order z, r, n."""
     if not part.ndim or len(part) % 3:
         raise InputError(
             f"params: expected three gates in the first dimension, got {describe_array(part)}",

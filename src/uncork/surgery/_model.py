@@ -21,7 +21,7 @@ def checked(model: Model) -> Model:
 
 
 def layer(model: Model, name: str) -> Node:
-    """The layer of this name."""
+    """The layer with a name."""
     found = [node for node in model.nodes if node.name == name]
     if not found:
         near = did_you_mean(name, [node.name for node in model.nodes])

@@ -1,4 +1,4 @@
-"""The differences between a model and one made from it, in lines for people."""
+"""The differences between a model and the one made of it, in lines for people."""
 
 from __future__ import annotations
 

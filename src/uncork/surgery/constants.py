@@ -58,7 +58,7 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
 
 
 def _constants(model: Model) -> dict[str, list[Node]]:
-    """Every constant, those in bodies too, by the names of their layers."""
+    """Every constant, those of bodies too, by the names of their layers."""
     result: dict[str, list[Node]] = {}
     for node in all_nodes(model):
         if isinstance(node.operation, Const):
@@ -93,7 +93,7 @@ def as_array(value: Any) -> Array:
 
 
 def _fitting(constant: Const, array: Array) -> Array:
-    """The array in the carrier of the constant's type, its shape and type checked."""
+    """The array in the carrier of the constant's type."""
     element_type, expected = constant.element_type, constant.shape.static
     if array.shape != tuple(expected):
         raise InputError(f"expected shape {list(expected)}, got {list(array.shape)}")
@@ -121,7 +121,7 @@ def _with_values(model: Model, values: Mapping[int, Array]) -> Model:
 
 
 def _with_bodies(node: Node, values: Mapping[int, Array]) -> Node:
-    """The layer with new values of constants in its bodies."""
+    """A layer with other constants in its bodies."""
     operation = node.operation
     assert isinstance(operation, SubGraphOperation)
     maps: dict[str, BodyMap] = {}

@@ -1,4 +1,4 @@
-"""Parts of a model, between some layers or between some tensors."""
+"""Parts of a model: what lies between some layers, or between some tensors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _tensor(model: Model, name: str) -> Source:
 
 
 def _outputs_of_layers(model: Model, name: str) -> list[Source]:
-    """The outputs of all layers of this name, or for "name:1" the one at that position."""
+    """The outputs of the layers of this name, or the one of "name:1"."""
     result = [Source(n.id, i) for n in model.nodes if n.name == name for i in range(len(n.outputs))]
     layer_name, colon, position = name.rpartition(":")
     if result or not colon or not position.isdecimal():

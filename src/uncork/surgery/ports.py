@@ -13,7 +13,7 @@ from uncork.types import PartialShape, TensorSpec
 
 
 def reshape(model: Model, shapes: Mapping[str, PartialShape | Sequence[int | None]]) -> Model:
-    """The model with other shapes of inputs, by name; None or -1 is a dynamic size.
+    """The model with other shapes of inputs, by name; None or -1 is an open size.
 
     Everything behind is inferred anew; a layer that does not fit is named in the ValidationError.
     """
@@ -46,9 +46,7 @@ def _reshaped(node: Node, shape: PartialShape) -> Node:
 def rename(
     model: Model, inputs: Mapping[str, str] | None = None, outputs: Mapping[str, str] | None = None
 ) -> Model:
-    """The model with other names of inputs and outputs, given as old name (or position) to new
-    name.
-    """
+    """The model with other names of inputs and outputs: old name (or position) to new one."""
     ports: dict[tuple[int, int], tuple[str, str]] = {}
     for old, new in (inputs or {}).items():
         ports[model.parameters[port(input_names(model), old, "input")], 0] = (old, new)

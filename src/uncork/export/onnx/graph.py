@@ -204,7 +204,7 @@ class Graph:
         outputs: Sequence[Tensor],
         attributes: dict[str, Any],
     ) -> None:
-        """Add a node between tensors that exist; most callers want `op`."""
+        """A node between tensors that are there; most callers want `op`."""
         attributes = {k: v for k, v in attributes.items() if v is not None}
         names = ["" if i is None else i.name for i in inputs]
         node = self._helper.make_node(
@@ -269,9 +269,7 @@ class Graph:
         return self.constant(np.array(value, like.type.dtype), like.type)
 
     def cast(self, tensor: Tensor, to: ElementType) -> Tensor:
-        """The values in another element type by ONNX's Cast; the tensor itself where it has that
-        type.
-        """
+        """The values in another element type by ONNX's Cast; itself where it has that type."""
         if tensor.type is to:
             return tensor
         if (

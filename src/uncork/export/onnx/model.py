@@ -206,7 +206,7 @@ def _settled(
     spec: TensorSpec,
     made: Mapping[str, Any],
 ) -> Tensor:
-    """An output tensor renamed after its layer, with what is known of it."""
+    """An output under its layer's name, with what is known of it."""
     if tensor.type is not spec.element_type:
         raise AssertionError(
             f"{node.label}: output {position} is {tensor.type}, expected {spec.element_type}"

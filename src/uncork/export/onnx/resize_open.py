@@ -16,7 +16,7 @@ Taps = list[tuple[Tensor, Tensor]]
 
 
 class OpenAxis:
-    """One axis to resize whose size, result or scale are scalars that the model computes."""
+    """One axis whose size, result or scale are scalars that the model computes."""
 
     def __init__(
         self, g: Graph, size: Tensor, result: Tensor, scale: Tensor | None, how: Settings

@@ -1,4 +1,4 @@
-"""Which element types the nodes of ONNX take, and the type to compute in where a node does not take
+"""The element types that ONNX's nodes take, and the type to compute in where a node does not take
 the one at hand.
 
 A node's types are those that both the standard (opset 21) and the CPU provider of onnxruntime have
@@ -94,7 +94,7 @@ Det                              fdh           *
 
 @dataclass(frozen=True)
 class Signature:
-    """The element types that one node type takes and gives."""
+    """The types of one node type."""
 
     types: frozenset[ElementType]
     positions: tuple[int, ...] | None
@@ -166,7 +166,7 @@ def carrier(element_type: ElementType) -> ElementType:
 
 
 def computed_in(op_type: str, element_type: ElementType) -> ElementType | None:
-    """The element type to compute a node in; None when the node has none that holds the values."""
+    """The type to compute in; None when the node has none that holds the values."""
     signature = SIGNATURES.get(op_type)
     if signature is None or element_type in signature.types:
         return element_type

@@ -28,7 +28,7 @@ def dimension(g: Graph, tensor: Tensor, axis: int) -> Size:
 
 
 def each(g: Graph, tensor: Tensor, count: int) -> list[Size]:
-    """The elements of a vector, or of a scalar, as sizes."""
+    """The elements of a vector, or of a scalar."""
     known = tensor.known()
     if known is not None:
         return list(known)
@@ -54,7 +54,7 @@ def vectors(g: Graph, *numbers: Size) -> Tensor:
 
 
 def counted(g: Graph, number: Size) -> Tensor:
-    """The numbers from 0 up to a size, excluded."""
+    """The numbers from 0 up to a size, without it."""
     if isinstance(number, int):
         return g.constant(np.arange(number, dtype=np.int64))
     return g.op("Range", g.constant(0, I64), g.scalar(number), g.constant(1, I64))

@@ -63,7 +63,7 @@ def _variables(text: str) -> list[str]:
 
 
 def _item(block: Block) -> Item:
-    """The step of one block. One with bodies stays outside sub-modules."""
+    """A step of one block. One with bodies stays outside sub-modules."""
     reads, writes = _reads_and_writes([block])
     path = () if block.methods else tuple(parts_of(block.layer)[:-1])
     return Item(path, [block], reads, writes)
@@ -240,7 +240,7 @@ def _function(
     results: str,
     document: str = "",
 ) -> str:
-    """The source of a method, its variables not named yet."""
+    """The statements of a method, its variables not named yet."""
     returned = "tuple[Tensor, ...]" if results.startswith("(") else "Tensor"
     head = ", ".join(["self", *(f"{a}: Tensor" for a in arguments)])
     statements = [f'"""{document}"""'] if document else []
@@ -268,7 +268,7 @@ def _class(name: str, document: str, init: Sequence[str], functions: Sequence[st
 
 
 def _word(path: Sequence[str]) -> str:
-    """The word that a class for this path is named after: the last part that is no number."""
+    """What a class for this path is called after: the last part that is no number."""
     return next((part for part in reversed(path) if not part.isdigit()), path[-1])
 
 

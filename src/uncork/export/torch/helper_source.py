@@ -1,4 +1,6 @@
-"""The source of helper functions: the written module has those that it calls, and no others."""
+"""The source of helper functions: the module that is written has those that it calls, and no
+others.
+"""
 
 from __future__ import annotations
 

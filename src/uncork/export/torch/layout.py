@@ -38,7 +38,7 @@ def laid_out(statement: str, indent: int) -> list[str]:
 
 
 def _last_bracket(statement: str) -> int | None:
-    """The start of the outermost bracket that holds most of the statement."""
+    """Where the outermost bracket begins that holds most of the statement."""
     best, start, depth, longest = None, 0, 0, 1
     quoted = ""
     for index, character in enumerate(statement):
@@ -76,7 +76,7 @@ def _matching(statement: str, start: int) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between the commas of the outermost level."""
+    """What stands between the commas of the outermost level."""
     parts, depth, start, quoted = [], 0, 0, ""
     for index, character in enumerate(text):
         if quoted:

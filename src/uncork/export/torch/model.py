@@ -141,7 +141,7 @@ def _is_trained(constant: Const) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A name as it may stand in a docstring."""
+    """A name inside a docstring."""
     kept = "".join(c if c.isprintable() and c not in '"\\`' else "_" for c in text)
     return kept[:60] or "model"
 
@@ -161,7 +161,7 @@ def _module(model: Model, helpers: Sequence[str], classes: str) -> str:
 
 
 def _needed(blocks: Sequence[Block], outputs: Sequence[str]) -> list[Block]:
-    """The statements that the outputs depend on, in order."""
+    """The statements that the outputs come from, in order."""
     needed = {m.group() for text in outputs for m in VARIABLE.finditer(text)}
     kept: list[Block] = []
     for block in reversed(blocks):

@@ -46,7 +46,7 @@ def dtype(element_type: ElementType) -> str:
 
 
 def float8(element_type: ElementType) -> str | None:
-    """Torch's own type of these codes; None where it has none."""
+    """Torch's own type of these codes."""
     return _FLOAT8.get(element_type)
 
 

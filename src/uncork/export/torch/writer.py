@@ -116,7 +116,7 @@ def token(number: int) -> str:
 
 
 class Writer:
-    """The writer of the statements of one graph: the model's, or a body's."""
+    """Writes the statements of one graph: the model's, or a body's."""
 
     def __init__(self, program: Program, first_tensor: str | None, is_body: bool = False) -> None:
         self.program = program
@@ -132,7 +132,7 @@ class Writer:
     # ---- expressions
 
     def __call__(self, value: Value) -> str:
-        """The expression of a value's tensor."""
+        """The expression of a tensor."""
         if value.code:
             return value.code
         if value.constant is not None:
@@ -251,13 +251,13 @@ class Writer:
         return known
 
     def dim(self, value: Value, axis: int) -> str:
-        """The expression of one dimension, a Python integer."""
+        """One dimension as a Python integer."""
         if value.rank is not None and value.shape[axis].is_static:
             return str(int(value.shape[axis]))
         return f"{atom(self(value))}.shape[{axis}]"
 
     def weight(self, array: Array, element_type: ElementType, hint: str) -> str:
-        """A new buffer with values that the exporter has computed."""
+        """A buffer with values that the exporter has computed."""
         constant = Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
         number = len(self.program.constants)
         self.program.constants[number] = (f"{self.layer}/{hint}", constant)
@@ -319,7 +319,7 @@ class Code(str):
 
 
 def atom(expression: str) -> str:
-    """The expression in brackets where it needs them before `.method()`."""
+    """The expression so that `.method()` may follow it."""
     return expression if _is_atom(expression) else f"({expression})"
 
 

@@ -94,7 +94,7 @@ def sigmoid(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 
 def clipped(g: Graph, data: Tensor, low: float, high: float) -> Tensor:
-    """The values limited to a range; NaN stays."""
+    """Values moved into a range; NaN stays."""
     return g.op("Min", g.op("Max", data, g.number(low, data)), g.number(high, data))
 
 

@@ -32,7 +32,7 @@ def _spec(tensor: Tensor) -> TensorSpec:
 
 
 def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The results of a body for these inputs, lowered into a graph."""
+    """What a body gives for these inputs, written into a graph."""
     from uncork.export.onnx.model import lower_nodes
 
     assert isinstance(body.body, GraphBody)
@@ -145,7 +145,7 @@ def repeated(g: Graph, count: Tensor, starts: Sequence[Tensor], step: Step) -> l
 
 
 class _Iteration:
-    """A Loop node under construction."""
+    """A loop under construction."""
 
     def __init__(self, g: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> None:
         self.g, self.body, self.inputs = g, body, inputs

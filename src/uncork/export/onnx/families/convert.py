@@ -122,7 +122,7 @@ def _truncated(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 
 def _wrapped(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """Integers modulo 2**bits, for a type of less than eight bits."""
+    """Integers modulo 2**bits of a type of less than eight bits."""
     wide = g.cast(data, T.i64)
     low = g.op("Mod", wide, g.constant(1 << to.bits, T.i64))
     if to.kind == "signed":

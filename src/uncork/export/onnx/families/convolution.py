@@ -21,7 +21,7 @@ _AUTO = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 def window_pads(
     g: Graph, op: Sliding, data: Tensor, kernel: list[int]
 ) -> tuple[list[int] | None, str | None]:
-    """The explicit pads of sliding windows where they can be known, else ONNX's auto_pad."""
+    """Explicit pads where they can be known, else ONNX's auto_pad."""
     if not op.auto_pad.startswith("same"):
         fixed = [op.fixed_pads(axis) for axis in range(op.axes)]
         return [b for b, _ in fixed] + [e for _, e in fixed], None

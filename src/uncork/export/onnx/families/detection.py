@@ -168,8 +168,8 @@ def _best(
 def _written(
     g: Graph, op: _Detection, rows: Rows, preds: Tensor, priors: Tensor, classes: int
 ) -> Tensor:
-    """The output: rows of 7 numbers, a row that begins with -1, and zeros up to the number of rows
-    there is room for.
+    """Rows of 7 numbers, a row that begins with -1, and zeros up to the number of rows there is
+    room for.
     """
     corners = clipped(g, rows.box, 0, 1) if op.clip_after_nms else rows.box
     table = [

@@ -1,5 +1,5 @@
-"""GridSample, ROIAlign, images of planes, RegionYolo and priors: what detectors and image pipelines
-are made of.
+"""GridSample, ROIAlign, conversions of colour planes and RegionYolo, which detectors and image
+pipelines use.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def colours(g: Graph, op: _Planes, *planes: Tensor | None) -> Tensor:
 
 
 def _halves(g: Graph, op: _Planes, rest: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """U and V [N, H / 2, W / 2] from planes that do not hold Y."""
+    """U and V [N, H / 2, W / 2] from planes of their own."""
     if len(rest) == 2:
         return g.op("Squeeze", rest[0], [3]), g.op("Squeeze", rest[1], [3])
     u, v = (g.op("Gather", rest[0], g.constant(np.array(k)), axis=3) for k in (0, 1))

@@ -154,7 +154,7 @@ def _integer_mean(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
 
 @lowers("AdaptiveAvgPool")
 def adaptive_mean(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> Tensor:
-    """Means of windows that are sliced one by one, along each axis; in a Loop where their number is
+    """The means of windows cut out one by one, along each axis; in a Loop where their number is
     computed.
     """
     counts = output_shape.known()
@@ -230,7 +230,7 @@ def _bound(g: Graph, data: Tensor, axis: int, numerator: int, count: int, up: bo
 
 
 def _window(g: Graph, data: Tensor, axis: int, i: int, count: int) -> tuple[Tensor, Tensor]:
-    """Window i of the axis, and its first cell."""
+    """Window i of the axis, and where it begins."""
     start = _bound(g, data, axis, i, count, up=False)
     end = _bound(g, data, axis, i + 1, count, up=True)
     return g.op("Slice", data, start, end, [axis], shape=_with_dim(data, axis, -1)), start

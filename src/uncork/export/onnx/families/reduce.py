@@ -1,5 +1,5 @@
-"""Reductions along axes. No axes at all is the identity, which ONNX has as an attribute; integers
-are exact where theirs are.
+"""Reductions along axes. No axes at all is the identity, for which ONNX has an attribute; results
+of integers are exact where the IR's are.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Updates scattered into elements, slices and tuples of indices, replacing or reducing; of updates
-to one place the last one stays.
+"""Scattering updates: into elements, slices and tuples of places, replacing or reducing; the last
+of equal places stays.
 """
 
 from __future__ import annotations

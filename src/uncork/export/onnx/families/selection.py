@@ -194,8 +194,8 @@ def eye(
 def fill_empty_rows(
     g: Graph, op: Operation, values: Tensor, dense: Tensor, indices: Tensor, default: Tensor
 ) -> list[Tensor]:
-    """The entries with one more for each empty row, all in the order of their places; equal places
-    keep their order.
+    """One entry more for each empty row, then all in the order of their places; equal places keep
+    their order.
     """
     own = indices.type
     places, sizes = g.cast(indices, I64), g.vector(dense)

@@ -1,5 +1,5 @@
-"""Operations that move whole dimensions: Reshape, Squeeze, Unsqueeze, Transpose, Concat, Split,
-ShapeOf, Identity, Broadcast, Tile.
+"""Reshape, Squeeze, Unsqueeze, Transpose, Concat, Split, ShapeOf, Identity, Broadcast, Tile: moves
+of whole dimensions.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def squeeze(g: Graph, op: Operation, data: Tensor, axes: Tensor | None) -> Tenso
 
 @lowers("Unsqueeze")
 def unsqueeze(g: Graph, op: Operation, data: Tensor, axes: Tensor) -> Tensor:
-    """Dimensions of 1 inserted at places of the output."""
+    """Dimensions of 1 at places of the output."""
     if axes.known() is None:
         return g.op("Unsqueeze", data, g.vector(axes), shape=g.outputs[0].shape)
     places = numbers(g, axes, "axes")
@@ -145,9 +145,7 @@ def split(g: Graph, op: Split1, data: Tensor, axis: Tensor) -> list[Tensor]:
 def variadic_split(
     g: Graph, op: VariadicSplit1, data: Tensor, axis: Tensor, lengths: Tensor
 ) -> list[Tensor]:
-    """Parts of given lengths along an axis; a -1 takes what the others leave, which is computed for
-    ONNX.
-    """
+    """Parts of given lengths; a -1 takes what the others leave, which ONNX wants computed."""
     along = numbers(g, axis, "axis")[0]
     count = len(g.outputs)
     known = lengths.known()

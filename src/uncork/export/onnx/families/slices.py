@@ -1,4 +1,4 @@
-"""Slice, StridedSlice, Reverse, Roll, Pad and their like: regions of a tensor, and elements moved
+"""Slice, StridedSlice, Reverse, Roll, Pad and their like: regions of a tensor and places moved
 along axes.
 """
 
@@ -142,7 +142,7 @@ def _vector(g: Graph, elements: list[int | Tensor]) -> Tensor:
 
 @lowers("Reverse")
 def reverse(g: Graph, op: Reverse1, data: Tensor, axis: Tensor) -> Tensor:
-    """ONNX's Slice with a step of -1."""
+    """Slices with a step of -1."""
     named = numbers(g, axis, "axis")
     rank = g.rank(data)
     axes = (

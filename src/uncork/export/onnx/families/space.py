@@ -157,7 +157,7 @@ def shuffle(g: Graph, op: ShuffleChannels1, data: Tensor) -> Tensor:
 
 @lowers("ReorgYolo")
 def reorg(g: Graph, op: ReorgYolo2, data: Tensor) -> Tensor:
-    """Elements gathered by their numbers in the flattened image."""
+    """The elements picked by number from the flattened image."""
     if not data.shape.is_static:
         g.refuse("the sizes of the image are not known")
     sizes = data.shape.static
@@ -192,7 +192,7 @@ def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
 def _patches(
     g: Graph, op: ExtractImagePatches3, axis: int, data: Tensor
 ) -> tuple[Size, Size, Size]:
-    """The number of patches along rows (axis 0) or columns, and the padding at both ends."""
+    """How many patches there are along rows (axis 0) or columns, and the zeros at both ends."""
     cells, stride = dimension(g, data, axis + 2), op.strides[axis]
     reach = extent(op.sizes[axis], op.rates[axis])
     if op.auto_pad == "valid":

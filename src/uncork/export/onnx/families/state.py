@@ -1,5 +1,5 @@
-"""ReadValue and Assign: a variable is an input and an output more, which the caller carries from
-one call to the next.
+"""ReadValue and Assign: a variable becomes an additional input and output, which the caller carries
+from one call to the next.
 
 The input has a value for the first call, which holds when it is left out. Where the model computes
 the first value there is a

@@ -66,7 +66,7 @@ def best_of_row(g: Graph, scores: Tensor, limit: int) -> Tensor:
 def suppressed(
     g: Graph, boxes: Tensor, scores: Tensor, limit: Tensor, overlap: Tensor, **attributes: int
 ) -> Tensor:
-    """Rows batch, class, box for the boxes [batch, n, 4] that stay, class by class, best first."""
+    """Rows batch, class, box of the boxes [batch, n, 4] that stay, class by class, best first."""
     lowest = g.constant(np.array([LOWEST], np.float32))
     return g.op(
         "NonMaxSuppression",
@@ -149,7 +149,7 @@ def _single(g: Graph, tensor: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of chosen boxes, by columns."""
+    """Rows of boxes taken, by columns."""
 
     image: Tensor
     number: Tensor

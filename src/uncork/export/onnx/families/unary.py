@@ -1,4 +1,4 @@
-"""Functions of one number. Of integers, functions of real numbers are computed in f64 and rounded,
+"""Functions of one number. For integers, functions of real numbers are computed in f64 and rounded,
 halves upwards.
 """
 
@@ -86,7 +86,7 @@ def round_(g: Graph, op: Round, data: Tensor) -> Tensor:
 
 @lowers("Log", "Sin", "Cos", "Tanh")
 def real(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """A function of real numbers; for integers computed in f64 and rounded."""
+    """A function of real numbers; of integers computed in f64 and rounded."""
     node = SAME[op.type_name]
     if data.type.is_float:
         return g.op(node, data)

@@ -12,7 +12,7 @@ from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 
 
 def _numbers(values: object) -> object:
-    """One number for all axes where they have the same, else a tuple."""
+    """One number for all axes where they are alike."""
     numbers = list(values)  # type: ignore[call-overload]
     return numbers[0] if len(set(numbers)) == 1 else tuple(numbers)
 

@@ -129,7 +129,7 @@ def concat(w: Writer, op: Concat1, *tensors: Value) -> str | Elements:
 
 @lowers("Split")
 def split(w: Writer, op: Operation, data: Value, axis: Value) -> list[str]:
-    """Parts of one size along an axis."""
+    """Parts of one size."""
     count = len(w.outputs)
     along = w.integer(axis)
     dim = None
@@ -147,7 +147,7 @@ def split(w: Writer, op: Operation, data: Value, axis: Value) -> list[str]:
 
 @lowers("VariadicSplit")
 def variadic_split(w: Writer, op: Operation, data: Value, axis: Value, sizes: Value) -> list[str]:
-    """Parts of given sizes along an axis, of which one may be the rest."""
+    """Parts of given sizes, of which one may be the rest."""
     known, where = sizes.known(), axis.known()
     if known is not None and where is not None and -1 in known:
         dim = data.shape[where[0]].static_size if data.rank is not None else None

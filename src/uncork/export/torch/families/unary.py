@@ -1,4 +1,6 @@
-"""Functions of one number. Of integers torch's are computed in f64 and rounded, as in the IR."""
+"""Functions of one number. For integers, torch's functions are computed in f64 and rounded, as in
+the IR.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def iterations(count: int) -> Iterable[int]:
-    """The numbers 0, 1, 2 and so on; without an end where the count is negative."""
+    """0, 1, 2 and so on; without an end where the count is negative."""
     return range(count) if count >= 0 else itertools.count()
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 def gather(
     data: Tensor, indices: Tensor, axis: int = 0, batch_dims: int = 0, from_end: bool = False
 ) -> Tensor:
-    """Slices of data along an axis; an index out of range reads zeros."""
+    """Slices of data along an axis; an index that is outside reads zeros."""
     size = data.shape[axis]
     place = indices.long()
     if from_end:

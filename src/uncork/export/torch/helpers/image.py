@@ -258,7 +258,7 @@ def cells_at(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def image_patches(
     x: Tensor, sizes: list[int], strides: list[int], rates: list[int], pads: object
 ) -> Tensor:
-    """The windows of an image as channels: first the place in the window, then the channel."""
+    """Windows as channels: first the place in the window, then the channel."""
     cells, places = windows(x, sizes, strides, rates, pads, "floor", 0)
     count = [len(p) for p in places]
     table = cells.reshape(*x.shape[:2], *count, *sizes).permute(0, 4, 5, 1, 2, 3)

@@ -108,7 +108,7 @@ def last_of(steps: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def no_steps(x: Tensor, h: Tensor, states: int) -> tuple[Tensor, ...]:
-    """The outputs of a sequence without steps, or without rows."""
+    """What a sequence without steps, or without rows, gives."""
     y = x.new_zeros((x.shape[0], h.shape[1], x.shape[1], h.shape[2]))
     return (y, *(torch.zeros_like(h) for _ in range(states)))
 
@@ -237,7 +237,7 @@ def by_steps(
     lengths: Tensor | None,
     direction: str,
 ) -> tuple[Tensor, ...]:
-    """A recurrent sequence step by step; the first state of a step is its output.
+    """A sequence step by step; the first state of a step is its output.
 
     `step` takes the number of the direction, what is given to the step and the states, and gives
     the new ones.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def reduced(x: Tensor, axes: list[int], kind: str, keep: bool) -> Tensor:
-    """A reduction along axes, of no elements too; no axes at all is the identity."""
+    """A reduction along axes, over no elements too; no axes at all is the identity."""
     if not axes:
         return x
     along = sorted({a % x.dim() for a in axes})
@@ -53,7 +53,7 @@ def extreme_over_last(table: Tensor, largest: bool) -> Tensor:
 
 
 def mean_over_last(table: Tensor) -> Tensor:
-    """The mean along the last axis; that of integers is cut towards zero."""
+    """The mean along the last axis, of integers cut towards zero."""
     if table.dtype.is_floating_point:
         return table.mean(dim=-1)
     total = table.sum(dim=-1, dtype=torch.int64)
@@ -63,7 +63,7 @@ def mean_over_last(table: Tensor) -> Tensor:
 def top_k(
     x: Tensor, k: int, axis: int, largest: bool, by_index: bool, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """The k largest or smallest along an axis; of equal ones the first."""
+    """The k largest or smallest along an axis; of equal ones those that come first."""
     order = torch.argsort(x, dim=axis, descending=largest, stable=True)
     best = order.narrow(axis, 0, k)
     if by_index:
@@ -108,7 +108,7 @@ def unique(
 
 
 def bucketize(x: Tensor, bounds: Tensor, right: bool, dtype: torch.dtype) -> Tensor:
-    """The number of bounds before each element; a NaN lies behind all."""
+    """How many bounds lie before each element; a NaN lies behind all."""
     kind = torch.promote_types(x.dtype, bounds.dtype)
     if (
         kind in (torch.float16, torch.bfloat16)

@@ -1,4 +1,4 @@
-"""Images read in boxes: the largest cell of each bin, or values between cells."""
+"""Images read in boxes: the largest cell of each bin, or reads between cells."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def bin_places(start: Tensor, size: Tensor, bins: int, ratio: int) -> Tensor:
 def roi_pooling(
     x: Tensor, rois: Tensor, pooled_h: int, pooled_w: int, spatial_scale: float, method: str
 ) -> Tensor:
-    """The largest cell of each bin of each box, or a value between cells."""
+    """The largest cell of each bin of each box, or a read between cells."""
     output = x.new_zeros((len(rois), x.shape[1], pooled_h, pooled_w))
     height, width = x.shape[2:]
     for k, box in enumerate(rois):
@@ -118,7 +118,7 @@ def bin_edges(first: int, last: int, bins: int, limit: int) -> list[tuple[int, i
 
 
 def read_places(start: Tensor, end: Tensor, count: int, size: int) -> Tensor:
-    """Evenly spaced places from start to end, both included."""
+    """Even places from start to end, both included."""
     if count == 1:
         return (0.5 * (start + end) * (size - 1)).reshape(1)
     steps = torch.arange(count - 1, device=start.device)

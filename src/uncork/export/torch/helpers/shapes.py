@@ -58,7 +58,7 @@ def placed_and_stretched(x: Tensor, shape: list[int], axes: list[int]) -> Tensor
 def integer_range(
     start: int, stop: int, step: int, dtype: torch.dtype, device: torch.device | None = None
 ) -> Tensor:
-    """The numbers start, start + step and so on before stop; none where stop is behind."""
+    """start, start + step and so on before stop; nothing where stop lies on the other side."""
     count = max(0, -((start - stop) // step))
     return (start + step * torch.arange(count, device=device)).to(dtype)
 
@@ -71,7 +71,7 @@ def float_range(
     single: bool,
     device: torch.device | None = None,
 ) -> Tensor:
-    """The numbers start + i * step before stop, in the arithmetic of the type."""
+    """start + i * step before stop, in the arithmetic of the type."""
     if not dtype.is_floating_point:
         return integer_range(int(start), int(stop), int(step), dtype, device)
     count = max(0, math.ceil((stop - start) / step))
@@ -104,7 +104,7 @@ def cumulative_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tens
 
 
 def space_to_depth(x: Tensor, block: int, blocks_first: bool) -> Tensor:
-    """Blocks of pixels moved into channels."""
+    """Blocks of pixels as channels."""
     batch, depth, *sizes = x.shape
     split = x.reshape([batch, depth, *(n for s in sizes for n in (s // block, block))])
     spatial = list(range(2, 2 + 2 * len(sizes), 2))
@@ -115,7 +115,7 @@ def space_to_depth(x: Tensor, block: int, blocks_first: bool) -> Tensor:
 
 
 def depth_to_space(x: Tensor, block: int, blocks_first: bool) -> Tensor:
-    """Channels moved into blocks of pixels."""
+    """Channels as blocks of pixels."""
     batch, depth, *sizes = x.shape
     count = len(sizes)
     depth //= block**count
@@ -159,7 +159,7 @@ def shuffle_channels(x: Tensor, axis: int, group: int) -> Tensor:
 
 
 def rolled(x: Tensor, shift: list[int], axes: list[int]) -> Tensor:
-    """Elements moved round along axes, by one shift or one for each."""
+    """Places moved along axes, by one shift or one for each."""
     if not axes:
         return x
     return torch.roll(x, shift * len(axes) if len(shift) == 1 else shift, axes)

@@ -36,7 +36,7 @@ def convolution(
     pads: object,
     grouped: bool = False,
 ) -> Tensor:
-    """A convolution; with groups the filters are [groups, outputs, inputs, ..]."""
+    """A convolution; filters of groups are [groups, outputs, inputs, ..]."""
     groups = filters.shape[0] if grouped else 1
     weights = filters.flatten(0, 1) if grouped else filters
     sizes, kernel = list(x.shape[2:]), list(weights.shape[2:])
@@ -124,7 +124,7 @@ def binary_convolution(
 
 
 def window_count(free: int, limit: int, stride: int, rounding: str) -> int:
-    """The number of windows: `free` cells are left by the first, starts are below `limit`."""
+    """How many windows there are: `free` cells are left by the first, starts are below `limit`."""
     if rounding == "floor":
         return free // stride + 1
     count = -(-free // stride) + 1
@@ -160,7 +160,7 @@ def windows(
     rounding: str,
     fill: float,
 ) -> tuple[Tensor, list[Tensor]]:
-    """The cells of windows, [N, C, counts.., cells], and the places per axis, [count, kernel]."""
+    """Cells of windows, [N, C, counts.., cells], and of each axis the places [count, kernel]."""
     sizes = list(x.shape[2:])
     given = around(sizes, kernel, strides, dilations, pads)
     places = []
@@ -232,7 +232,7 @@ def max_pool(
     axis: int = 0,
     dtype: torch.dtype = torch.int64,
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of windows and their places, numbered from an axis on; NaN wins."""
+    """Maxima of windows and where they stand, counted from an axis on; NaN wins."""
     sizes = list(x.shape[2:])
     if 0 in x.shape:
         counts = window_counts(x, kernel, strides, dilations, pads, rounding)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def overlaps(box: Tensor, others: Tensor, pixel: float = 0.0, touching: bool = False) -> Tensor:
-    """Intersection over union of a box [4] and each of [n, 4]; 0 where one has no area."""
+    """Intersection over union of a box [4] and each of others [n, 4]; 0 where one has no area."""
     sides = [
         torch.minimum(box[k + 2], others[:, k + 2]) - torch.maximum(box[k], others[:, k])
         for k in (0, 1)
@@ -54,7 +54,7 @@ def non_max_suppression(
     overlap: float = 0.0,
     threshold: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows image, class, box of the boxes that stay, their scores, and their number."""
+    """Rows image, class, box of the boxes that stay; their scores; how many there are."""
     rows: list[list[int]] = []
     if center:
         half = boxes[..., 2:] / 2
@@ -149,7 +149,7 @@ def best_of_classes(
     suppress: Callable[..., tuple[Tensor, Tensor]],
     **options: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows class, score, box, the place of each box, and the number of rows of each image."""
+    """Rows class, score, box; the place of each box; how many rows each image has."""
     images = []
     if counts is None:
         for k in range(len(scores)):
@@ -223,7 +223,7 @@ def detection_output(
     centered: bool,
     image: list[int],
 ) -> Tensor:
-    """Rows image, class, confidence, box of an SSD's detections."""
+    """Rows image, class, confidence, box of the detections of an SSD."""
     size = 4 if normalized else 5
     images, priors = len(logits), proposals.shape[2] // size
     classes = num_classes or preds.shape[1] // priors
