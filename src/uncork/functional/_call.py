@@ -40,7 +40,7 @@ class Call:
         self.dtype = np.dtype(np.float32)
 
     def first(self, name: str, value: Any) -> None:
-        """The argument that tells the element type."""
+        """Take the argument that decides the element type."""
         array = self._array(name, value)
         element_type = _element_type(array)
         if element_type is None or (
@@ -54,7 +54,7 @@ class Call:
         self._add(name, element_type, array)
 
     def same_type(self, **values: Any) -> None:
-        """Arguments of the element type of the first, None for absent ones.
+        """Take arguments of the element type of the first, None for absent ones.
 
         Numbers without a type of their own take it.
         """
@@ -73,12 +73,12 @@ class Call:
             self._add(name, spec.element_type, value)
 
     def counts(self, **values: Any) -> None:
-        """Ids, offsets, lengths and numbers, brought to i64 exactly; None for absent ones."""
+        """Take ids, offsets, lengths and numbers as i64, exactly; None for absent ones."""
         for name, value in values.items():
             self._add(name, ElementType.i64, None if value is None else self._integers(name, value))
 
     def index(self, name: str, value: Any) -> None:
-        """Indices of any integer type, in that type."""
+        """Take indices of any integer type, in that type."""
         array = self._integers(name, value)
         self._add(name, _element_type(array) or ElementType.i64, array)
 
@@ -106,12 +106,12 @@ class Call:
         return shape[-1]
 
     def with_attributes(self, **attributes: Any) -> Call:
-        """The same call, of an operation with these attributes."""
+        """This call, with the attributes of its operation."""
         self.attributes = attributes
         return self
 
     def run(self) -> list[Array]:
-        """The outputs by the reference, of the type that the caller gave the first array in."""
+        """The outputs of the reference, in the dtype of the caller's first array."""
         operation = find(self.type_name, self.opset)
         if operation is None:
             raise AssertionError(f"{self.type_name}-{self.opset} is not registered")
@@ -182,7 +182,7 @@ def _element_type(array: Array) -> ElementType | None:
 
 
 def _renamed(message: str, names: Mapping[str, str]) -> str:
-    """A message of an operation with the arguments' names for those of its inputs, and without port
+    """An operation's message with the arguments' names in place of its inputs', and without port
     numbers.
     """
 

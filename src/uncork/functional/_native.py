@@ -38,7 +38,9 @@ _KEPT = 256
 
 
 def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
-    """The function that makes the call which `describe` describes, and gives its only result."""
+    """The public function of a call with one result, which it returns. `describe` describes the
+    call.
+    """
     calls = _Calls(describe)
 
     @functools.wraps(describe)
@@ -54,7 +56,7 @@ def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
 
 
 def several(describe: Callable[Parameters, Call]) -> Callable[Parameters, tuple[Array, ...]]:
-    """The call of an operation that has several results: all of them."""
+    """The public function of a call with several results, which it returns in a tuple."""
     calls = _Calls(describe)
 
     @functools.wraps(describe)
@@ -69,18 +71,18 @@ def several(describe: Callable[Parameters, Call]) -> Callable[Parameters, tuple[
 
 
 def _returning(function: Function, result: str) -> Function:
-    """With the signature that callers see."""
+    """The function with the signature that callers see."""
     function.__signature__ = inspect.signature(function).replace(return_annotation=result)  # type: ignore[attr-defined]
     return function
 
 
 def _nothing(*arguments: Any) -> int:
-    """Before anything is compiled."""
+    """The native entry before anything is compiled: it declines every call."""
     return OTHER_ARGUMENTS
 
 
 class _Arguments:
-    """The arguments of a call; those that can be seen as arrays are."""
+    """The arguments of a call, with the arrays among them and the call's kind."""
 
     def __init__(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.args, self.options = args, options
@@ -94,8 +96,8 @@ class _Arguments:
         self.kind = (len(args), *options, *plain, *dtypes)
 
     def with_open_numbers(self, names: Sequence[str], inputs: Collection[str]) -> _Arguments | None:
-        """The same call with the integers among its `inputs` as arrays, whose values one plan takes
-        as they come. None where there are none. `names` are those of the arguments.
+        """The call with the integers among its `inputs` as arrays, whose values one plan takes as
+        they come; None where there are none. `names` are the names of its arguments.
         """
 
         def opened(name: str, value: Any) -> Any:
@@ -175,7 +177,9 @@ class _Calls:
         return self._first(given, opened) if results is None else results
 
     def _by_entry(self, given: _Arguments, enters: bool = True) -> Sequence[Array] | None:
-        """The results by a native call that made others of this kind."""
+        """The results by a native call that served earlier calls of this kind; None where none
+        does.
+        """
         for native, entry in tuple(self._entries.get(given.kind, {}).items()):
             # The entry itself, first: with the working memory that this call needs it is the next
             # one, without all of this.
@@ -189,7 +193,7 @@ class _Calls:
         return None
 
     def _first(self, given: _Arguments, opened: _Arguments | None) -> Sequence[Array]:
-        """The results of a call like none before it."""
+        """The results of a call that no native call serves yet."""
         call: Call = self._describe(*given.args, **given.options)
         if not self._inputs:
             self._inputs = frozenset(call.given)
@@ -208,7 +212,7 @@ class _Calls:
         return call.run() if compiled is None else compiled
 
     def _enter(self, entry: NativeCall, given: _Arguments) -> None:
-        """The next call like this one is this native entry at once."""
+        """Make this native entry the first that the next call tries."""
         run = _with_numbers(entry.run, given.numbers) if given.numbers else entry.run
         if given.options:
             self._named[tuple(given.options)] = run
@@ -248,8 +252,8 @@ class _Calls:
         given: Sequence[Array],
         widest: bool,
     ) -> Executor | None:
-        """What makes such calls natively: for every size, else, unless it is to be the `widest`,
-        for those of all axes but the first, else for these.
+        """The executor that makes such calls natively: for every size; else, unless the `widest` is
+        wanted, for every size of the first axis; else for these sizes.
         """
         if kernel_target() is None:
             warn_if_unavailable()
@@ -328,14 +332,16 @@ def _closed(value: Any) -> Any:
 
 
 def _stays(value: Any) -> bool:
-    """Whether the argument says the same for ever: a number, a text, nothing, or some of these."""
+    """Whether the argument cannot change: a number, a text, None, or a tuple of these."""
     if isinstance(value, tuple):
         return all(map(_stays, value))
     return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
 def _among(native: NativeCall, given: Sequence[Any]) -> NativeCall:
-    """The call over all that was given: arrays like these, and everything else the same objects."""
+    """The native call over all arguments that were given: arrays like these, and the same objects
+    for everything else.
+    """
     positions = [position for position, value in enumerate(given) if type(value) is np.ndarray]
     array_guards: list[ArrayGuard | IdentityGuard] = [IdentityGuard(value) for value in given]
     for position, array_guard in zip(positions, native.plan.array_guards):
@@ -346,8 +352,8 @@ def _among(native: NativeCall, given: Sequence[Any]) -> NativeCall:
 def _executor(
     call: Call, arrays: Sequence[Array], shapes: Sequence[Sequence[int | None]]
 ) -> Executor | None:
-    """A model of the call's one layer: arrays are inputs of these shapes, everything else is a
-    constant. None where that cannot be.
+    """The executor of a model of the call's one layer, in which arrays are inputs of these shapes
+    and everything else is a constant; None where there is none.
     """
     builder = Builder(call.function)
     numbers = {id(array): number for number, array in enumerate(arrays)}

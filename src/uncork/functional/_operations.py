@@ -329,7 +329,7 @@ def rnn_cell(
 
 
 def _default(default_index: Any, weights: Any) -> Any:
-    """No default row is -1 where another input comes after it."""
+    """The default row, -1 for none where another input comes after it."""
     return -1 if default_index is None and weights is not None else default_index
 
 

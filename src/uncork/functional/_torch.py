@@ -221,7 +221,7 @@ def _bags(
 
 
 def _ids(where: str, name: str, value: Any, table: Array) -> Array:
-    """Ids that are all rows of the table."""
+    """The ids as integers, each checked to be a row of the table."""
     if table.ndim != 2:
         raise InputError(f"weight: expected a table [E, d], got {describe_array(table)}", where)
     ids = _integers(where, name, value)

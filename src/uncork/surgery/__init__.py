@@ -1,5 +1,5 @@
-"""Changes to a model that is there: its constants, its sizes, the names of its inputs and outputs,
-and parts of it. Each gives a new checked Model, which `uncork.write_model` writes.
+"""Changes to an existing model: its constants, its sizes, the names of its inputs and outputs, and
+parts of it. Each gives a new checked Model, which `uncork.write_model` writes.
 
 model = uncork.read_model("model.xml")
 uncork.with_constants(model, {"table": array})

@@ -1,4 +1,4 @@
-"""Helpers of all changes: layers and ports by their names, and the check of the new model."""
+"""Helpers of all changes: find layers and ports by name, and check the new model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from uncork.ir.validate import infer
 
 
 def checked(model: Model) -> Model:
-    """The model, inferred anew. Raises ValidationError with all that does not fit."""
+    """The model with types and shapes inferred anew. Raises ValidationError with all that does not
+    fit.
+    """
     made, problems = infer(model, trust_ports=True)
     if problems:
         raise ValidationError.of_all(model.source, problems)
@@ -31,7 +33,7 @@ def layer(model: Model, name: str) -> Node:
 
 
 def port(names: Sequence[Sequence[str]], name: str, kind: str) -> int:
-    """The position of an input or output by its name; a number that is nobody's name is one."""
+    """The position of an input or output by its name. A number that is no name is a position."""
     for position, own in enumerate(names):
         if name in own:
             return position

@@ -49,8 +49,8 @@ def _ports(before: Model, after: Model) -> Iterator[str]:
 
 
 def _constants(before: Model, after: Model) -> Iterator[str]:
-    """The constants of a model, those of bodies too. Layers keep their places when constants are
-    replaced.
+    """The constants that have other values, those in bodies too. Layers keep their places when
+    constants are replaced.
     """
     old, new = list(all_nodes(before)), list(all_nodes(after))
     for node, was in zip(new, old) if len(new) == len(old) else ():

@@ -1,4 +1,4 @@
-"""Constants of a model replaced by others of the same shapes: trained weights go back."""
+"""Constants of a model replaced by others of the same shapes, such as trained weights."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _constants(model: Model) -> dict[str, list[Node]]:
 
 
 def _keys(model: Model) -> Mapping[str, str]:
-    """The layers of the keys that the model's torch module has for its constants."""
+    """Names of layers by the keys that their constants have in the model's torch module."""
     from uncork.export.torch.model import torch_source
 
     try:
@@ -83,7 +83,7 @@ def _unknown(name: str, nodes: list[Node], by_name: Mapping[str, list[Node]]) ->
 
 
 def as_array(value: Any) -> Array:
-    """An array of whatever holds numbers, tensors of torch among it."""
+    """The array of an object that holds numbers, such as a torch tensor."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
@@ -114,7 +114,9 @@ def _fitting(constant: Const, array: Array) -> Array:
 
 
 def _with_values(model: Model, values: Mapping[int, Array]) -> Model:
-    """The model, and its bodies, with other values of constants: by the identity of these."""
+    """The model, and its bodies, with new values of constants; keys are the identities of the old
+    ones.
+    """
     return replace(model, nodes=tuple(_replaced(n, values) for n in model.nodes))
 
 

@@ -15,7 +15,7 @@ from uncork.types import TensorSpec
 
 
 def cut(model: Model, start: Sequence[str] = (), end: Sequence[str] = ()) -> Model:
-    """The part from some layers on, up to some layers, both included; by the names of layers.
+    """The part of a model from some layers to some layers, both included, by their names.
 
     What the first layers take of other layers, but for constants, becomes inputs; all that the last
     ones give, outputs. Without `start` it begins where the model does, without `end` it ends there.
@@ -30,8 +30,8 @@ def cut(model: Model, start: Sequence[str] = (), end: Sequence[str] = ()) -> Mod
 
 
 def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
-    """The part that computes some tensors from others, by the names of tensors or layers; "gru:1"
-    is the second output of a layer.
+    """The part of a model that computes some tensors from others, by the names of tensors or
+    layers; "gru:1" is the second output of a layer.
     """
     given = [_tensor(model, name) for name in inputs]
     return _part(model, given, [_tensor(model, name) for name in outputs])
@@ -78,7 +78,9 @@ def _constant_nodes(model: Model) -> set[int]:
 
 
 def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Model:
-    """What computes the ends, where some tensors are given; all results where there are no ends."""
+    """The part of a model that computes the ends from some given tensors; without ends, all
+    results.
+    """
     fresh = max((n.id for n in model.nodes), default=0) + 1
     parameters: dict[Source, Node] = {}
     for source in begins:
@@ -120,7 +122,7 @@ def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Mod
 
 
 def _parameter(model: Model, source: Source, number: int) -> Node:
-    """An input in place of a tensor, with its names."""
+    """A Parameter in place of a tensor, with the tensor's names."""
     node = model.by_id[source.node]
     port = node.outputs[source.output]
     spec = TensorSpec(port.spec.element_type, port.spec.shape)
@@ -143,7 +145,7 @@ def _result(source: Source, number: int) -> Node:
 
 
 def _needed(nodes: Sequence[Node], roots: Iterable[int]) -> set[int]:
-    """Nodes that the roots are computed from, and what assigns the variables that they read."""
+    """The nodes that the roots depend on, with the Assigns of variables that they read."""
     by_id = {n.id: n for n in nodes}
     assigned = {n.operation.variable_id: n.id for n in nodes if isinstance(n.operation, Assign3)}
     result: set[int] = set()

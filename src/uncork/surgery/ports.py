@@ -1,4 +1,4 @@
-"""Sizes and names of a model's inputs and outputs."""
+"""Changes to the shapes and names of a model's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def _check_new(model: Model, names: Sequence[str]) -> None:
 
 
 def _renamed_result(node: Node, names: tuple[str, str] | None) -> Node:
-    """The new name in those of the result itself, if it has any: they come before the tensor's."""
+    """The result with the new name among its own names, if it has any, as they come before the
+    tensor's.
+    """
     attributes = dict(node.layer_attributes)
     own = split_names(attributes.get("output_names", ""))
     if names is None or not own:
@@ -87,7 +89,7 @@ def _renamed_result(node: Node, names: tuple[str, str] | None) -> Node:
 
 
 def _renamed(before: Port, names: tuple[str, str] | None) -> Port:
-    """The new name comes first, in place of the old one or before all others."""
+    """The port with the new name first, in place of the old one or before all others."""
     if names is None:
         return before
     old, new = names

@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 def given_model(
     model: Model | str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
 ) -> Model:
-    """A checked model from a path; a Model as it is."""
+    """The checked model that a path names; a Model is returned as it is."""
     if isinstance(model, Model):
         return model
     result, diagnostics = read_structure(model, weights)
@@ -42,7 +42,7 @@ def given_model(
 
 
 def filled(exported: Exported) -> Any:
-    """The model with its constants inside."""
+    """The ONNX model with the bytes of its constants filled in."""
     total = sum(map(stored_size, exported.weights.values()))
     if total > INLINE_LIMIT:
         raise UnsupportedError(
@@ -108,7 +108,7 @@ def _fill(tensor: Any, constant: Const) -> None:
 
 
 class _Count:
-    """Tells of bytes as they are written."""
+    """The count of bytes written, reported to the caller's progress function."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._done, self._total, self._progress = 0, total, progress
@@ -147,5 +147,7 @@ def _size_of_bytes(constant: Const) -> int:
 
 
 def _goes_outside(constant: Const) -> bool:
-    """Small constants stay in the model, where shapes can be inferred from them."""
+    """Whether a constant is external data. Small ones stay in the model, where shapes can be
+    inferred from them.
+    """
     return constant.element_type is not ElementType.string and stored_size(constant) > 1024

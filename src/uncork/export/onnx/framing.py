@@ -69,13 +69,15 @@ class _Entry:
 
 
 def _header(message: Any, field: str, size: int) -> bytes:
-    """What stands before the bytes of a field: its number, its kind and how many they are."""
+    """The bytes before a field's content: its number, its kind and its length."""
     number: int = message.DESCRIPTOR.fields_by_name[field].number
     return _varint(number << 3 | _BYTES) + _varint(size)
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; all but the last have their highest bit set."""
+    """The number as a varint: seven bits a byte, the lowest first; all but the last have their
+    highest bit set.
+    """
     found = bytearray()
     while number > 127:
         found.append(number & 127 | 128)

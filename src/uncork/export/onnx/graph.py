@@ -67,7 +67,7 @@ class State:
 
 @dataclass
 class Settings:
-    """What all graphs of a model share."""
+    """The state that all graphs of a model share."""
 
     opset: int
     approximate: bool = False
@@ -115,8 +115,8 @@ class Graph:
         shape: PartialShape | Sequence[int | None] | None = None,
         **attributes: Any,
     ) -> Tensor:
-        """The first output of a node. `type` is its element type where it is not that of the first
-        typed input.
+        """Add a node; returns its first output. `type` is its element type where it is not that of
+        the first typed input.
         """
         return self.ops(op_type, *inputs, types=(type,), shape=shape, **attributes)[0]
 
@@ -128,7 +128,7 @@ class Graph:
         shape: PartialShape | Sequence[int | None] | None = None,
         **attributes: Any,
     ) -> list[Tensor]:
-        """All outputs of a node, one for each of `types`."""
+        """Add a node; returns all its outputs, one for each of `types`."""
         tensors = [self._operand(i) for i in inputs]
         while tensors and tensors[-1] is None:
             tensors.pop()
@@ -180,13 +180,15 @@ class Graph:
         return [self._narrow(r, own) if r.type is wide and own else r for r in results]
 
     def _extreme(self, op_type: str, a: Tensor, b: Tensor) -> list[Tensor]:
-        """Min and Max of 64-bit numbers by a comparison: onnxruntime's look at 32 bits where one of
-        them is a scalar.
+        """Min and Max of 64-bit numbers by a comparison, as onnxruntime's nodes read 32 bits where
+        one of them is a scalar.
         """
         return [self.op("Where", self.op("Less" if op_type == "Min" else "Greater", a, b), a, b)]
 
     def _narrow(self, result: Tensor, own: ElementType) -> Tensor:
-        """Back from the type computed in; codes of small types are their carrier again."""
+        """The result cast back from the type that the node computed in; codes of small types are
+        their carrier again.
+        """
         return replace(self.cast(result, carrier(own)), type=own)
 
     def _wide(self, op_type: str, own: ElementType) -> ElementType:
@@ -220,7 +222,9 @@ class Graph:
     def constant(
         self, value: Any, element_type: ElementType | None = None, hint: str = ""
     ) -> Tensor:
-        """A constant, the same one for equal values. Without a type its NumPy type says it."""
+        """A constant tensor, one and the same for equal values. Without a type it has the element
+        type of its NumPy dtype.
+        """
         array = np.asarray(value) if element_type is None else np.asarray(value, element_type.dtype)
         element_type = element_type or ElementType.of_dtype(array.dtype)
         assert element_type is not None, array.dtype
@@ -243,8 +247,8 @@ class Graph:
     def derived(
         self, tensor: Tensor, shape: Sequence[int], function: Callable[[Array], Array]
     ) -> Tensor | None:
-        """What a function makes of a constant of the model, computed when it is written; None where
-        it is no such constant.
+        """A constant that a function computes from a constant of the model when that is written;
+        None where it is no such constant.
         """
         constant = self.settings.weights.get(tensor.name)
         if constant is None or not tensor.type.is_native or tensor.type.kind == "string":
@@ -329,7 +333,7 @@ class Graph:
         return self.op("Reshape", tensor, target, shape=known, allowzero=1)
 
     def squeeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """Without dimensions of size 1."""
+        """The tensor without these dimensions of size 1."""
         if not axes:
             return tensor
         dims = (
@@ -342,7 +346,7 @@ class Graph:
         )
 
     def unsqueeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
-        """With dimensions of size 1 put in at these places of the result."""
+        """The tensor with dimensions of size 1 inserted at these places of the result."""
         if not axes:
             return tensor
         if tensor.value is not None and tensor.type.is_native:
@@ -355,14 +359,14 @@ class Graph:
         return self.op("Unsqueeze", tensor, list(axes), shape=dims)
 
     def transpose(self, tensor: Tensor, order: Sequence[int]) -> Tensor:
-        """The dimensions in another order."""
+        """The tensor with its dimensions in another order."""
         if list(order) == list(range(len(order))):
             return tensor
         dims = None if tensor.rank is None else PartialShape([tensor.shape[i] for i in order])
         return self.op("Transpose", tensor, perm=list(order), shape=dims)
 
     def concat(self, tensors: Sequence[Operand], axis: int = 0) -> Tensor:
-        """Tensors one after the other; 1-D constants are joined at once."""
+        """Tensors joined along an axis; constants are joined at once."""
         parts = [t for t in map(self._operand, tensors) if t is not None]
         if len(parts) == 1:
             return parts[0]
@@ -373,7 +377,7 @@ class Graph:
         return self.op("Concat", *parts, axis=axis, shape=_joined(parts, axis))
 
     def slice(self, tensor: Tensor, start: int, end: int, axis: int, step: int = 1) -> Tensor:
-        """A range of places along one axis."""
+        """The elements from `start` up to `end` along one axis."""
         dims = None
         if tensor.rank is not None:
             dim = tensor.shape[axis]
@@ -395,12 +399,12 @@ class Graph:
     # ---- what a lowering says
 
     def refuse(self, reason: str) -> NoReturn:
-        """The layer cannot be exported."""
+        """Raise UnsupportedError: the layer cannot be exported."""
         raise UnsupportedError(reason)
 
     def approximate(self, reason: str) -> None:
-        """What follows is not quite what the IR means: refused, or noted where the caller allows
-        it.
+        """Tell that what follows is not quite what the IR means: refused, or noted where the caller
+        allows it.
         """
         if not self.settings.approximate:
             raise UnsupportedError(f"{reason}; approximate=True (--approximate) exports it so")

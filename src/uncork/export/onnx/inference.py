@@ -1,5 +1,5 @@
-"""Shapes of what nodes give, as far as they follow at once: lowerings ask for ranks, and choose by
-sizes.
+"""Inference of the shapes of nodes' outputs, as far as they follow at once: lowerings ask for
+ranks, and choose by sizes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _reduced(
 def _chosen(
     shapes: Sequence[PartialShape], values: Sequence[Any], attributes: Mapping[str, Any]
 ) -> PartialShape:
-    """ArgMax and its like."""
+    """The shape of ArgMax and ArgMin."""
     data = shapes[0]
     if data.rank is None:
         return PartialShape()
@@ -133,7 +133,7 @@ def _expanded(
 
 
 def _of_length(vector: PartialShape) -> PartialShape:
-    """Any shape of the rank that a vector of sizes has elements."""
+    """The shape of unknown sizes whose rank is the length of a vector of sizes."""
     count = vector[0].static_size if vector.rank == 1 else None
     return PartialShape() if count is None else PartialShape([None] * count)
 

@@ -125,9 +125,7 @@ def _finished(
 
 
 def _said(identifier: str, state: State) -> dict[str, str]:
-    """How the metadata tells of a variable: what of the last call's output is the next call's
-    input.
-    """
+    """A variable in the metadata: the output of one call that is the input of the next."""
     said = {"variable": identifier, "input": state.value.name}
     if state.new is not None:
         said["output"] = state.output
@@ -241,9 +239,7 @@ def _known(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
 
 
 def _empty(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
-    """A tensor without elements, which needs no computation: several nodes of onnxruntime do not
-    take one.
-    """
+    """An empty tensor as a constant: several nodes of onnxruntime do not take one."""
     element_type = carrier(spec.element_type)
     tensor = graph.constant(
         np.zeros(spec.shape.static, element_type.dtype), element_type, hint=node.name

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Names:
-    """One for a model: a name in a sub-graph must not be one of the graph around it."""
+    """The names of one model: a name in a sub-graph must not be one of the graph around it."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

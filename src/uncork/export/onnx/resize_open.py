@@ -30,7 +30,9 @@ class OpenAxis:
         return self.g.cast(tensor, T.f64)
 
     def coordinates(self) -> Tensor:
-        """c(x) in f64 for each place x of the output; an axis that keeps its size is copied."""
+        """The input coordinate, in f64, of each place of the output; an axis that keeps its size is
+        copied.
+        """
         g, mode = self.g, self.how.coordinate_transformation_mode
         places = g.op("Range", g.constant(0, I64), self.result, g.constant(1, I64))
         x = self._whole(places)
@@ -57,7 +59,7 @@ class OpenAxis:
         return self._whole(g.op("Sub", g.op("Div", near, self.scale), g.number(back, self.scale)))
 
     def nearest(self) -> Tensor:
-        """The cell that each place reads."""
+        """The input cell that each place of the output reads."""
         g, rounding, coordinates = self.g, self.how.nearest_mode, self.coordinates()
         up, down = (g.op(node, coordinates) for node in ("Ceil", "Floor"))
         if rounding == "simple":
@@ -75,7 +77,7 @@ class OpenAxis:
         return self.g.cast(self.g.op("Max", self.g.op("Min", cells, last), self._number(0)), I64)
 
     def taps(self) -> Taps:
-        """Cells and weights of linear, linear_onnx and cubic."""
+        """The cells that each place reads, and their weights, for linear and cubic modes."""
         g, coordinates = self.g, self.coordinates()
         one = self._number(1)
         if self.how.mode == "linear_onnx":
@@ -98,7 +100,7 @@ class OpenAxis:
         return self._linear(low, part)
 
     def _linear(self, low: Tensor, part: Tensor) -> Taps:
-        """The mean of the two cells around, of which those outside do not count."""
+        """The two cells around each coordinate and their weights; a cell outside has none."""
         g, zero, one = self.g, self._number(0), self._number(1)
         cells = [low, g.op("Add", low, one)]
         weights = []
@@ -115,7 +117,7 @@ class OpenAxis:
         return [(self._inside(c), g.op("Div", w, divisor)) for c, w in zip(cells, weights)]
 
     def _keys(self, d: Tensor) -> Tensor:
-        """Keys' kernel."""
+        """The weight at a distance by Keys' cubic convolution kernel."""
         g, a = self.g, self.how.cube_coeff
         square = g.op("Mul", d, d)
         near = g.op("Sub", g.op("Mul", self._number(a + 2), d), self._number(a + 3))

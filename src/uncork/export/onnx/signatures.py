@@ -1,4 +1,4 @@
-"""Which element types the nodes of ONNX take, and the type to compute in where a node does not take
+"""The element types that ONNX's nodes take, and the type to compute in where a node does not take
 the one at hand.
 
 A node's types are those that both the standard (opset 21) and the CPU provider of onnxruntime have
@@ -101,7 +101,7 @@ class Signature:
     result: ElementType | None
 
     def typed(self, position: int) -> bool:
-        """The input at this position has the node's type."""
+        """Whether the input at this position has the node's type."""
         return self.positions is None or position in self.positions
 
 

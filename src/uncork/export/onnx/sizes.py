@@ -37,7 +37,7 @@ def each(g: Graph, tensor: Tensor, count: int) -> list[Size]:
 
 
 def combined(g: Graph, node: str, a: Size, b: Size) -> Size:
-    """What a node makes of two sizes."""
+    """The result of a node on two sizes."""
     if isinstance(a, int) and isinstance(b, int):
         return _NODES[node](a, b)
     return g.op(node, vector(g, a), vector(g, b))
@@ -49,7 +49,7 @@ def vector(g: Graph, number: Size) -> Tensor:
 
 
 def vectors(g: Graph, *numbers: Size) -> Tensor:
-    """Sizes as a vector."""
+    """Several sizes as one vector."""
     return g.concat([vector(g, n) for n in numbers])
 
 

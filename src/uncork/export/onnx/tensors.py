@@ -61,7 +61,7 @@ def stored_as(element_type: ElementType) -> int:
 
 
 def is_packed(element_type: ElementType) -> bool:
-    """Initializers of this type hold two values a byte and are cast to a byte each."""
+    """Whether initializers of this type hold two values a byte, which are cast to a byte each."""
     return element_type in _FOUR_BITS
 
 

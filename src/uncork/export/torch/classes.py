@@ -1,4 +1,4 @@
-"""From blocks of statements to classes: layers whose names begin alike become a sub-module, and
+"""Classes from blocks of statements: layers whose names begin alike become a sub-module, and
 sub-modules with the same source one class.
 """
 
@@ -70,7 +70,7 @@ def _item(block: Block) -> Item:
 
 
 def _contracted(items: Sequence[Item], prefix: tuple[str, ...]) -> list[Item] | None:
-    """The items with those under a prefix as one, in an order in which each comes after what it
+    """The steps with those under a prefix made one, in an order in which each comes after what it
     reads; None where that cannot be.
     """
     inside = [i.path[: len(prefix)] == prefix for i in items]
@@ -97,7 +97,8 @@ def _contracted(items: Sequence[Item], prefix: tuple[str, ...]) -> list[Item] | 
 
 
 def grouped(items: list[Item], depth: int, kept: set[str]) -> list[Item]:
-    """Items with sub-modules made of those whose layers' names have the next part in common.
+    """The steps of a class, with sub-modules made of those whose layers' names have the next part
+    in common.
 
     `kept` are variables that somebody outside reads.
     """
@@ -127,13 +128,13 @@ def grouped(items: list[Item], depth: int, kept: set[str]) -> list[Item]:
 
 
 def _is_list(items: Sequence[Item], prefix: tuple[str, ...]) -> bool:
-    """Under the prefix there are only numbered parts: `encoder/0`, `encoder/1`."""
+    """Whether there are only numbered parts under the prefix: `encoder/0`, `encoder/1`."""
     inside = [i.path for i in items if i.path[: len(prefix)] == prefix and not i.group]
     return all(len(p) > len(prefix) and p[len(prefix)].isdigit() for p in inside)
 
 
 class Renderer:
-    """Writes classes for blocks; equal ones once."""
+    """The writer of classes for blocks; equal classes are written once."""
 
     def __init__(self, constants: Mapping[int, tuple[str, Const]], trained: set[int]) -> None:
         self.constants = constants
@@ -288,7 +289,7 @@ class _Attributes:
         return self.names.unique(identifier("_".join(rest)))
 
     def short(self, layer: str) -> str:
-        """Of an argument: the last part."""
+        """The name of an argument: the last part of the layer's name."""
         return identifier(parts_of(layer)[-1]).lower()
 
 
@@ -343,7 +344,7 @@ def _result(writes: Sequence[str]) -> str:
 
 
 def methods_of(blocks: Sequence[Block]) -> Iterator[Method]:
-    """Every body."""
+    """Every body of these blocks, and of the bodies' blocks."""
     for block in blocks:
         for method in block.methods:
             yield method

@@ -14,7 +14,7 @@ _HELPERS = Path(__file__).parent / "helpers"
 
 @functools.cache
 def helper_sources() -> dict[str, tuple[str, frozenset[str]]]:
-    """Every helper's source, and the helpers that it calls itself. In the order of the files."""
+    """Every helper's source, and the helpers that it calls itself, in the order of the files."""
     found: dict[str, tuple[str, ast.FunctionDef]] = {}
     for path in sorted(_HELPERS.glob("*.py")):
         text = path.read_text(encoding="utf-8")

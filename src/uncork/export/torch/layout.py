@@ -7,7 +7,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 
 def laid_out(statement: str, indent: int) -> list[str]:
-    """A statement in lines. One that begins with spaces is inside the one before."""
+    """The lines of a statement. One that begins with spaces is inside the one before."""
     inner = len(statement) - len(statement.lstrip(" "))
     indent, statement = indent + inner, statement.lstrip(" ")
     line = " " * indent + statement
@@ -95,7 +95,7 @@ def _split(text: str) -> list[str]:
 
 
 def _takes_comma(statement: str, start: int, parts: list[str]) -> bool:
-    """A comma after the last part does not change what the bracket means."""
+    """Whether a comma after the last part leaves the meaning of the bracket as it is."""
     is_group = statement[start] == "(" and (start == 0 or statement[start - 1] in " (=")
     subscript = statement[start] == "[" and start > 0 and statement[start - 1] not in " (=["
     return not (len(parts) == 1 and (is_group or subscript)) and " for " not in parts[-1]

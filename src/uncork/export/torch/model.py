@@ -84,7 +84,7 @@ def _input_name(model: Model, position: int) -> str:
 
 
 def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
-    """An input as the statements have it."""
+    """An input as a value for the statements; wide unsigned integers are made i64."""
     if spec.element_type in types.WIDE:
         argument = w.let(f"{argument}.to(torch.int64)", "wide")
     types.dtype(spec.element_type)
@@ -92,7 +92,7 @@ def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
 
 
 def _taken(w: Writer, value: Value) -> str:
-    """The expression of an output."""
+    """The expression of an output, cast back to wide unsigned integers."""
     text = w(value)
     if value.type in types.WIDE:
         return f"{text}.to({types.WIDE[value.type]})"
@@ -128,7 +128,7 @@ def _finished(
 
 
 def _reset(states: Sequence[str]) -> list[str]:
-    """The method that forgets the variables, where there are any."""
+    """The source of the method that forgets the variables, where there are any."""
     if not states:
         return []
     lines = ["    def reset_state(self) -> None:", '        """Forget what calls have kept."""']
@@ -136,7 +136,7 @@ def _reset(states: Sequence[str]) -> list[str]:
 
 
 def _is_trained(constant: Const) -> bool:
-    """Torch has gradients for these."""
+    """Whether the constant is a parameter: torch has gradients for its type."""
     return constant.element_type in types.TORCH_TYPES and constant.element_type.is_float
 
 
@@ -244,7 +244,9 @@ Swish Tan Tanh TopK
 
 
 def _widened(operation: Operation, inputs: Sequence[Value | None]) -> list[Value | None] | None:
-    """Inputs of f16 and bf16 in f32, where several steps would each be rounded."""
+    """The inputs with f16 and bf16 as f32, for an operation whose steps would each be rounded; None
+    for all others.
+    """
     narrow = (ElementType.f16, ElementType.bf16)
     if operation.type_name in _ROUNDED_ONCE.split() or operation.moves_values:
         return None
@@ -265,7 +267,7 @@ def _tensor(value: Value) -> str:
 
 
 def _rounded(written: object, spec: TensorSpec) -> object:
-    """An expression of f32 in the type that the output has."""
+    """An expression of f32 cast to f16 or bf16 where the output has that type."""
     if not isinstance(written, str) or spec.element_type not in (ElementType.f16, ElementType.bf16):
         return written
     return f"{atom(written)}.to({types.dtype(spec.element_type)})"
@@ -300,7 +302,7 @@ def _settled(w: Writer, node: Node, position: int, written: object, spec: Tensor
 
 
 def _is_known(spec: TensorSpec) -> bool:
-    """An integer tensor that needs no statement."""
+    """Whether an output is a small known integer tensor, which needs no statement."""
     integer = spec.element_type.is_integer or spec.element_type is ElementType.boolean
     return spec.value is not None and spec.value.size <= SMALL and integer
 

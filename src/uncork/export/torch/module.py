@@ -1,4 +1,4 @@
-"""`to_torch`: the source that is written to a folder, executed."""
+"""`to_torch`: executes the source that would be written to a folder."""
 
 from __future__ import annotations
 

@@ -38,25 +38,25 @@ def parts_of(layer: str) -> list[str]:
 
 
 def identifier(text: str) -> str:
-    """Text as a name of Python's."""
+    """Text as a Python identifier."""
     name = _OTHER.sub("_", text).strip("_") or "layer"
     return f"n{name}" if name[0].isdigit() else name
 
 
 def variable(layer: str) -> str:
-    """What a variable that holds this layer's output is called: the last parts, in lower case."""
+    """The name of a variable that holds this layer's output: the last part, in lower case."""
     parts = parts_of(layer)
     return identifier(parts[-1]).lower()
 
 
 def class_name(text: str) -> str:
-    """`encoder_0` as `Encoder0`."""
+    """The name in camel case: `encoder_0` as `Encoder0`."""
     words = [w for w in identifier(text).split("_") if w]
     return "".join(w[0].upper() + w[1:] for w in words)
 
 
 class Names:
-    """Unique names; one for each namespace."""
+    """The names of one namespace, each given once."""
 
     def __init__(self, taken: set[str] | None = None) -> None:
         self._taken = set(_RESERVED) | (taken or set())

@@ -1,4 +1,4 @@
-"""Element types in torch: which carries which, and what the source says for it."""
+"""Element types in torch: the type that carries each, and its name in the source."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FLOAT8 = {T.f8e4m3: "torch.float8_e4m3fn", T.f8e5m2: "torch.float8_e5m2"}
 
 
 def dtype(element_type: ElementType) -> str:
-    """The torch type that carries values of this type inside the module, as the source says it."""
+    """The torch type that carries values of this type in the module, as its source says."""
     if element_type in TORCH_TYPES:
         return TORCH_TYPES[element_type]
     if element_type in WIDE:
@@ -60,8 +60,8 @@ def stored(element_type: ElementType, value: Array) -> Array:
 
 
 def literal(element_type: ElementType, value: Array) -> str:
-    """One number as Python writes it. f32 by its shortest text: torch rounds it to f32 again, but
-    for what lies beyond the largest one.
+    """The source of one number. f32 by its shortest text, which torch rounds to f32 again; where
+    that text lies beyond the largest f32, by its exact value.
     """
     number = decode(value, element_type).reshape(-1)[0]
     if element_type is T.boolean:

@@ -1,5 +1,5 @@
-"""`Writer`: what a lowering writes torch source with. It names values after layers and keeps shapes
-that are computed as Python's integers.
+"""`Writer`, by which a lowering writes torch source. It names values after layers and keeps
+computed shapes as Python's integers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Elements:
-    """What a lowering returns for integers that Python computes, not tensors."""
+    """The integers that a lowering returns where Python computes them, not tensors."""
 
     items: tuple[str, ...]
 
@@ -86,7 +86,7 @@ class Method:
 
 @dataclass
 class Program:
-    """What all graphs of a model share."""
+    """The state that all graphs of a model share."""
 
     approximate: bool = False
     approximations: list[tuple[str, str]] = field(default_factory=list)
@@ -105,13 +105,13 @@ class Program:
     bodies: int = 0
 
     def variable(self, hint: str) -> str:
-        """What stands for a variable until the function that it is in is written."""
+        """A placeholder of a variable until the function that it is in is written."""
         self.variables += 1
         return f"v{self.variables}__{identifier(hint)}"
 
 
 def token(number: int) -> str:
-    """What stands for a constant until its attribute is named."""
+    """A placeholder of a constant until its attribute is named."""
     return f"self.CONSTANT_{number}_"
 
 
@@ -145,7 +145,7 @@ class Writer:
         return text if len(text) <= INLINE else self.let(text, "numbers")
 
     def literal(self, array: Array, element_type: ElementType) -> str:
-        """A small tensor written out."""
+        """The expression of a small tensor, written out."""
         numbers = np.asarray(array)
         flat = [types.literal(element_type, np.asarray(n)) for n in numbers.reshape(-1)]
         shape = () if numbers.size == 0 else numbers.shape
@@ -165,17 +165,17 @@ class Writer:
         return made if elements else f"{made}.reshape({tuple(shape)})"
 
     def on_device(self) -> str:
-        """The end of a call that makes a tensor."""
+        """The device argument that ends a call which makes a tensor."""
         return "" if self.first_tensor is None else f", device={self.first_tensor}.device"
 
     def let(self, expression: str, hint: str) -> str:
-        """A new variable with the value of an expression."""
+        """Add a variable with the value of an expression; returns its name."""
         name = self.program.variable(hint)
         self.line(f"{name} = {expression}")
         return name
 
     def line(self, statement: str) -> None:
-        """A statement of the layer."""
+        """Add a statement to the layer."""
         self.blocks[-1].lines.append(statement)
 
     def call(self, helper: str, *arguments: Any, **keywords: Any) -> str:
@@ -195,7 +195,9 @@ class Writer:
         return types.dtype(element_type)
 
     def cast(self, value: Value, to: ElementType) -> str:
-        """The tensor in another type that torch computes with; no conversion of the IR."""
+        """The expression of the tensor in another type that torch computes with; not the IR's
+        Convert.
+        """
         if types.dtype(value.type) == types.dtype(to):
             return self(value)
         return f"{atom(self(value))}.to({types.dtype(to)})"
@@ -229,12 +231,12 @@ class Writer:
         return None if value.elements is None else list(value.elements)
 
     def integer(self, value: Value) -> str:
-        """A single integer for Python: from what is known, or out of the tensor."""
+        """The expression of a single integer: from what is known, or out of the tensor."""
         found = self.integers(value)
         return found[0] if found else f"int({self(value)})"
 
     def listed(self, value: Value) -> str:
-        """A list of integers for Python: from what is known, or out of the tensor."""
+        """The expression of a list of integers: from what is known, or out of the tensor."""
         found = self.integers(value)
         if found is not None:
             return f"[{', '.join(found)}]"
@@ -242,7 +244,7 @@ class Writer:
         return f"{atom(self(value))}{flat}.tolist()"
 
     def numbers(self, value: Value | None, what: str) -> list[int]:
-        """Integers that have to be known."""
+        """The elements of an integer input that must be known."""
         known = None if value is None else value.known()
         if known is None:
             self.refuse(f"input '{what}' is computed as the model runs, and has to be a constant")
@@ -271,12 +273,12 @@ class Writer:
     # ---- what a lowering says
 
     def refuse(self, reason: str) -> NoReturn:
-        """The layer cannot be exported."""
+        """Raise UnsupportedError: the layer cannot be exported."""
         raise UnsupportedError(reason)
 
     def approximate(self, reason: str) -> None:
-        """What follows is not quite what the IR means: refused, or noted where the caller allows
-        it.
+        """Tell that what follows is not quite what the IR means: refused, or noted where the caller
+        allows it.
         """
         if not self.program.approximate:
             raise UnsupportedError(f"{reason}; approximate=True (--approximate) exports it so")
@@ -285,7 +287,7 @@ class Writer:
 
     @contextmanager
     def block(self, layer: str) -> Iterator[Block]:
-        """The statements written inside belong to this layer."""
+        """The block of a layer's statements, which those written inside belong to."""
         block = Block(layer)
         self.blocks.append(block)
         yield block
@@ -298,7 +300,7 @@ def call(function: str, *arguments: str, **keywords: Any) -> str:
 
 
 def written(value: object) -> str:
-    """A value as Python's source has it, texts in double quotes."""
+    """The source of a value, with texts in double quotes."""
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, (list, tuple)):
@@ -311,7 +313,7 @@ def written(value: object) -> str:
 
 
 class Code(str):
-    """Source, where a keyword of a call would else be written as a text."""
+    """Source given as a keyword of a call, where a text would be quoted."""
 
     __slots__ = ()
 
@@ -322,7 +324,9 @@ def atom(expression: str) -> str:
 
 
 def _is_atom(text: str) -> bool:
-    """A name with attributes, calls and subscripts behind it; no operator outside brackets."""
+    """Whether the expression is a name with attributes, calls and subscripts behind it, without an
+    operator outside brackets.
+    """
     if re.match(r"-|\d|not |lambda ", text):
         return False
     depth = 0

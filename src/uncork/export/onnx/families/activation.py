@@ -1,5 +1,5 @@
-"""Activation functions. Where onnxruntime has a function in f32 only, f64 is spelled out in smaller
-steps.
+"""Activation functions. A function that onnxruntime computes in f32 only is spelled out in smaller
+nodes for f64.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def relu(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("PReLU")
 def prelu(g: Graph, op: PReLU, data: Tensor, slope: Tensor) -> Tensor:
-    """A slope for each channel where 1-D and as long as they are many."""
+    """x, or slope * x below 0; the slope is by channel where it is 1-D and as long as there are
+    channels.
+    """
     if op.by_channel(data.shape, slope.shape):
         slope = g.unsqueeze(slope, list(range(1, g.rank(data) - 1)))
     elif (
@@ -47,8 +49,8 @@ def prelu(g: Graph, op: PReLU, data: Tensor, slope: Tensor) -> Tensor:
 
 
 def _open_slope(g: Graph, data: Tensor, slope: Tensor) -> Tensor:
-    """A slope for each channel where they turn out to be as many, else one for each place of the
-    last axis.
+    """The slope reshaped for a number of channels that the model computes: by channel where the
+    numbers agree, else along the last axis.
     """
     rank, count = g.rank(data), g.dim(slope, 0)
     ones = np.ones(rank, np.int64)
@@ -161,7 +163,7 @@ def soft_sign(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("Gelu")
 def gelu(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """By erf, or by its approximation with tanh."""
+    """x * P(X <= x) for a normal X, by erf or by its approximation with tanh."""
     tanh = isinstance(op, Gelu7) and op.approximation_mode == "tanh"
     if not _wide(data):
         return g.op("Gelu", data, approximate="tanh" if tanh else "none")
@@ -177,7 +179,7 @@ def gelu(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("Clamp")
 def clamp(g: Graph, op: Clamp, data: Tensor) -> Tensor:
-    """For integers the bounds are rounded inwards."""
+    """min(max(x, low), high); for integers the bounds are rounded inwards."""
     low, high = op.min, op.max
     if not data.type.is_float:
         least, most = _limits(data.type)

@@ -16,8 +16,8 @@ SAME = {"Add": "Add", "Subtract": "Sub", "Multiply": "Mul", "Maximum": "Max", "M
 
 
 def placed(g: Graph, op: Operation, first: Tensor, other: Tensor) -> Tensor:
-    """An input other than the first as NumPy's broadcasting wants it: pdpd puts its dimensions at
-    an axis of the first.
+    """An input other than the first, reshaped for NumPy's broadcasting: with pdpd its dimensions
+    lie at an axis of the first.
     """
     if (
         not isinstance(op, Broadcasting)
@@ -34,7 +34,7 @@ def placed(g: Graph, op: Operation, first: Tensor, other: Tensor) -> Tensor:
 
 @lowers(*SAME)
 def same(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """ONNX has the very operation."""
+    """ONNX's node of the same meaning."""
     return g.op(SAME[op.type_name], a, placed(g, op, a, b))
 
 
@@ -47,7 +47,7 @@ def squared_difference(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 @lowers("Divide")
 def divide(g: Graph, op: Divide, a: Tensor, b: Tensor) -> Tensor:
-    """Of floats ONNX's; of integers the floor, or cut towards zero."""
+    """ONNX's Div of floats; the quotient of integers rounded down, or cut towards zero."""
     b = placed(g, op, a, b)
     if a.type.is_float:
         return g.op("Div", a, b)
@@ -67,8 +67,8 @@ def truncated_division(g: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 
 def floor_division(g: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """The quotient of integers rounded down: one less than the one cut where a rest is left and the
-    signs differ.
+    """The quotient of integers rounded down: the truncated quotient, less one where a remainder is
+    left and the signs differ.
     """
     quotient = truncated_division(g, a, b)
     if a.type.kind != "signed":
@@ -82,7 +82,7 @@ def floor_division(g: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 @lowers("Mod", "FloorMod")
 def modulo(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """Mod has the sign of a, FloorMod that of b."""
+    """The remainder of the division, for Mod with the sign of a, for FloorMod with that of b."""
     b = placed(g, op, a, b)
     if not a.type.is_float:
         return g.op("Mod", a, b, fmod=int(op.type_name == "Mod"))
@@ -97,7 +97,7 @@ def modulo(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 @lowers("Power")
 def power(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """Of floats ONNX's; of integers by squaring, which wraps as products do."""
+    """ONNX's Pow of floats; powers of integers by squaring, which wraps as products do."""
     b = placed(g, op, a, b)
     if a.type.is_float:
         return g.op("Pow", a, b)
@@ -124,7 +124,9 @@ def _constant_power(g: Graph, a: Tensor, b: Tensor, exponent: int) -> Tensor:
 
 
 def _integer_power(g: Graph, a: Tensor, b: Tensor, bits: int) -> Tensor:
-    """Negative exponents give the exact power cut towards zero: 0 unless the base is 1 or -1."""
+    """Powers of integers by squaring. A negative exponent gives the exact power cut towards zero: 0
+    unless the base is 1 or -1.
+    """
     zero, one, two = (g.number(n, a) for n in (0, 1, 2))
     signed = a.type.kind == "signed"
     negative = g.op("Less", b, zero) if signed else None
@@ -146,7 +148,9 @@ def _integer_power(g: Graph, a: Tensor, b: Tensor, bits: int) -> Tensor:
 
 @lowers("Atan2")
 def atan2(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """From the arctangent of the quotient, by quadrant; a zero keeps its sign through 1 / b."""
+    """The angle of the point (b, a): the arctangent of a / b, moved into its quadrant; the sign of
+    a zero is read from its reciprocal.
+    """
     b = placed(g, op, a, b)
     zero, half, whole = g.number(0, a), g.number(math.pi / 2, a), g.number(math.pi, a)
     angle = g.op("Atan", g.op("Div", a, b))
@@ -162,7 +166,7 @@ def atan2(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _negative(g: Graph, x: Tensor) -> Tensor:
-    """Whether the sign is set, that of a zero too."""
+    """Whether the sign bit is set, also that of a zero."""
     zero = g.number(0, x)
     return g.op(
         "Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero), type=BOOLEAN

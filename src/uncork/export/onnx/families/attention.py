@@ -26,7 +26,7 @@ def attention(
     scale: Tensor | None,
     sink: Tensor | None,
 ) -> Tensor:
-    """Computed in f32 where the type is smaller."""
+    """softmax(scale * query @ key^T + mask) @ value; f16 and bf16 are computed in f32."""
     own = query.type
     query, key, value = (widened(g, t) for t in (query, key, value))
     rank = g.rank(key)
@@ -63,7 +63,7 @@ def _factor(g: Graph, query: Tensor) -> Tensor:
 
 
 def _causal(g: Graph, query: Tensor, key: Tensor) -> Tensor:
-    """Whether a key comes no later than the query, both counted from the first."""
+    """The causal mask: whether a key comes no later than the query, both counted from the first."""
     zero, one = g.constant(0, ElementType.i64), g.constant(1, ElementType.i64)
     rows = g.op("Range", zero, g.scalar(g.dim(query, -2)), one)
     columns = g.op("Range", zero, g.scalar(g.dim(key, -2)), one)

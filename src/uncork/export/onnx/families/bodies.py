@@ -1,5 +1,5 @@
-"""If, Loop and TensorIterator: graphs inside nodes. What a body takes from around it, it reads by
-name.
+"""If, Loop and TensorIterator as ONNX nodes with sub-graphs. A sub-graph reads values of the graph
+around it by name.
 
 A sliced input is cut inside the loop, a sliced output is stacked by ONNX along a new first axis and
 joined afterwards, and an output
@@ -75,7 +75,7 @@ def branches(
     other: Sequence[Tensor],
     specs: Sequence[TensorSpec],
 ) -> list[Tensor]:
-    """The one or the other tensors, which are there already."""
+    """The tensors of one of two branches, chosen by a condition; both are computed already."""
     graphs = []
     for kind, tensors in (("then", then), ("else", other)):
         child = g.child()
@@ -99,7 +99,7 @@ def _if(
 
 @lowers("If")
 def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
-    """ONNX's If; what a body takes it reads by name."""
+    """ONNX's If, whose sub-graphs read values of the graph around them by name."""
     inputs = [condition, *values]
     graphs = []
     outer = g.outputs
@@ -132,7 +132,7 @@ Step = Callable[[Graph, Tensor, Sequence[Tensor]], Parts]
 
 
 def repeated(g: Graph, count: Tensor, starts: Sequence[Tensor], step: Step) -> list[Tensor]:
-    """A Loop of `count` iterations: the last values, and what was stacked."""
+    """A Loop of `count` iterations: returns the last values, and the stacked parts."""
     child, names = g.child(), g.settings.names
     iteration = Tensor(names.unique(f"{g.layer}/iteration"), I64, PartialShape([]))
     condition = Tensor(names.unique(f"{g.layer}/condition"), BOOLEAN, PartialShape([]))
@@ -205,7 +205,7 @@ class _Iteration:
         return child.op("Slice", data, start, end, [axis], shape=dims)
 
     def finish(self, trip_count: Tensor | None, condition: Tensor) -> list[Tensor]:
-        """The Loop node, and the layer's outputs."""
+        """Add the Loop node; returns the layer's outputs."""
         g = self.g
         results = _results(self.child, self.body, self.parameters())
         purpose = next((o for o in self.body.outputs if o.purpose == "execution_condition"), None)
@@ -250,7 +250,7 @@ class _Iteration:
         return [by_port[i] for i in range(len(by_port))]
 
     def _joined(self, stacked: Tensor, part: Tensor, slicing: Slicing) -> Tensor:
-        """The parts [iterations, ..] one after the other along an axis."""
+        """The parts, stacked [iterations, ..], joined along an axis."""
         g, rank = self.g, self.g.rank(part)
         axis = slicing.axis % rank
         if slicing.stride < 0:
@@ -273,7 +273,9 @@ class _Iteration:
 
 
 def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the slices begin, and how many there are; vectors of one element."""
+    """Where the first slice of an input begins, and the number of slices; both are vectors of one
+    element.
+    """
     size = data.shape[slicing.axis % g.rank(data)].static_size
     if size is not None:
         first, last = (n + size + 1 if n < 0 else n for n in (slicing.start, slicing.end))
@@ -291,7 +293,7 @@ def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
 def loop(
     g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Tensor
 ) -> list[Tensor]:
-    """ONNX's Loop; slices are cut in it, outputs that are put together joined after it."""
+    """ONNX's Loop; sliced inputs are cut inside it, concatenated outputs joined after it."""
     inputs = [trip_count, condition, *values]
     limit: Tensor | None = g.scalar(g.cast(trip_count, I64))
     known = trip_count.known()

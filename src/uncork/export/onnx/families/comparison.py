@@ -23,7 +23,7 @@ _BITS = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
 @lowers(*_COMPARISONS, "NotEqual")
 def compare(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """By value; false before true."""
+    """Comparison of two tensors by value; false is less than true."""
     b = placed(g, op, a, b)
     a, b = (decoded(g, t) for t in (a, b))
     if a.type is ElementType.string and op.type_name not in ("Equal", "NotEqual"):
@@ -61,19 +61,19 @@ def is_finite(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers(*_LOGIC)
 def logic(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """Of booleans."""
+    """Logical operation on booleans."""
     return g.op(_LOGIC[op.type_name], a, placed(g, op, a, b))
 
 
 @lowers("LogicalNot")
 def logical_not(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """Of a boolean."""
+    """Negation of booleans."""
     return g.op("Not", data)
 
 
 @lowers(*_BITS)
 def bits(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """Of booleans the logical operation."""
+    """Bitwise operation on integers; on booleans the logical one."""
     b = placed(g, op, a, b)
     node = _BITS[op.type_name]
     return g.op(node if a.type is BOOLEAN else f"Bitwise{node}", a, b)
@@ -81,14 +81,14 @@ def bits(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
 
 @lowers("BitwiseNot")
 def bitwise_not(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """Of booleans the logical operation."""
+    """Bitwise complement of integers; of booleans the negation."""
     return g.op("Not" if data.type is BOOLEAN else "BitwiseNot", data)
 
 
 @lowers("BitwiseLeftShift", "BitwiseRightShift")
 def shift(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """ONNX shifts unsigned numbers by less than their bits. A negative number moved right is its
-    complement's complement.
+    """Shift of bits, done on unsigned numbers and by less than their bits, as ONNX defines no
+    other.
     """
     b = placed(g, op, a, b)
     left = op.type_name == "BitwiseLeftShift"

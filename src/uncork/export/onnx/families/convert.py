@@ -25,25 +25,25 @@ _SMALL_FLOATS = frozenset({T.f8e4m3, T.f8e5m2, T.bf16})
 
 @lowers("Convert")
 def convert(g: Graph, op: Convert1, data: Tensor) -> Tensor:
-    """To the type that the layer names."""
+    """The values in the type that the layer names."""
     return converted(g, data, op.destination_type)
 
 
 @lowers("ConvertLike")
 def convert_like(g: Graph, op: Operation, data: Tensor, like: Tensor) -> Tensor:
-    """To the type of another input."""
+    """The values in the type of another input."""
     return converted(g, data, like.type)
 
 
 @lowers("ConvertPromoteTypes")
 def convert_promote(g: Graph, op: Operation, a: Tensor, b: Tensor) -> list[Tensor]:
-    """Both to their common type."""
+    """Both inputs in their common type."""
     return [converted(g, t, spec.element_type) for t, spec in zip((a, b), g.outputs)]
 
 
 def decoded(g: Graph, data: Tensor) -> Tensor:
-    """Codes and floats of less than 16 bits as f32; small integers as their carrier; other types as
-    they are.
+    """Values in a type that ONNX's nodes compute with: codes and floats of less than 16 bits as
+    f32, small integers as their carrier, others as they are.
     """
     if data.type in _CODES:
         book = g.constant(np.array(code_book(data.type)), hint=f"{data.type.name} values")
@@ -58,7 +58,7 @@ def decoded(g: Graph, data: Tensor) -> Tensor:
 
 
 def converted(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """The values as the IR converts them."""
+    """The values in another element type, converted as the IR converts them."""
     if data.type is to:
         return data
     plain = decoded(g, data)
@@ -78,8 +78,8 @@ def converted(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 
 def _coded(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """The code of the nearest value, halves to the even code: by how many midpoints between values
-    lie below.
+    """The code of the nearest value, ties to the even code: the number of midpoints between values
+    that lie below.
     """
     if to is not T.f4e2m1:
         g.refuse(f"ONNX cannot round values to {to}")
@@ -98,8 +98,8 @@ def _coded(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 
 def _truncated(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """The fraction cut off; what does not fit 32 (for i64 and u64: 64) bits is the highest of them
-    alone.
+    """Floats as integers, the fraction cut off; a value beyond 32 bits (for i64 and u64: 64)
+    becomes the number with only the highest bit set.
     """
     wide = T.i64 if to.bits == 64 else T.i32
     exact = g.cast(data, T.f64)
@@ -133,7 +133,9 @@ def _wrapped(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 
 def _to_f8(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """Beyond the range NaN (f8e4m3) or infinity (f8e5m2): without ONNX's saturation."""
+    """Values in an f8 type without ONNX's saturation: beyond the range NaN (f8e4m3) or infinity
+    (f8e5m2).
+    """
     name = g.cast(data, T.f32)
     return g.op(
         "Cast", name, to=17 if to is T.f8e4m3 else 19, saturate=0, type=to, shape=data.shape

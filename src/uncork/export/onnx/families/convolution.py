@@ -72,7 +72,9 @@ def convolution(g: Graph, op: Convolution1, data: Tensor, filters: Tensor) -> Te
 
 
 def _of_integers(g: Graph, op: Convolution1, data: Tensor, filters: Tensor, groups: int) -> Tensor:
-    """The windows as columns, and one product of matrices in i64, which wraps as integers do."""
+    """A convolution of integers: the windows as columns, and one product of matrices in i64, which
+    wraps as integers do.
+    """
     if groups != 1 or not data.shape[2:].is_static or not filters.shape.is_static:
         g.refuse("a convolution of integers in groups, or with sizes that are not known")
     outputs, channels, *kernel = filters.shape.static
@@ -110,8 +112,8 @@ def backprop(
     filters: Tensor,
     output_shape: Tensor | None,
 ) -> Tensor:
-    """ONNX's ConvTranspose. An output shape is made by cutting what the kernel reaches, and zeros
-    where it reaches less.
+    """ONNX's ConvTranspose. A given output shape is reached by cutting the result, and by zeros
+    where the kernel does not reach.
     """
     if not data.type.is_float:
         g.refuse("ONNX's ConvTranspose takes floats only")
@@ -143,7 +145,7 @@ def _cut(
     reached: Tensor,
     output_shape: Tensor | None,
 ) -> Tensor:
-    """What the kernel reaches cut to the output's sizes."""
+    """The result of ConvTranspose without pads, cut to the output's sizes."""
     rank = op.axes + 2
     sizes = data.shape[2:]
     wanted = None if output_shape is None else output_shape.known()

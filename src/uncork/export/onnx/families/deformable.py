@@ -16,7 +16,7 @@ T = ElementType
 def cells_read(
     g: Graph, image: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor
 ) -> Tensor:
-    """image [B, C, H * W] at whole coordinates [B, n] (f32); 0 outside. Gives [B, C, n]."""
+    """The cells of images [B, C, H * W] at whole coordinates [B, n] (f32), 0 outside: [B, C, n]."""
     zero = g.number(0, y)
     inside = g.op("And", _between(g, y, zero, height), _between(g, x, zero, width))
     place = g.op(
@@ -65,7 +65,7 @@ def deformable(
     filters: Tensor,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Every place of the kernel read where its offset says, then one product of matrices."""
+    """The image read at the kernel's places moved by offsets, then one product of matrices."""
     if not data.shape[1:].is_static or not filters.shape.is_static or not data.type.is_float:
         g.refuse("a deformable convolution of integers, or of sizes that are not known")
     own = data.type
@@ -133,8 +133,8 @@ def _read(
     height: int,
     width: int,
 ) -> Tensor:
-    """Places past the border give 0, or with bilinear_interpolation_pad fade out within one cell of
-    it.
+    """The image read between its cells. Places past the border give 0, or with
+    bilinear_interpolation_pad fade out within one cell of it.
     """
     high, wide, zero = (g.constant(np.float32(n)) for n in (height, width, 0))
     fades = isinstance(op, DeformableConvolution8) and op.bilinear_interpolation_pad

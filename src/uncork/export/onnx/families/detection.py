@@ -1,5 +1,5 @@
-"""DetectionOutput: boxes from priors and offsets, the best of each class of each image, in rows
-that a -1 ends.
+"""DetectionOutput: boxes from priors and offsets, the best of each class of each image, written as
+rows up to a row that begins with -1.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def detection_output(
     objectness: Tensor | None,
     moves: Tensor | None,
 ) -> Tensor:
-    """Each class of each image is a batch of its own in ONNX's suppression."""
+    """Boxes decoded from priors and suppressed by ONNX's NonMaxSuppression, in which each class of
+    each image is a batch of its own.
+    """
     if op.decrease_label_id:
         g.refuse("decrease_label_id, where each box counts for its best class only")
     own = preds.type
@@ -94,7 +96,7 @@ def _boxes(
     priors: Tensor,
     classes: int,
 ) -> Tensor:
-    """[images, 1 or classes, priors, 4]"""
+    """The decoded boxes, [images, 1 or classes, priors, 4]."""
     locations = 1 if op.share_location else classes
     first = g.op("Slice", proposals, [0], [1], [1])
     given = g.op("Reshape", first, g.concat([[-1], priors, [1, op.prior_size]]))
@@ -132,7 +134,7 @@ def _decoded(g: Graph, op: _Detection, priors: Tensor, offsets: Tensor) -> Tenso
 def _with_objectness(
     g: Graph, op: _Detection, scores: Tensor, objectness: Tensor, priors: Tensor, classes: int
 ) -> Tensor:
-    """Where there is no object, it is background with certainty."""
+    """The scores, with certain background where the objectness is too low."""
     pairs = g.op("Reshape", objectness, g.concat([[-1], priors, [2]]))
     background = g.op(
         "Less", g.op("Slice", pairs, [1], [2], [2]), g.constant(np.float32(op.objectness_score))
@@ -144,7 +146,7 @@ def _with_objectness(
 def _best(
     g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: Tensor, classes: int
 ) -> Rows:
-    """Every box that stays, of every class."""
+    """The boxes of every class that suppression keeps."""
     counted = at_least(g, scores, g.constant(np.float32(op.confidence_threshold)), strictly=True)
     if 0 <= op.background_label_id < classes:
         is_it = (np.arange(classes) == op.background_label_id).reshape(-1, 1)

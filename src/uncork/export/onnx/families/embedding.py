@@ -31,7 +31,9 @@ def bag_offsets(
     default: Tensor | None,
     weights: Tensor | None,
 ) -> Tensor:
-    """Bags by where each begins: position i is in bag (number of offsets up to i) - 1."""
+    """Sums or means of table rows by bag, by where each bag begins: position i is in bag (number of
+    offsets up to i) - 1.
+    """
     starts = counted_forward(g, offsets)
     count, bags = g.dim(indices, 0), g.dim(offsets, 0)
     one = g.constant(np.array([1]))
@@ -70,7 +72,7 @@ def segments(
     default: Tensor | None,
     weights: Tensor | None,
 ) -> Tensor:
-    """Every position names its segment."""
+    """Sums of table rows by segment; every position names its segment."""
     count = g.vector(num_segments)
     return _summed(
         g,
@@ -88,7 +90,9 @@ def segments(
 def bag_packed(
     g: Graph, op: Embedding, table: Tensor, indices: Tensor, weights: Tensor | None
 ) -> Tensor:
-    """Bags of one size: the rows of each are summed along their axis."""
+    """Sums or means of table rows by bag, for bags of one size: the rows are summed along their
+    axis.
+    """
     own, wide = table.type, _accumulated(table.type)
     rank = g.rank(table)
     rows = g.cast(g.op("Gather", table, counted_forward(g, indices), axis=0), wide)
@@ -119,7 +123,9 @@ def _accumulated(element_type: ElementType) -> ElementType:
 
 
 def _divided(g: Graph, total: Tensor, count: Tensor) -> Tensor:
-    """Integers truncate towards zero; their count may need more bits than they have."""
+    """Sums divided by counts. Integers truncate towards zero, in a wider type that holds the
+    counts.
+    """
     if total.type.is_float:
         return g.op("Div", total, g.cast(count, total.type))
     wide = T.u64 if total.type is T.u64 else I64
@@ -136,8 +142,8 @@ def _summed(
     default: Tensor | None,
     weights: Tensor | None,
 ) -> Tensor:
-    """One row for each bag; `bags` is their number, in a vector of one element, and one more bag
-    takes what is in none.
+    """Sums or means of table rows, one for each bag. `bags` is their number, in a vector of one
+    element; one more bag takes the positions that are in none.
     """
     own, wide = table.type, _accumulated(table.type)
     rank = g.rank(table)
@@ -207,8 +213,8 @@ def _sizes(g: Graph, owners: Tensor, one_more: Tensor) -> Tensor:
 def _with_default(
     g: Graph, table: Tensor, sums: Tensor, sizes: Tensor, default: Tensor, wide: ElementType
 ) -> Tensor:
-    """Empty bags are the default row, or zeros for -1; without an empty bag the default is not
-    looked at.
+    """The sums with the default row, or zeros for -1, in empty bags; without an empty bag the
+    default is not looked at.
     """
     known = default.known()
     if known == [-1]:

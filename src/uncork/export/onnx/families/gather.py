@@ -1,5 +1,5 @@
-"""Gather, GatherElements, GatherND. An index outside reads zeros in Gather, and is refused in the
-others.
+"""Gather, GatherElements, GatherND. An index out of range reads zeros in Gather, and is refused in
+the others.
 
 ONNX counts every negative index from the end and refuses all others outside.
 """
@@ -21,7 +21,9 @@ from uncork.types import Dimension, ElementType, PartialShape
 
 @lowers("Gather")
 def gather(g: Graph, op: _Gather, data: Tensor, indices: Tensor, axis: Tensor) -> Tensor:
-    """An index outside the axis gives zeros; negative ones count from the end from Gather-8 on."""
+    """Slices of data by indices. An index out of range gives zeros; negative ones count from the
+    end from Gather-8 on.
+    """
     along = numbers(g, axis, "axis")[0] % g.rank(data)
     batch = op.batch_count(g.rank(indices))
     known = indices.known()
@@ -61,7 +63,7 @@ def _with_zeros(
 
 
 def _around(g: Graph, data: Tensor, outside: Tensor, along: int, batch: int) -> list[int]:
-    """Where the mask [batch.., indices..] needs dimensions of 1 to lie on the output [batch..,
+    """The axes of size 1 that broadcast the mask [batch.., indices..] to the output [batch..,
     middle.., indices.., tail..].
     """
     count = g.rank(outside)
@@ -70,7 +72,7 @@ def _around(g: Graph, data: Tensor, outside: Tensor, along: int, batch: int) -> 
 
 
 def _blank(g: Graph, data: Tensor) -> Tensor:
-    """Zero, or for strings the empty one."""
+    """The value that an index out of range reads: zero, or the empty string."""
     return g.constant(np.array("", object)) if data.type.kind == "string" else g.number(0, data)
 
 
@@ -83,7 +85,9 @@ def _with_blank(g: Graph, data: Tensor, along: int) -> Tensor:
 
 
 def _picked(g: Graph, data: Tensor, indices: Tensor, along: int, batch: int) -> Tensor:
-    """ONNX's Gather; with batches, on the batches joined to one axis with the axis itself."""
+    """Slices of data by indices in range: ONNX's Gather, or with batches its GatherND on transposed
+    data.
+    """
     indices = indices if indices.type in (ElementType.i32, I64) else g.cast(indices, I64)
     # onnxruntime's Gather copies the first string of a row only.
     if not batch and data.type is not ElementType.string:
@@ -103,8 +107,8 @@ def _picked(g: Graph, data: Tensor, indices: Tensor, along: int, batch: int) -> 
 
 
 def counted_forward(g: Graph, indices: Tensor) -> Tensor:
-    """Indices in i64 of which negative ones are outside of anything, so that the model is refused
-    as it is in the IR.
+    """Indices in i64 that do not count from the end: negative ones are moved far out of range, so
+    that ONNX refuses them as the IR does.
     """
     known = indices.known()
     wide = g.cast(indices, I64)
@@ -118,13 +122,15 @@ def counted_forward(g: Graph, indices: Tensor) -> Tensor:
 
 @lowers("GatherElements")
 def gather_elements(g: Graph, op: GatherElements6, data: Tensor, indices: Tensor) -> Tensor:
-    """ONNX's own."""
+    """ONNX's GatherElements."""
     return g.op("GatherElements", data, indices, axis=op.axis)
 
 
 @lowers("GatherND")
 def gather_nd(g: Graph, op: GatherND8, data: Tensor, indices: Tensor) -> Tensor:
-    """Batch dimensions of 1 stretch, which they do not in ONNX; GatherND-5 joins them."""
+    """ONNX's GatherND, with batch dimensions of 1 stretched before it; GatherND-5 joins the batch
+    dimensions.
+    """
     batch = op.batch_dims
     wide = g.cast(indices, I64)
     if batch:

@@ -1,5 +1,5 @@
-"""GridSample, ROIAlign, images of planes, RegionYolo and priors: what detectors and image pipelines
-are made of.
+"""GridSample, ROIAlign, conversions of colour planes and RegionYolo, which detectors and image
+pipelines use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = ElementType
 
 @lowers("GridSample")
 def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor:
-    """ONNX's own, which has data and grid of one type."""
+    """ONNX's GridSample, which has data and grid of one type."""
     own = data.type
     if own.is_integer:
         g.approximate(f"GridSample of {own} is computed in f32")
@@ -48,8 +48,8 @@ def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor
 
 @lowers("ROIAlign")
 def roi_align(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tensor) -> Tensor:
-    """ONNX's own for the mean; its maximum is of products with weights, and not of the values read:
-    that one is spelled out.
+    """ONNX's RoiAlign for the mean. Its maximum is of weighted values and not of the values read,
+    so that mode max is spelled out.
     """
     own = data.type
     data, rois = widened(g, data), widened(g, rois)
@@ -79,7 +79,7 @@ def roi_align(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tenso
 
 @lowers("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR")
 def colours(g: Graph, op: _Planes, *planes: Tensor | None) -> Tensor:
-    """The formula on planes of equal size."""
+    """Planes Y, U and V as RGB or BGR, by the formula on planes of equal size."""
     light, *rest = (p for p in planes if p is not None)
     own = light.type
     exact = T.f64 if own is T.f64 else T.f32
@@ -115,7 +115,7 @@ def _halves(g: Graph, op: _Planes, rest: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _single(g: Graph, op: _Planes, plane: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Brightness, U and V of one plane [N, H * 3 / 2, W, 1]."""
+    """Y, U and V of one plane [N, H * 3 / 2, W, 1]."""
     third = g.op("Div", g.dim(plane, 1), g.constant(np.array([3])))
     height = g.op("Mul", third, g.constant(np.array([2])))
     light = g.op("Slice", plane, [0], height, [1])
@@ -130,7 +130,7 @@ def _single(g: Graph, op: _Planes, plane: Tensor) -> tuple[Tensor, Tensor, Tenso
 
 
 def _doubled(g: Graph, plane: Tensor) -> Tensor:
-    """Every element [N, h, w] as a square of four."""
+    """Every element of a plane [N, h, w] repeated as a square of four."""
     spread = g.op("Unsqueeze", plane, [2, 4])
     wide = g.op("Tile", spread, [1, 1, 2, 1, 2])
     sizes = g.op("Mul", g.op("Shape", plane, type=I64), g.constant(np.array([1, 2, 2])))
@@ -139,7 +139,9 @@ def _doubled(g: Graph, plane: Tensor) -> Tensor:
 
 @lowers("RegionYolo")
 def region_yolo(g: Graph, op: RegionYolo1, data: Tensor) -> Tensor:
-    """The channels cut into places, sizes, objectness and classes."""
+    """Sigmoid of places and objectness, softmax or sigmoid of classes; the channels are split for
+    it.
+    """
     own, wide = data.type, widened(g, data)
     count = op.coords + 1 + op.classes
     sides = g.dims(data, 2, 4)

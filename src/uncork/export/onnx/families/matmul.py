@@ -22,7 +22,7 @@ T = ElementType
 
 @lowers("MatMul")
 def matmul(g: Graph, op: MatMul, a: Tensor, b: Tensor) -> Tensor:
-    """The flags transpose the last two dimensions; of vectors they mean nothing."""
+    """ONNX's MatMul. The flags transpose the last two dimensions; they leave vectors alone."""
     return g.op("MatMul", _turned(g, a, op.transpose_a), _turned(g, b, op.transpose_b))
 
 
@@ -35,7 +35,7 @@ def _turned(g: Graph, data: Tensor, flag: bool) -> Tensor:
 
 @lowers("Einsum")
 def einsum(g: Graph, op: Einsum, *operands: Tensor) -> Tensor:
-    """ONNX's own, with the output written out."""
+    """ONNX's Einsum, with the output always written in the equation."""
     subscripts, output = op.parsed()
     own = operands[0].type
     wide = [widened(g, t) for t in operands]
@@ -51,8 +51,8 @@ def einsum(g: Graph, op: Einsum, *operands: Tensor) -> Tensor:
 
 
 def _letters(labels: Sequence[str | int], free: Sequence[str]) -> str:
-    """The dimensions of an ellipsis as letters too: onnxruntime wants one in the output where there
-    is one in the inputs.
+    """A subscript with letters in place of an ellipsis, since onnxruntime wants an ellipsis in the
+    output where there is one in the inputs.
     """
     return "".join(free[label] if isinstance(label, int) else label for label in labels)
 
@@ -63,8 +63,8 @@ _UNROLLED = 32
 
 @lowers("Inverse")
 def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
-    """Gauss's elimination on [data, unit matrix], the largest element of each column brought to the
-    diagonal, in f64; column by column in a Loop where there are many or their number is not known.
+    """Gauss-Jordan elimination with partial pivoting on [data, unit matrix], in f64; in a Loop
+    where there are many columns or their number is not known.
     """
     rank, side = g.rank(data), dimension(g, data, -1)
     batches = _matrices(g, g.cast(data, T.f64))
@@ -88,7 +88,7 @@ def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
 
 
 def _matrices(g: Graph, data: Tensor) -> Tensor:
-    """With one dimension before the matrices."""
+    """Matrices with their leading dimensions joined to one."""
     rank = g.rank(data)
     if rank <= 3:
         return g.unsqueeze(data, [0]) if rank == 2 else data
@@ -97,7 +97,7 @@ def _matrices(g: Graph, data: Tensor) -> Tensor:
 
 
 def _pivoted(g: Graph, table: Tensor, rows: Tensor, k: Tensor) -> Tensor:
-    """Row k and the row from k on with the largest element in column k changed places."""
+    """The table with row k exchanged for the row from k on with the largest element in column k."""
     column = g.op("Abs", _at(g, table, k, 2))
     below = g.op("Where", g.op("Less", rows, k), g.constant(np.float64(-1)), column)
     largest = g.op("ArgMax", below, axis=1, keepdims=1)
@@ -108,7 +108,7 @@ def _pivoted(g: Graph, table: Tensor, rows: Tensor, k: Tensor) -> Tensor:
 
 
 def _eliminated(g: Graph, table: Tensor, rows: Tensor, k: Tensor) -> Tensor:
-    """Column k made that of the unit matrix."""
+    """The table with column k turned into that of the unit matrix."""
     row = _at(g, table, k, 1)
     row = g.op("Div", row, _at(g, row, k, 2))
     here = g.op("Equal", rows, k)
@@ -118,5 +118,5 @@ def _eliminated(g: Graph, table: Tensor, rows: Tensor, k: Tensor) -> Tensor:
 
 
 def _at(g: Graph, table: Tensor, k: Tensor, axis: int) -> Tensor:
-    """Row or column k, which stays a dimension of 1."""
+    """Row or column k, kept as a dimension of 1."""
     return g.op("Gather", table, g.unsqueeze(k, [0]), axis=axis)

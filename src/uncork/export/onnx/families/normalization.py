@@ -17,7 +17,7 @@ from uncork.types import ElementType
 
 
 def widened(g: Graph, tensor: Tensor) -> Tensor:
-    """f16 and bf16 as f32: what sums over them accumulates wider and is rounded once."""
+    """f16 and bf16 as f32, others as they are: sums then accumulate in f32 and are rounded once."""
     return (
         g.cast(tensor, ElementType.f32)
         if tensor.type in (ElementType.f16, ElementType.bf16)
@@ -27,7 +27,7 @@ def widened(g: Graph, tensor: Tensor) -> Tensor:
 
 @lowers("SoftMax", "LogSoftmax")
 def softmax(g: Graph, op: SoftMax8, data: Tensor) -> Tensor:
-    """ONNX's own."""
+    """ONNX's Softmax or LogSoftmax."""
     return g.op(
         "LogSoftmax" if op.type_name == "LogSoftmax" else "Softmax",
         data,
@@ -38,7 +38,7 @@ def softmax(g: Graph, op: SoftMax8, data: Tensor) -> Tensor:
 
 @lowers("BatchNormInference")
 def batch_norm(g: Graph, op: BatchNormInference5, *inputs: Tensor) -> Tensor:
-    """ONNX's own; version 1 has the data in third place."""
+    """ONNX's BatchNormalization; version 1 has the data in third place."""
     data, gamma, beta, mean, variance = inputs
     if op.opset == 1:
         gamma, beta, data = inputs[:3]
@@ -49,7 +49,7 @@ def batch_norm(g: Graph, op: BatchNormInference5, *inputs: Tensor) -> Tensor:
 def group_norm(
     g: Graph, op: GroupNormalization, data: Tensor, scale: Tensor, bias: Tensor
 ) -> Tensor:
-    """ONNX's own, but for data without spatial axes."""
+    """ONNX's GroupNormalization for f32 with spatial axes, else spelled out."""
     if g.rank(data) > 2 and data.type is ElementType.f32:
         return g.op(
             "GroupNormalization",
@@ -75,7 +75,7 @@ def standardised(
     divide: bool = True,
     inside: bool = True,
 ) -> Tensor:
-    """The mean taken away, and divided by the standard deviation."""
+    """Data less its mean and, if wanted, divided by its standard deviation, along axes."""
     centred = g.op("Sub", x, g.op("ReduceMean", x, axes, keepdims=1))
     if not divide:
         return centred
@@ -91,7 +91,9 @@ def standardised(
 
 @lowers("MVN")
 def mvn(g: Graph, op: MVN1 | MVN6, data: Tensor, axes: Tensor | None = None) -> Tensor:
-    """Spelled out, as ONNX's own has no epsilon."""
+    """Data less its mean, over its deviation if wanted: spelled out, since ONNX's
+    MeanVarianceNormalization has no epsilon.
+    """
     rank = g.rank(data)
     along = (
         list(op.axes(rank))
@@ -118,7 +120,7 @@ def mvn(g: Graph, op: MVN1 | MVN6, data: Tensor, axes: Tensor | None = None) -> 
 
 @lowers("NormalizeL2")
 def normalize_l2(g: Graph, op: NormalizeL2, data: Tensor, axes: Tensor) -> Tensor:
-    """Divided by the norm along axes; without axes every element by itself."""
+    """Data divided by its L2 norm along axes; without axes each element by its own."""
     wide = widened(g, data)
     squares = g.op("Mul", wide, wide)
     if axes.known() != []:
@@ -131,7 +133,7 @@ def normalize_l2(g: Graph, op: NormalizeL2, data: Tensor, axes: Tensor) -> Tenso
 
 @lowers("GRN")
 def grn(g: Graph, op: GRN, data: Tensor) -> Tensor:
-    """Divided by the norm over the channels."""
+    """Data divided by its L2 norm over the channels."""
     wide = widened(g, data)
     squares = g.op("ReduceSum", g.op("Mul", wide, wide), [1], keepdims=1)
     return g.cast(
@@ -141,7 +143,7 @@ def grn(g: Graph, op: GRN, data: Tensor) -> Tensor:
 
 @lowers("LRN")
 def lrn(g: Graph, op: LRN, data: Tensor, axes: Tensor) -> Tensor:
-    """ONNX's own over the channels; else the sums of the window along one axis after the other."""
+    """ONNX's LRN over the channels; else the sums of the window along one axis after the other."""
     along = sorted({a % g.rank(data) for a in numbers(g, axes, "axes")})
     if along == [1] and op.size % 2 and g.rank(data) == 4 and data.type is ElementType.f32:
         return g.op(

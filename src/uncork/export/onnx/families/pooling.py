@@ -1,5 +1,5 @@
-"""Poolings. Windows that rounding up puts past the padding, and what counts in a mean, ONNX and the
-IR see differently.
+"""Poolings. ONNX and the IR differ in windows that rounding up puts past the padding, and in the
+cells that count in a mean.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from uncork.types import ElementType
 
 
 class _Windows:
-    """Where a pooling's windows lie, as ONNX is told: pads, and those of them that only rounding up
-    asks for.
+    """The attributes of a pooling's windows for ONNX: the pads, and apart from them the cells past
+    the padding that only rounding up asks for.
     """
 
     def __init__(self, g: Graph, op: Pooling, data: Tensor) -> None:
@@ -50,7 +50,7 @@ class _Windows:
             self.ceil_mode = 1
 
     def attributes(self, pads: list[int] | None) -> dict[str, Any]:
-        """What both poolings of ONNX have."""
+        """The attributes that ONNX's MaxPool and AveragePool share."""
         op = self.op
         return {
             "kernel_shape": list(op.kernel),
@@ -62,7 +62,7 @@ class _Windows:
         }
 
     def extended(self) -> list[int] | None:
-        """The pads with the cells past them."""
+        """The pads, with the cells that rounding up adds past them."""
         if self.pads is None:
             return None
         return [
@@ -74,8 +74,8 @@ class _Windows:
 def _apart(
     g: Graph, windows: _Windows, data: Tensor, pads: list[int] | None, fill: float
 ) -> tuple[Tensor, list[int] | None]:
-    """Pads as large as the kernel, or negative ones, which onnxruntime refuses in a pooling, by a
-    Pad before it.
+    """The data and pads of a pooling; pads as large as the kernel, or negative ones, which
+    onnxruntime refuses in a pooling, become a Pad before it.
     """
     axes = windows.op.axes
     if pads is None or all(0 <= p < k for p, k in zip(pads, windows.op.kernel * 2)):
@@ -86,7 +86,9 @@ def _apart(
 
 @lowers("MaxPool")
 def max_pool(g: Graph, op: Pooling, data: Tensor) -> list[Tensor]:
-    """Cells outside never win, so cells past the padding do no harm."""
+    """ONNX's MaxPool. Cells past the padding do no harm, because cells outside are never the
+    largest.
+    """
     windows = _Windows(g, op, data)
     pads = windows.extended()
     lowest = -math.inf if data.type.is_float else np.iinfo(data.type.dtype).min
@@ -105,8 +107,8 @@ def max_pool(g: Graph, op: Pooling, data: Tensor) -> list[Tensor]:
 
 @lowers("AvgPool")
 def avg_pool(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
-    """ONNX counts cells past the padding where the padding counts: there the padding is made first,
-    and then excluded.
+    """ONNX's AveragePool. Where windows that pass the padding would count cells past it too, the
+    padding is a Pad and only those cells are excluded.
     """
     if not data.type.is_float:
         return _integer_mean(g, op, data)
@@ -130,7 +132,7 @@ def avg_pool(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
 
 
 def _counted(g: Graph, op: AvgPool1, windows: _Windows, data: Tensor) -> Tensor:
-    """Sums of the windows over their known numbers of cells."""
+    """Means by known numbers of cells: the mean over the whole kernel, scaled."""
     pads = windows.extended()
     if pads is None or not windows.sizes.is_static:
         g.refuse("pads as large as the kernel, with sizes that are not known")
@@ -142,7 +144,7 @@ def _counted(g: Graph, op: AvgPool1, windows: _Windows, data: Tensor) -> Tensor:
 
 
 def _integer_mean(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
-    """The exact sum in f64 where it holds it, rounded to the even neighbour."""
+    """The mean of integers, computed in f32 and rounded to the nearest, ties to even."""
     if data.type.bits > 32:
         g.refuse("the exact mean of 64-bit integers")
     mean = avg_pool(g, op, g.cast(data, ElementType.f32))
@@ -178,7 +180,7 @@ def adaptive_mean(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -
 def adaptive_max(
     g: Graph, op: AdaptiveMaxPool8, data: Tensor, output_shape: Tensor
 ) -> list[Tensor]:
-    """Windows cut out one by one, of which the places are wanted too."""
+    """Maxima of windows that are sliced one by one, and their places."""
     counts = numbers(g, output_shape, "output_shape")
     if 0 in counts:
         shape = g.concat([g.dims(data, 0, 2), counts])
@@ -266,7 +268,7 @@ def _largest(g: Graph, data: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]
 def _place(
     g: Graph, data: Tensor, part: Tensor, winner: Tensor, starts: list[Tensor], rank: int
 ) -> Tensor:
-    """A place in the window as a place in the whole."""
+    """A place in a window as a place in the flattened spatial axes."""
     place, stride, rest = None, None, winner
     for axis in range(rank - 1, 1, -1):
         width = g.op("Shape", part, start=axis, end=axis + 1, type=I64)

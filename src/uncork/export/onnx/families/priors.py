@@ -19,7 +19,9 @@ T = ElementType
 def priors(
     g: Graph, op: PriorBox1 | PriorBoxClustered1, output_size: Tensor, image_size: Tensor
 ) -> Tensor:
-    """Boxes depend on sizes alone."""
+    """Boxes around the centers of a grid: a constant where both sizes are known, else computed from
+    them.
+    """
     if output_size.value is not None and image_size.value is not None:
         return g.constant(np.asarray(op.reference(output_size.value, image_size.value), np.float32))
     places, halves, fixed = _around(g, op)
@@ -34,7 +36,7 @@ def priors(
 
 
 def _around(g: Graph, op: Priors) -> tuple[np.ndarray, np.ndarray, int]:
-    """Places and halves of the boxes around each center, and how many have fixed sizes."""
+    """Shifts and half sizes of the boxes around each center, and how many have fixed sizes."""
     if isinstance(op, PriorBoxClustered1):
         halves = np.array([op.width, op.height], np.float32).T.reshape(-1, 2) / 2
         return np.zeros_like(halves), halves, 0
@@ -58,7 +60,7 @@ def _on_grid(
     places: np.ndarray,
     halves: np.ndarray,
 ) -> Tensor:
-    """[height * width, n, 4]"""
+    """The boxes of every center, [height * width, n, 4]."""
     height, width = (g.scalar(g.slice(g.vector(output_size), k, k + 1, 0)) for k in (0, 1))
     sides = [g.cast(g.scalar(g.slice(g.vector(image_size), k, k + 1, 0)), T.f32) for k in (0, 1)]
     if isinstance(op, PriorBoxClustered1):
@@ -88,7 +90,9 @@ def _on_grid(
 
 
 def _cut(g: Graph, boxes: Tensor, fixed: int, count: int) -> Tensor:
-    """The first boxes of each center kept in the image: low ends from 0, high ends to 1."""
+    """The boxes, with the first ones of each center limited to the image: low ends from 0, high
+    ends to 1.
+    """
     first = g.slice(boxes, 0, fixed, 1)
     low = g.op("Max", g.slice(first, 0, 2, 2), g.constant(np.float32(0)))
     high = g.op("Min", g.slice(first, 2, 4, 2), g.constant(np.float32(1)))
@@ -97,7 +101,7 @@ def _cut(g: Graph, boxes: Tensor, fixed: int, count: int) -> Tensor:
 
 
 def _with_variances(g: Graph, op: Priors, boxes: Tensor) -> Tensor:
-    """Both rows of the output."""
+    """The output: a row of boxes and a row of variances."""
     variances = g.op(
         "Expand",
         g.constant(np.array(op.variance or 0.1, np.float32)),

@@ -21,8 +21,8 @@ T = ElementType
 
 @lowers("FakeQuantize")
 def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Tensor:
-    """By steps of a power of two through zero, ONNX's quantization is the same; otherwise it rounds
-    in other places.
+    """QuantizeLinear and DequantizeLinear where the step is a power of two and zero is a level,
+    else the formula, as ONNX then rounds in other places.
     """
     linear = _linear(op, x, limits)
     if linear is not None:
@@ -46,8 +46,8 @@ def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Ten
 def _linear(
     op: FakeQuantize, x: Tensor, limits: tuple[Tensor, ...]
 ) -> tuple[float, int, ElementType] | None:
-    """Scale, zero point and type of the quantization that rounds nothing else than FakeQuantize
-    does.
+    """Scale, zero point and type of a quantization that rounds as FakeQuantize does; None where
+    there is none.
     """
     if (
         op.levels != 256
@@ -71,7 +71,7 @@ def _linear(
 def fake_convert(
     g: Graph, op: FakeConvert, data: Tensor, scale: Tensor, shift: Tensor | None
 ) -> Tensor:
-    """Moved into the range of the f8 type, cast there and back."""
+    """Values scaled and shifted into the range of an f8 type, cast to it and back."""
     own = data.type
     data, scale = widened(g, data), widened(g, scale)
     scaled = g.op("Mul", data, scale)

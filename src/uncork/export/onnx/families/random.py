@@ -17,8 +17,8 @@ T = ElementType
 
 
 def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, Any]:
-    """Without seeds the numbers are anybody's; with seeds the IR names the generator, which ONNX
-    does not have.
+    """The seed attribute. Without seeds any numbers will do; with seeds the IR names the generator,
+    which ONNX does not have.
     """
     if not op.global_seed and not op.op_seed:
         return {}
@@ -27,7 +27,7 @@ def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, Any]:
 
 
 def _uniform(g: Graph, shape: Tensor, element_type: ElementType, seed: dict[str, Any]) -> Tensor:
-    """Numbers of [0, 1)."""
+    """Uniform random numbers of [0, 1)."""
     like = g.op("Expand", g.constant(np.array(0, element_type.dtype)), shape)
     return g.op(
         "RandomUniformLike",
@@ -42,7 +42,7 @@ def _uniform(g: Graph, shape: Tensor, element_type: ElementType, seed: dict[str,
 
 @lowers("RandomUniform")
 def random_uniform(g: Graph, op: RandomUniform, shape: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Numbers of a range; integers are cut down."""
+    """Uniform random numbers of a range; integers are rounded down."""
     seed = _seeded(g, op)
     own = op.output_type
     wide = T.f32 if own in (T.f32, T.f16, T.bf16) else T.f64
@@ -56,8 +56,8 @@ def random_uniform(g: Graph, op: RandomUniform, shape: Tensor, low: Tensor, high
 
 @lowers("Multinomial")
 def multinomial(g: Graph, op: Multinomial, probs: Tensor, num_samples: Tensor) -> Tensor:
-    """The largest of the logarithms with Gumbel's noise is a draw; the k largest are k draws
-    without replacement.
+    """Draws by the Gumbel-max trick: the largest of the logarithms with Gumbel noise is a draw, the
+    k largest are k draws without replacement.
     """
     seed = _seeded(g, op)
     logits = g.cast(probs, T.f64) if op.log_probs else g.op("Log", g.cast(probs, T.f64))
@@ -72,7 +72,7 @@ def multinomial(g: Graph, op: Multinomial, probs: Tensor, num_samples: Tensor) -
 
 
 def _gumbel(g: Graph, shape: Tensor, seed: dict[str, Any]) -> Tensor:
-    """ln(-ln(u)), which is subtracted."""
+    """Negated Gumbel noise, ln(-ln(u)), which is subtracted."""
     small = g.constant(np.float64(1e-300))
     uniform = g.op("Add", _uniform(g, shape, T.f64, seed), small)
     return g.op("Log", g.op("Neg", g.op("Log", uniform)))

@@ -38,7 +38,7 @@ def sequence(
     r: Tensor,
     b: Tensor,
 ) -> list[Tensor]:
-    """ONNX's own; where a length may be 0 its last state is made zeros."""
+    """ONNX's GRU or RNN; the last state of a row whose length may be 0 is made zeros."""
     return _sequence(g, op, x, [h], lengths, w, r, b)
 
 
@@ -55,7 +55,7 @@ def lstm_sequence(
     b: Tensor,
     p: Tensor | None = None,
 ) -> list[Tensor]:
-    """ONNX's own, with the gates in its order."""
+    """ONNX's LSTM, with the gates in ONNX's order."""
     return _sequence(g, op, x, [h, c], lengths, w, r, b)
 
 
@@ -92,7 +92,7 @@ def _sequence(
 def _without_empty(
     g: Graph, outputs: list[Tensor], lengths: Tensor, known: list[int] | None
 ) -> list[Tensor]:
-    """Zeros as the last states of rows without steps."""
+    """The outputs with zeros as the last states of rows without steps."""
     if known is not None and all(n > 0 for n in known):
         return outputs
     blank = g.unsqueeze(g.op("Equal", g.cast(lengths, I64), g.constant(0, I64)), [1, 2])
@@ -109,7 +109,7 @@ def _node(
     r: Tensor,
     b: Tensor | None,
 ) -> list[Tensor]:
-    """Y and the last states, all as ONNX has them."""
+    """The outputs of ONNX's recurrent node: Y and the last states, in ONNX's layout."""
     count = len(WALKS[op.direction]) if isinstance(op, RecurrentSequence) else 1
     attributes: dict[str, Any] = {
         "hidden_size": op.hidden_size,
@@ -157,7 +157,7 @@ def _coupled(g: Graph, op: Recurrent, tensor: Tensor) -> Tensor:
 
 
 def _ordered(g: Graph, tensor: Tensor, gates: int, hidden: int, order: Sequence[int]) -> Tensor:
-    """Blocks of hidden_size along the second axis in another order."""
+    """Weights with their blocks of hidden_size, along the second axis, in another order."""
     if list(order) == list(range(gates)):
         return tensor
 
@@ -199,7 +199,7 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
 def cell(
     g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None
 ) -> list[Tensor]:
-    """ONNX's own, as a sequence of one step."""
+    """ONNX's GRU or RNN, as a sequence of one step."""
     return _cell(g, op, x, [h], w, r, b)
 
 
@@ -215,7 +215,7 @@ def lstm_cell(
     b: Tensor | None,
     p: Tensor | None = None,
 ) -> list[Tensor]:
-    """ONNX's own, as a sequence of one step."""
+    """ONNX's LSTM, as a sequence of one step."""
     return _cell(g, op, x, [h, c], w, r, b)
 
 
@@ -238,7 +238,7 @@ def _cell(
 
 
 def _lifted(g: Graph, tensor: Tensor) -> Tensor:
-    """With a dimension of 1 for the direction."""
+    """Weights with a leading dimension of 1 for the direction."""
     if tensor.shape.is_static:
         derived = g.derived(tensor, [1, *tensor.shape.static], lambda array: array[np.newaxis])
         if derived is not None:

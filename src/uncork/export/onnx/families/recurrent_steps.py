@@ -19,7 +19,9 @@ _NODES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 
 
 class Steps:
-    """One direction: W [gates * hidden, inputs], R [gates * hidden, hidden], and B or none."""
+    """The steps of one direction: W [gates * hidden, inputs], R [gates * hidden, hidden], and B or
+    none.
+    """
 
     def __init__(self, op: Recurrent, w: Tensor, r: Tensor, b: Tensor | None) -> None:
         self._op, self._w, self._r, self._b = op, w, r, b
@@ -37,7 +39,7 @@ class Steps:
         return [self._active(g, total, 0)]
 
     def _gru(self, g: Graph, given: Tensor, h: Tensor) -> Tensor:
-        """Update gate, reset gate and the new state between them."""
+        """The state after a step of a GRU, from its update and reset gates."""
         assert isinstance(self._op, GRU)
         x = [self._biased(g, self._gate(g, given, i), i) for i in range(3)]
         own = [g.transpose(g.slice(self._r, *self._range(i), 0), [1, 0]) for i in range(3)]
@@ -53,7 +55,7 @@ class Steps:
         return g.op("Add", g.op("Mul", rest, new), g.op("Mul", update, h))
 
     def _lstm(self, g: Graph, total: Tensor, c: Tensor) -> list[Tensor]:
-        """Forget, input and output gates around a cell; they stand as f, i, c, o."""
+        """The states after a step of an LSTM, whose gates stand as f, i, c, o."""
         f, i, n, o = (self._gate(g, total, index) for index in range(4))
         forget = self._active(g, f, 0)
         coupled = isinstance(self._op, LSTM1) and self._op.input_forget

@@ -1,5 +1,5 @@
-"""Reductions along axes. No axes at all is the identity, which ONNX has as an attribute; integers
-are exact where theirs are.
+"""Reductions along axes. No axes at all is the identity, for which ONNX has an attribute; results
+of integers are exact where the IR's are.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ T = ElementType
 
 @lowers("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1")
 def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """ONNX's own; no axes at all is the identity. Sums of integers are products with ones, which
-    are exact.
+    """ONNX's node of the same name; no axes at all is the identity. Sums of integers are products
+    with ones, which are exact.
     """
     if _no_axes(axes):
         return data
@@ -39,7 +39,7 @@ def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
 
 @lowers("ReduceMean", "ReduceL2")
 def reduce_to_real(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """ONNX's own; of integers from their exact sum."""
+    """ONNX's node of the same name; for integers computed from their exact sum."""
     if _no_axes(axes):
         return data
     where, own = _axes(g, data, axes), data.type
@@ -56,7 +56,7 @@ def _no_axes(axes: Tensor) -> bool:
 
 
 def _axes(g: Graph, data: Tensor, axes: Tensor) -> Tensor:
-    """In i64, counted from the front where they are known."""
+    """The axes in i64, counted from the front where they are known."""
     known = axes.known()
     return (
         g.vector(axes) if known is None else g.constant(np.array([a % g.rank(data) for a in known]))
@@ -98,7 +98,9 @@ def _exact_sum(g: Graph, op: _Reduction, data: Tensor, axes: list[int]) -> Tenso
 
 
 def _mean(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """The sum over the number of elements, which is NaN for none; onnxruntime has 0 there."""
+    """The sum over the number of elements, NaN where there is none; onnxruntime's own mean is 0
+    there.
+    """
     wide = g.cast(data, T.f32) if data.type in (T.f16, T.bf16) else data
     total = _reduced(g, op, "ReduceSum", wide, axes)
     count = g.op("ReduceProd", g.op("Gather", g.shape(data), axes, type=I64), keepdims=0)
@@ -112,8 +114,8 @@ def _may_be_empty(data: Tensor, axes: list[int] | None) -> bool:
 
 
 def _extreme(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """Over no elements the lowest, or highest, value of the type: one more such element along the
-    first axis does no harm.
+    """The largest or smallest element, and of none the lowest or highest value of the type: one
+    such element more, along the first axis, does no harm.
     """
     known = axes.known()
     if known is None:
@@ -148,7 +150,7 @@ def _of_integers(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor
 
 @lowers("ReduceLogicalAnd", "ReduceLogicalOr")
 def logical(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """The smallest, or largest, of zeros and ones; of none at all 1, or 0."""
+    """Whether all elements, or any, are true; of none at all true, or false."""
     if _no_axes(axes):
         return data
     numbers = g.cast(data, T.i32)
@@ -162,6 +164,6 @@ def logical(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
 
 @lowers("CumSum")
 def cumsum(g: Graph, op: CumSum, data: Tensor, axis: Tensor | None) -> Tensor:
-    """ONNX's own; small integers wrap."""
+    """ONNX's CumSum; small integers wrap."""
     along = g.constant(0, I64) if axis is None else g.scalar(g.cast(axis, I64))
     return g.op("CumSum", data, along, exclusive=int(op.exclusive), reverse=int(op.reverse))

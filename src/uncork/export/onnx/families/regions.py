@@ -18,8 +18,8 @@ T = ElementType
 
 
 def sampled(g: Graph, data: Tensor, images: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Images [N, C, H, W], of which each box [R] takes one, between the cells at places [R, n]: [R,
-    C, n].
+    """The images [N, C, H, W] that the boxes [R] name, read between cells at places [R, n]: [R, C,
+    n].
     """
     height, width = (g.cast(g.scalar(g.dim(data, axis)), T.f32) for axis in (2, 3))
     flat = g.op("Reshape", data, g.concat([g.dims(data, 0, 2), [-1]]), shape=[None, None, None])
@@ -28,12 +28,12 @@ def sampled(g: Graph, data: Tensor, images: Tensor, y: Tensor, x: Tensor) -> Ten
 
 
 def corners(g: Graph, rois: Tensor, first: int, count: int) -> list[Tensor]:
-    """Columns [R, 1] of the boxes."""
+    """Consecutive columns of the boxes, each [R, 1]."""
     return [g.slice(rois, first + k, first + k + 1, 1) for k in range(count)]
 
 
 def grid(g: Graph, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Every row coordinate [R, h] with every column coordinate [R, w]: both [R, h * w]."""
+    """The coordinates of all pairs of a row [R, h] and a column [R, w]: both [R, h * w]."""
     y, x = g.op("Unsqueeze", rows, [2]), g.op("Unsqueeze", columns, [1])
     shape = g.op("Shape", g.op("Add", y, x), type=I64)
     total = int(rows.shape[1]) * int(columns.shape[1])
@@ -47,7 +47,9 @@ def grid(g: Graph, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
 
 @lowers("ROIPooling")
 def roi_pooling(g: Graph, op: ROIPooling1, data: Tensor, rois: Tensor) -> Tensor:
-    """Bilinear: the grid from corner to corner. An image of -1 ends the boxes."""
+    """Mode bilinear: the image read on a grid from corner to corner of each box. An image of -1
+    ends the boxes.
+    """
     if op.method == "max":
         g.refuse("ROIPooling with method max, whose windows are as large as the boxes")
     own = data.type
@@ -82,7 +84,9 @@ def roi_pooling(g: Graph, op: ROIPooling1, data: Tensor, rois: Tensor) -> Tensor
 
 
 def _places(g: Graph, start: Tensor, end: Tensor, count: int, size: Tensor) -> Tensor:
-    """[R, count] from the first cell's centre to the last one's; the middle for one."""
+    """Coordinates [R, count] from the first cell's centre to the last one's; for a count of 1 the
+    middle.
+    """
     last = g.op("Sub", size, g.constant(np.float32(1)))
     if count == 1:
         return g.op(
@@ -118,7 +122,9 @@ def largest_in_bins(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images:
 
 @lowers("ROIAlignRotated")
 def rotated(g: Graph, op: ROIAlignRotated15, data: Tensor, rois: Tensor, images: Tensor) -> Tensor:
-    """Each place of the grid turned about the centre of its box."""
+    """ROIAlignRotated: means of the image read on a grid that is turned about the centre of each
+    box.
+    """
     own = data.type
     data, rois = (g.cast(widened(g, t), T.f32) for t in (data, rois))
     scale = g.constant(np.float32(op.spatial_scale))
@@ -147,7 +153,7 @@ def _read(
     frame: tuple[Tensor, Tensor, Tensor, Tensor],
     turn: tuple[Tensor, Tensor, Tensor, Tensor] | None,
 ) -> Tensor:
-    """[R, C, bins, cells, bins, cells]: the image in the middle of each cell of each bin."""
+    """The image read in the middle of each cell of each bin, [R, C, bins, cells, bins, cells]."""
     count = op.sampling_ratio
     if not count:
         g.refuse("sampling_ratio 0, with as many cells as the box is large")

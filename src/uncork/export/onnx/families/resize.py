@@ -1,5 +1,5 @@
-"""Interpolate: ONNX's Resize where that reads the same cells with the same weights, else the cells
-picked and weighed one by one.
+"""Interpolate: ONNX's Resize where it reads the same cells with the same weights, else the cells
+gathered and weighted one by one.
 
 Which cells an axis reads, and with what weights, the operation's own rules say (`ops/_resize.py`),
 once the sizes are known. ONNX
@@ -45,7 +45,7 @@ _TAPS = 8
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is resized, and how."""
+    """The data to resize, the axes, their sizes or scales, and the settings."""
 
     data: Tensor
     axes: Sequence[int]
@@ -110,7 +110,7 @@ def _plan(g: Graph, op: Interpolating, data: Tensor, inputs: Sequence[Tensor | N
 
 
 def _changes(plan: _Plan) -> list[Axis]:
-    """What happens to each axis, with all sizes known."""
+    """The sizes of each axis before and after, where all are known."""
     assert plan.wanted.value is not None
     sizes = plan.data.shape.static
     if plan.by_sizes:
@@ -163,7 +163,7 @@ def _static(g: Graph, plan: _Plan) -> Tensor:
 
 
 def _bytes(g: Graph, data: Tensor, axes: Sequence[Axis], transformation: str) -> Tensor:
-    """linear_onnx of bytes: in f32, but the second product of an axis is not rounded (f64 has it
+    """Bytes resized by linear_onnx in f32. The second product of an axis is not rounded (f64 has it
     exactly), as `linear_onnx_of_bytes` tells.
     """
     rank, values = g.rank(data), g.cast(data, T.f32)
@@ -188,7 +188,7 @@ def _bytes(g: Graph, data: Tensor, axes: Sequence[Axis], transformation: str) ->
 
 
 def _limited(g: Graph, values: Tensor, element_type: ElementType) -> Tensor:
-    """Rounded, halves to even, and limited to the range of an integer type."""
+    """Values rounded, halves to even, and limited to the range of an integer type."""
     limits = np.iinfo(element_type.dtype)
     if element_type.bits == 64:
         g.refuse("an Interpolate of 64-bit integers")
@@ -256,14 +256,16 @@ def _attributes(how: Settings, changed: Sequence[Axis]) -> dict[str, Any]:
 
 
 def _rounding(how: Settings, changed: Sequence[Axis]) -> str:
-    """simple is floor where the data grow and ceil where they shrink."""
+    """The nearest_mode in ONNX: mode simple is floor where the data grow and ceil where they
+    shrink.
+    """
     if how.nearest_mode != "simple":
         return how.nearest_mode
     return "ceil" if changed[0].factor < 1 else "floor"
 
 
 def _is_onnx(plan: _Plan, changed: Sequence[Axis]) -> bool:
-    """ONNX's Resize gives the same for these sizes, and onnxruntime runs it."""
+    """Whether ONNX's Resize gives the same for these sizes, and onnxruntime runs it."""
     how, data = plan.how, plan.data
     if (
         how.mode not in _NODES
@@ -288,7 +290,7 @@ def _is_onnx(plan: _Plan, changed: Sequence[Axis]) -> bool:
 
 
 def _same_cells(how: Settings, axis: Axis, rounding: str) -> bool:
-    """The coordinates that ONNX computes in f32 from sizes lead to the same cells."""
+    """Whether the coordinates that ONNX computes in f32 from sizes lead to the same cells."""
     mode = how.coordinate_transformation_mode
     exact = axis.coordinates(mode)
     scale = np.float32(axis.result) / np.float32(axis.size)
@@ -315,7 +317,9 @@ def _same_cells(how: Settings, axis: Axis, rounding: str) -> bool:
 
 
 def _dynamic(g: Graph, plan: _Plan) -> Tensor:
-    """Sizes that are not known: cell by cell, with coordinates that the model computes."""
+    """The data resized where sizes are not known: cell by cell, with coordinates that the model
+    computes.
+    """
     how, data = plan.how, plan.data
     if how.antialias or how.mode.endswith("pillow"):
         g.refuse("Interpolate with antialias, or as Pillow does it, and sizes that are not known")
@@ -359,7 +363,7 @@ def _scaled(g: Graph, size: Tensor, scale: Tensor) -> Tensor:
 
 
 def _kept(plan: _Plan, axis: int) -> bool:
-    """The axis keeps its size whatever that is."""
+    """Whether the axis keeps its size, known or not."""
     if plan.wanted.value is None:
         return False
     number = decode(plan.wanted.value, plan.wanted.type).reshape(-1)[list(plan.axes).index(axis)]

@@ -36,8 +36,8 @@ def _reduction(op: Operation) -> str:
 
 
 def _prepared(g: Graph, tensor: Tensor, reduction: str) -> Tensor:
-    """The type that a reduction is computed in; booleans as numbers, of which or and and are the
-    maximum and the minimum.
+    """The tensor in the type that a reduction is computed in. Booleans are numbers, of which or is
+    the maximum and and the minimum.
     """
     if reduction == "none":
         return tensor
@@ -62,7 +62,9 @@ def _finished(g: Graph, result: Tensor, own: ElementType) -> Tensor:
 def elements(
     g: Graph, op: Operation, data: Tensor, indices: Tensor, updates: Tensor, axis: Tensor
 ) -> Tensor:
-    """ONNX's own; places whose data do not count begin with what changes nothing."""
+    """ONNX's ScatterElements; without use_init_val the places written to begin with the neutral
+    element.
+    """
     along = numbers(g, axis, "axis")[0]
     reduction, own = _reduction(op), data.type
     places = (
@@ -125,7 +127,7 @@ def _mean(
 def slices(
     g: Graph, op: Operation, data: Tensor, indices: Tensor, updates: Tensor, axis: Tensor
 ) -> Tensor:
-    """Each index stands for a whole slice of elements."""
+    """ONNX's ScatterElements, with each index spread over its whole slice."""
     rank = g.rank(data)
     along = numbers(g, axis, "axis")[0] % rank
     places = g.op("Reshape", counted_forward(g, indices), [-1])
@@ -235,7 +237,9 @@ def slice_scatter(
     step: Tensor,
     axes: Tensor | None,
 ) -> Tensor:
-    """The numbers of the places that the slice names, from a slice of all numbers."""
+    """ONNX's ScatterElements on the flattened data, at the numbers of the elements that the slice
+    selects.
+    """
     shape = g.shape(data)
     total = g.op("ReduceProd", shape, keepdims=0)
     every = g.op(
@@ -252,8 +256,8 @@ def slice_scatter(
 def segment_max(
     g: Graph, op: SegmentMax16, data: Tensor, ids: Tensor, count: Tensor | None
 ) -> Tensor:
-    """Rows past the last segment go to one more, which is cut off; segments without rows are filled
-    afterwards.
+    """The largest row of each segment. Rows past the last segment go to one more, which is cut off;
+    segments without rows are filled afterwards.
     """
     own, rank = data.type, g.rank(data)
     wide = g.cast(data, T.f32) if own in (T.f16, T.bf16) else data

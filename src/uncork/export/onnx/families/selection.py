@@ -31,7 +31,7 @@ ONE = np.ones(1, np.int64)
 
 @lowers("TopK")
 def topk(g: Graph, op: TopK3, data: Tensor, k: Tensor) -> list[Tensor]:
-    """ONNX's own; by index, the places are put in order and the values picked again."""
+    """ONNX's TopK; for sort by index the places are put in order and the values gathered again."""
     count = g.vector(k)
     if data.type is T.u64:
         # The order of the numbers with the highest bit turned over is that of signed ones.
@@ -57,7 +57,7 @@ def topk(g: Graph, op: TopK3, data: Tensor, k: Tensor) -> list[Tensor]:
 
 @lowers("Unique")
 def unique(g: Graph, op: Unique10, data: Tensor, axis: Tensor | None) -> list[Tensor]:
-    """ONNX's own."""
+    """ONNX's Unique."""
     along = None if axis is None else numbers(g, axis, "axis")[0]
     if data.shape.is_static and data.shape.size == 0:
         g.refuse("onnxruntime ends without a word where Unique has slices without elements")
@@ -69,7 +69,7 @@ def unique(g: Graph, op: Unique10, data: Tensor, axis: Tensor | None) -> list[Te
 
 @lowers("NonZero")
 def non_zero(g: Graph, op: NonZero3, data: Tensor) -> Tensor:
-    """ONNX's own on what is not 0; a scalar has no axis to give places along."""
+    """ONNX's NonZero on what is not 0; a scalar gives no places, since it has no axis."""
     mask = converted(g, decoded(g, data), BOOLEAN)
     if data.rank == 0:
         found = g.op("NonZero", g.op("Reshape", mask, ONE))
@@ -81,7 +81,9 @@ def non_zero(g: Graph, op: NonZero3, data: Tensor) -> Tensor:
 def one_hot(
     g: Graph, op: OneHot1, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor
 ) -> Tensor:
-    """A comparison with all classes: ONNX's own counts negative indices from the end."""
+    """A comparison of the indices with all classes, since ONNX's OneHot counts negative indices
+    from the end.
+    """
     along = op.axis % (g.rank(indices) + 1)
     if indices.type is T.u64:
         indices = g.op("Min", indices, g.constant(2**63 - 1, T.u64))
@@ -122,7 +124,7 @@ def select(g: Graph, op: Select1, cond: Tensor, then: Tensor, other: Tensor) -> 
 
 
 def _comparable(g: Graph, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in a type that holds their values."""
+    """Both tensors in a type that holds their values."""
     a, b = decoded(g, a), decoded(g, b)
     if a.type is b.type:
         return a, b
@@ -168,7 +170,7 @@ def search_sorted(g: Graph, op: SearchSorted15, rows: Tensor, values: Tensor) ->
 
 @lowers("Range")
 def range_(g: Graph, op: _Range, *bounds: Tensor) -> Tensor:
-    """Whole numbers in i64, all others in f64, each rounded once."""
+    """ONNX's Range, of whole numbers in i64 and of all others in f64, each rounded once."""
     to = g.outputs[0].element_type
     wide = I64 if to.is_integer else T.f64
     plain = [g.scalar(converted(g, decoded(g, b), wide)) for b in bounds]
@@ -179,7 +181,7 @@ def range_(g: Graph, op: _Range, *bounds: Tensor) -> Tensor:
 def eye(
     g: Graph, op: Eye9, rows: Tensor, columns: Tensor, diagonal: Tensor, batch: Tensor | None
 ) -> Tensor:
-    """Where column - row is the number of the diagonal."""
+    """1 where column - row is the number of the diagonal, else 0."""
     height, width, shift = (g.scalar(g.cast(t, I64)) for t in (rows, columns, diagonal))
     places = g.op("Add", g.op("Unsqueeze", _range(g, height), [1]), shift)
     matrix = converted(g, g.op("Equal", places, _range(g, width)), op.output_type)

@@ -22,7 +22,9 @@ ONE = np.ones(1, np.int64)
 
 @lowers("CTCGreedyDecoder")
 def decoder(g: Graph, op: CTCGreedyDecoder1, data: Tensor, mask: Tensor) -> Tensor:
-    """Steps before the first 0 of the mask count; the blank is the last class."""
+    """The best class of each step, without blanks and repetitions. Steps before the first 0 of the
+    mask count; the blank is the last class.
+    """
     seen = g.op("CumSum", g.cast(g.op("Equal", mask, g.number(0, mask)), I64), g.constant(0, I64))
     present = g.op("Transpose", g.op("Equal", seen, g.constant(0, I64)), perm=[1, 0])
     best = g.op("Transpose", g.op("ArgMax", data, axis=2, keepdims=0), perm=[1, 0])
@@ -35,7 +37,9 @@ def decoder(g: Graph, op: CTCGreedyDecoder1, data: Tensor, mask: Tensor) -> Tens
 def decoder_with_lengths(
     g: Graph, op: CTCGreedyDecoderSeqLen6, data: Tensor, lengths: Tensor, blank: Tensor | None
 ) -> list[Tensor]:
-    """The first steps of each row count."""
+    """The best class of each of the first steps of a row, as many as its length, without blanks and
+    repetitions.
+    """
     best = g.op("ArgMax", data, axis=2, keepdims=0)
     steps = g.op("Range", g.constant(0, I64), g.scalar(g.dim(data, 1)), g.constant(1, I64))
     present = g.op("Less", steps, g.op("Unsqueeze", g.cast(lengths, I64), [1]))
@@ -70,13 +74,13 @@ def _path(
 def gather_tree(
     g: Graph, op: Operation, ids: Tensor, parents: Tensor, lengths: Tensor, end: Tensor
 ) -> Tensor:
-    """Step by step from the last one, of rows that are that long."""
+    """The beams followed back from the last step; each row has steps up to its length."""
     wide = g.cast(lengths, I64)
     beam = g.op("Range", g.constant(0, I64), g.scalar(g.dim(ids, 2)), g.constant(1, I64))
     first = g.op("Expand", beam, g.dims(ids, 1, 3), shape=[None, None])
 
     def back(graph: Graph, t: Tensor, beam: Tensor) -> tuple[Tensor, Tensor]:
-        """The beam of the step before t, and what step t has."""
+        """The beams of the step before t, and the ids of step t."""
         live = graph.op("Unsqueeze", graph.op("Greater", wide, t), [1])
         row = graph.op("Gather", ids, t, axis=0)
         found = graph.op("Where", live, graph.op("GatherElements", row, beam, axis=1), end)
@@ -99,7 +103,9 @@ def _unrolled(g: Graph, steps: int, beam: Tensor, back: Back) -> Tensor:
 
 
 def _followed(g: Graph, ids: Tensor, beam: Tensor, back: Back) -> Tensor:
-    """By a Loop, whose rows stand in reverse; of no steps it does not tell the other sizes."""
+    """The beams followed back by a Loop, whose rows stand in reverse. Of no steps the Loop does not
+    tell the other sizes.
+    """
     steps = g.scalar(g.dim(ids, 0))
 
     def step(graph: Graph, i: Tensor, beams: Sequence[Tensor]) -> Parts:

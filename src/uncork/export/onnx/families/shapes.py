@@ -18,7 +18,9 @@ from uncork.ops.split import Split1, VariadicSplit1
 
 
 def numbers(g: Graph, tensor: Tensor | None, what: str) -> list[int]:
-    """The elements of an input that ONNX has as an attribute, or needs to be known."""
+    """The elements of an input that must be known, as ONNX has an attribute for it or its lowering
+    depends on it.
+    """
     result = None if tensor is None else tensor.known()
     if result is None:
         g.refuse(
@@ -29,8 +31,8 @@ def numbers(g: Graph, tensor: Tensor | None, what: str) -> list[int]:
 
 @lowers("Reshape")
 def reshape(g: Graph, op: Reshape1, data: Tensor, shape: Tensor) -> Tensor:
-    """0 copies a dimension or means 0; beside a -1 ONNX takes no 0 that is one, and an empty tensor
-    has no size for it.
+    """ONNX's Reshape. A 0 copies a dimension or means 0; ONNX takes no 0 of its own value beside a
+    -1, nor a -1 for an empty tensor.
     """
     target = shape.known()
     spec = g.outputs[0].shape
@@ -57,7 +59,7 @@ def reshape(g: Graph, op: Reshape1, data: Tensor, shape: Tensor) -> Tensor:
 
 
 def _may_be_empty(data: Tensor, target: Sequence[int], op: Reshape1) -> bool:
-    """A copied dimension may be 0, so that ONNX could not find the size of a -1 beside it."""
+    """Whether a copied dimension may be 0, in which case ONNX finds no size for a -1."""
     copied = [i for i, n in enumerate(target) if n == 0 and op.special_zero]
     return data.rank is None or any(data.shape[i].contains(0) for i in copied)
 
@@ -78,7 +80,7 @@ def _sizes(g: Graph, data: Tensor, target: Sequence[int]) -> Tensor:
 
 @lowers("Squeeze")
 def squeeze(g: Graph, op: Operation, data: Tensor, axes: Tensor | None) -> Tensor:
-    """An axis of another size than 1 is left as it is; ONNX refuses it."""
+    """ONNX's Squeeze of the axes of size 1; the others, which ONNX refuses, stay."""
     rank = g.rank(data)
     if (
         axes is not None
@@ -111,14 +113,14 @@ def unsqueeze(g: Graph, op: Operation, data: Tensor, axes: Tensor) -> Tensor:
 
 @lowers("Transpose")
 def transpose(g: Graph, op: Operation, data: Tensor, order: Tensor) -> Tensor:
-    """An empty order reverses the dimensions."""
+    """The dimensions in another order; an empty order reverses them."""
     axes = numbers(g, order, "input_order")
     return g.transpose(data, axes or list(range(g.rank(data)))[::-1])
 
 
 @lowers("Concat")
 def concat(g: Graph, op: Concat1, *tensors: Tensor) -> Tensor:
-    """Tensors one after the other."""
+    """Tensors joined along an axis."""
     return (
         g.op("Concat", *tensors, axis=op.axis, shape=g.outputs[0].shape)
         if len(tensors) > 1
@@ -128,7 +130,7 @@ def concat(g: Graph, op: Concat1, *tensors: Tensor) -> Tensor:
 
 @lowers("Split")
 def split(g: Graph, op: Split1, data: Tensor, axis: Tensor) -> list[Tensor]:
-    """Equal parts."""
+    """Parts of one size along an axis."""
     along = numbers(g, axis, "axis")[0]
     if op.num_splits == 1:
         return [data]
@@ -165,7 +167,7 @@ def variadic_split(
 
 @lowers("ShapeOf")
 def shape_of(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """In i64 or i32."""
+    """The shape in i64 or i32."""
     return g.cast(g.op("Shape", data, type=I64, shape=[data.rank]), g.outputs[0].element_type)
 
 
@@ -179,7 +181,9 @@ def identity(g: Graph, op: Operation, data: Tensor) -> Tensor:
 def broadcast(
     g: Graph, op: _Broadcast, data: Tensor, target: Tensor, axes: Tensor | None
 ) -> Tensor:
-    """Stretched to a shape; in mode explicit the dimensions lie at given axes of it."""
+    """The data broadcast to a shape; in mode explicit its dimensions lie at given axes of the
+    shape.
+    """
     shape = g.vector(target)
     known = target.known()
     if op.mode in ("explicit", "none") and axes is not None:
@@ -204,7 +208,7 @@ def broadcast(
 
 @lowers("Tile")
 def tile(g: Graph, op: Operation, data: Tensor, repeats: Tensor) -> Tensor:
-    """The shorter of shape and repeats gets leading ones."""
+    """ONNX's Tile; the shorter of shape and repeats gets leading ones."""
     count = repeats.shape[0].static_size if repeats.rank == 1 else None
     if count is None:
         g.refuse("the number of 'repeats' is not known")

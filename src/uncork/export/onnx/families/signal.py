@@ -1,4 +1,4 @@
-"""DFT, IDFT, RDFT, IRDFT, STFT: ONNX's DFT along one axis after the other."""
+"""DFT, IDFT, RDFT, IRDFT, STFT, ISTFT by ONNX's DFT along one axis after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uncork.types import ElementType
 
 
 def _pairs(g: Graph, data: Tensor) -> Tensor:
-    """Real numbers as pairs."""
+    """Real numbers as complex ones, which are pairs."""
     column = g.op("Unsqueeze", data, [-1])
     return g.op("Concat", column, g.op("Sub", column, column), axis=-1)
 
@@ -24,19 +24,21 @@ def _sizes(signal_size: Tensor | None, g: Graph, count: int) -> list[int]:
 
 
 def _transformed(g: Graph, data: Tensor, axis: int, size: int, inverse: bool) -> Tensor:
-    """Complex data along one axis, cut or filled up to a size."""
+    """The Fourier transform of complex data along one axis, cut or filled up to a size."""
     length = None if size == -1 else g.constant(np.array(size, np.int64))
     return g.op("DFT", data, length, g.constant(np.array(axis, np.int64)), inverse=int(inverse))
 
 
 def _wide(g: Graph, data: Tensor) -> Tensor:
-    """f64: onnxruntime's transforms of sizes that are no power of two lose digits in f32."""
+    """The data in f64, as onnxruntime's transforms of sizes that are no power of two lose digits in
+    f32.
+    """
     return g.cast(data, ElementType.f64)
 
 
 @lowers("DFT", "IDFT")
 def dft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor | None) -> Tensor:
-    """Axes are counted without the dimension of the pairs."""
+    """ONNX's DFT along each axis, counted without the dimension of the pairs."""
     own, rank = data.type, g.rank(data) - 1
     places = [a % rank for a in numbers(g, axes, "axes")]
     result = _wide(g, data)
@@ -47,7 +49,7 @@ def dft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor
 
 @lowers("RDFT")
 def rdft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor | None) -> Tensor:
-    """The last axis keeps its first half, and is transformed first."""
+    """ONNX's DFT along each axis; the last one is transformed first and keeps its first half."""
     own, rank = data.type, g.rank(data)
     places = [a % rank for a in numbers(g, axes, "axes")]
     sizes = _sizes(signal_size, g, len(places))
@@ -68,7 +70,9 @@ def rdft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tenso
 def irdft(
     g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor | None
 ) -> Tensor:
-    """The last axis is filled up with the conjugates of what it has, then transformed back."""
+    """The inverse of ONNX's DFT along each axis; the last one is first filled up with the
+    conjugates of its half.
+    """
     own, rank = data.type, g.rank(data) - 1
     places = [a % rank for a in numbers(g, axes, "axes")]
     sizes = _sizes(signal_size, g, len(places))
@@ -104,7 +108,7 @@ def _whole(g: Graph, half: Tensor, axis: int, rest: Size) -> Tensor:
 
 
 def _in_frame(g: Graph, window: Tensor, frame: Size) -> Tensor:
-    """A window in the middle of its frame."""
+    """The window padded to the size of a frame, in its middle."""
     spare = combined(g, "Sub", frame, dimension(g, window, 0))
     before = combined(g, "Div", spare, 2)
     # A window that turns out to be longer than the frame must not be cut: it fits nothing then.
@@ -113,7 +117,7 @@ def _in_frame(g: Graph, window: Tensor, frame: Size) -> Tensor:
 
 
 def _places(g: Graph, frames: Size, step: Size, frame: Size) -> Tensor:
-    """Where in the signal the cells of each frame lie: [frames, frame]."""
+    """The indices in the signal of each frame's elements, [frames, frame]."""
     if isinstance(frames, int) and isinstance(step, int) and isinstance(frame, int):
         return g.constant(np.arange(frames)[:, None] * step + np.arange(frame))
     starts = g.op("Mul", counted(g, frames), vector(g, step))
@@ -124,7 +128,7 @@ def _places(g: Graph, frames: Size, step: Size, frame: Size) -> Tensor:
 def stft(
     g: Graph, op: STFT15, signal: Tensor, window: Tensor, frame_size: Tensor, frame_step: Tensor
 ) -> Tensor:
-    """Frames picked by number, weighed and transformed."""
+    """Frames gathered by index, multiplied with the window and transformed."""
     own, axis = signal.type, g.rank(signal)
     (frame,), (step,) = each(g, frame_size, 1), each(g, frame_step, 1)
     spare = combined(g, "Sub", dimension(g, signal, -1), frame)
@@ -150,7 +154,7 @@ def istft(
     frame_step: Tensor,
     signal_length: Tensor | None,
 ) -> Tensor:
-    """Every frame transformed back and weighed, then added at its place."""
+    """Each frame transformed back, multiplied with the window and added at its place."""
     own, rank = data.type, g.rank(data)
     (frame,), (step,) = each(g, frame_size, 1), each(g, frame_step, 1)
     frames, middle = dimension(g, data, -2), combined(g, "Div", frame, 2)

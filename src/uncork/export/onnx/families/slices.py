@@ -40,8 +40,8 @@ def slice_(
 def _none_before(
     g: Graph, data: Tensor, bounds: list[Tensor], step: Tensor, axes: Tensor | None
 ) -> Tensor:
-    """The stops: backwards from before the first element there is nothing, where ONNX begins at the
-    first element.
+    """The stops of slices. A slice backwards from before the first element is empty, where ONNX
+    begins at the first element.
     """
     start, stop = bounds
     steps, firsts = step.known(), start.known()
@@ -62,7 +62,7 @@ def _none_before(
 def strided_slice(
     g: Graph, op: StridedSlice1, data: Tensor, begin: Tensor, end: Tensor, stride: Tensor | None
 ) -> Tensor:
-    """A Slice, then the shrunken axes taken out and the new ones put in."""
+    """ONNX's Slice, then Squeeze of the shrunken axes and Unsqueeze of the new ones."""
     count = begin.shape[0].static_size if begin.rank == 1 else None
     if count is None:
         g.refuse("the number of the bounds is not known")
@@ -116,7 +116,7 @@ def _element(g: Graph, vector: Tensor, i: int) -> int | Tensor:
 
 
 def _after(g: Graph, first: int | Tensor) -> int | Tensor:
-    """The end of a slice of one element: past the last one where that is counted from the end."""
+    """The end of a slice of one element; for a start of -1 it lies past the last element."""
     if isinstance(first, int):
         return _FAR if first == -1 else first + 1
     following = g.op("Add", first, g.constant(np.array([1])))
@@ -129,7 +129,7 @@ def _after(g: Graph, first: int | Tensor) -> int | Tensor:
 
 
 def _not_before(g: Graph, data: Tensor, axis: int, first: int | Tensor) -> int | Tensor:
-    """Going backwards, a begin before the first element is the first element."""
+    """The start of a slice backwards; before the first element it is the first element."""
     if isinstance(first, int) and (first >= 0 or data.shape[axis].low >= -first):
         return first
     start = first if isinstance(first, Tensor) else g.constant(np.array([first]))
@@ -158,7 +158,7 @@ def reverse(g: Graph, op: Reverse1, data: Tensor, axis: Tensor) -> Tensor:
 
 @lowers("ReverseSequence")
 def reverse_sequence(g: Graph, op: ReverseSequence1, data: Tensor, lengths: Tensor) -> Tensor:
-    """ONNX has the two axes in front."""
+    """ONNX's ReverseSequence, which has the two axes in front."""
     rank = g.rank(data)
     batch, along = op.batch_axis % rank, op.seq_axis % rank
     order = [along, batch, *(i for i in range(rank) if i not in (along, batch))]
@@ -171,7 +171,7 @@ def reverse_sequence(g: Graph, op: ReverseSequence1, data: Tensor, lengths: Tens
 
 @lowers("Roll")
 def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tensor:
-    """Two slices changed places, axis by axis; without axes, on the flattened tensor."""
+    """Two slices exchanged, axis by axis."""
     named, moves = axes.known(), shift.known()
     if named is None:
         return _rolled_along(g, data, shift, axes)
@@ -191,7 +191,7 @@ def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tens
 
 
 def _rolled_along(g: Graph, data: Tensor, shift: Tensor, axes: Tensor) -> Tensor:
-    """Along axes that the model computes: by 0 along those that it does not name."""
+    """The data rolled along axes that the model computes, by 0 along all others."""
     rank = g.rank(data)
     named = g.op("Mod", g.vector(axes), g.constant(rank, I64))
     for axis in range(rank):
@@ -204,7 +204,7 @@ def _rolled_along(g: Graph, data: Tensor, shift: Tensor, axes: Tensor) -> Tensor
 
 
 def _rolled_by(g: Graph, data: Tensor, shift: Tensor, axes: list[int]) -> Tensor:
-    """By shifts that the model computes."""
+    """The data rolled by shifts that the model computes."""
     moves, single = g.vector(shift), shift.shape.size == 1
     for position, axis in enumerate(axes):
         move = moves if single else g.slice(moves, position, position + 1, 0)
@@ -213,7 +213,7 @@ def _rolled_by(g: Graph, data: Tensor, shift: Tensor, axes: list[int]) -> Tensor
 
 
 def _turned(g: Graph, data: Tensor, axis: int, move: Tensor) -> Tensor:
-    """Rolled along one axis, by a vector of one element: places counted round and round."""
+    """The data rolled along one axis by a shift that is a vector of one element."""
     size = g.dim(data, axis)
     places = g.op("Range", g.constant(0, I64), g.scalar(size), g.constant(1, I64))
     cells = g.op("Mod", g.op("Sub", places, move), g.op("Max", size, [1]))
@@ -238,7 +238,9 @@ def _rolled(g: Graph, data: Tensor, axis: int, move: int) -> Tensor:
 def pad(
     g: Graph, op: Pad12, data: Tensor, begins: Tensor, ends: Tensor, value: Tensor | None
 ) -> Tensor:
-    """ONNX's Pad has no symmetric mode: there the mirrored parts are cut out, axis by axis."""
+    """ONNX's Pad, which has no mode symmetric: there the mirrored parts are sliced and joined, axis
+    by axis.
+    """
     if data.rank == 0:
         return data
     if op.pad_mode == "symmetric":
@@ -252,7 +254,7 @@ def pad(
 
 
 def _cropped(g: Graph, data: Tensor, pads: list[int]) -> Tensor:
-    """Negative pads, which take away."""
+    """The data cropped by the negative pads."""
     half = len(pads) // 2
     if any(min(b, e) < 0 < max(b, e) for b, e in zip(pads[:half], pads[half:])):
         g.refuse("a pad that takes away beside one that mirrors")

@@ -23,7 +23,7 @@ from uncork.types import ElementType
 
 
 def split(g: Graph, data: Tensor, parts: Sequence[Operand]) -> Tensor:
-    """In another shape, given piece by piece: numbers, and vectors of one element."""
+    """The data in another shape, given piece by piece: numbers, and vectors of one element."""
     shape = g.concat([[p] if isinstance(p, int) else p for p in parts])
     return g.reshape(data, shape)
 
@@ -40,7 +40,7 @@ def times(g: Graph, data: Tensor, axis: int, factor: Size) -> Size:
 
 @lowers("SpaceToDepth")
 def space_to_depth(g: Graph, op: SpaceToDepth1, data: Tensor) -> Tensor:
-    """ONNX's own moves four-dimensional data with blocks first; all else by a transposition."""
+    """Blocks of space moved into the channels, by a Reshape and a Transpose."""
     rank, block = g.rank(data), op.block_size
     count = rank - 2
     parts: list[Operand] = [g.dim(data, 0), g.dim(data, 1)]
@@ -63,7 +63,7 @@ def space_to_depth(g: Graph, op: SpaceToDepth1, data: Tensor) -> Tensor:
 
 @lowers("DepthToSpace")
 def depth_to_space(g: Graph, op: DepthToSpace1, data: Tensor) -> Tensor:
-    """ONNX's own for four dimensions, else a transposition."""
+    """ONNX's DepthToSpace for f32 of four dimensions, else a Reshape and a Transpose."""
     rank, block = g.rank(data), op.block_size
     first = op.mode == "blocks_first"
     if rank == 4 and data.type is ElementType.f32:
@@ -94,7 +94,7 @@ def _product(g: Graph, blocks: Tensor) -> Size:
 def space_to_batch(
     g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
 ) -> Tensor:
-    """Padded, cut into blocks, the places within a block in front of the batch."""
+    """The data padded and cut into blocks, whose inner places become items of the batch."""
     rank = g.rank(data)
     sizes = each(g, blocks, rank)
     padded = _padded(g, data, begins, ends)
@@ -127,7 +127,7 @@ def _padded(g: Graph, data: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
 def batch_to_space(
     g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
 ) -> Tensor:
-    """The reverse, and cropped."""
+    """Items of the batch moved back into blocks of space, and the result cropped."""
     rank = g.rank(data)
     count, sizes = rank - 1, each(g, blocks, rank)
     batch = over(g, data, 0, _product(g, blocks))
@@ -144,7 +144,7 @@ def batch_to_space(
 
 @lowers("ShuffleChannels")
 def shuffle(g: Graph, op: ShuffleChannels1, data: Tensor) -> Tensor:
-    """A table of `group` rows read by columns."""
+    """The channels as a table of `group` rows, transposed."""
     rank = g.rank(data)
     along = op.axis % rank
     lead: list[Operand] = [g.dim(data, a) for a in range(along)]
@@ -210,7 +210,7 @@ def _patches(
 def col2im(
     g: Graph, op: Col2Im15, data: Tensor, output_size: Tensor, kernel_size: Tensor
 ) -> Tensor:
-    """ONNX's own, on a batch."""
+    """ONNX's Col2Im, on a batch."""
     own = data.type
     single = g.rank(data) == 2
     wide = data if own in (ElementType.f32, ElementType.f16) else None

@@ -1,5 +1,5 @@
-"""ReadValue and Assign: a variable is an input and an output more, which the caller carries from
-one call to the next.
+"""ReadValue and Assign: a variable becomes an additional input and output, which the caller carries
+from one call to the next.
 
 The input has a value for the first call, which holds when it is left out. Where the model computes
 the first value there is a
@@ -21,7 +21,7 @@ from uncork.types import PartialShape
 
 @lowers("ReadValue")
 def read_value(g: Graph, op: ReadValue3, initial: Tensor | None) -> Tensor:
-    """The value from before the call."""
+    """The value of the variable before the call."""
     spec = g.outputs[0]
     if g.is_body:
         g.refuse("a variable that is read in a body")
@@ -47,7 +47,7 @@ def read_value(g: Graph, op: ReadValue3, initial: Tensor | None) -> Tensor:
 
 @lowers("Assign")
 def assign(g: Graph, op: Assign3, value: Tensor) -> Tensor:
-    """The value after the call."""
+    """The value of the variable after the call."""
     if g.is_body:
         g.refuse("a variable that is assigned in a body")
     state = g.settings.states.get(op.variable_id)

@@ -31,8 +31,8 @@ Key = tuple[Tensor, bool]
 
 
 def sorted_places(g: Graph, *keys: Key) -> Tensor:
-    """The order of rows by several keys, the last one first: by each in turn, where TopK leaves
-    equal ones in their order.
+    """The order of rows by several keys, the most important one last: a sort by each in turn, as
+    TopK leaves equal ones in their order.
     """
     order: Tensor | None = None
     for key, falls in keys:
@@ -53,7 +53,7 @@ def at_least(g: Graph, scores: Tensor, threshold: Tensor, strictly: bool = False
 
 
 def best_of_row(g: Graph, scores: Tensor, limit: int) -> Tensor:
-    """The best so many along the last axis; the others are -infinity."""
+    """The scores of the best so many along the last axis; the others are -infinity."""
     if limit < 0:
         return scores
     axis = g.rank(scores) - 1
@@ -97,7 +97,7 @@ def non_max_suppression(
     threshold: Tensor | None,
     sigma: Tensor | None = None,
 ) -> list[Tensor]:
-    """ONNX's own, on scores of which those below the threshold are -infinity."""
+    """ONNX's NonMaxSuppression, on scores of which those below the threshold are -infinity."""
     assert isinstance(op, _Corners)
     if sigma is not None and (sigma.value is None or bool(np.any(sigma.value))):
         g.refuse("a soft_nms_sigma other than 0: ONNX has no Soft-NMS")
@@ -158,7 +158,7 @@ class Rows:
     box: Tensor
 
     def picked(self, g: Graph, order: Tensor) -> Rows:
-        """Some of the rows, in this order."""
+        """The rows at these places, in this order."""
         return Rows(
             *(
                 g.op("Gather", t, order, axis=0)
@@ -167,19 +167,19 @@ class Rows:
         )
 
     def keys(self, names: str) -> Sequence[Key]:
-        """Keys of a sort by their columns' names, the most important one last; scores fall."""
+        """The sort keys of these columns, the most important one last; scores fall."""
         return [(getattr(self, name), name == "score") for name in names.split()]
 
 
 def counts_by_image(g: Graph, image: Tensor, images: Tensor) -> Tensor:
-    """How many rows each of the images (a vector of one number) has."""
+    """The number of rows of each image; `images` is how many there are, in a vector."""
     ones = g.op("Expand", g.constant(1, I64), g.op("Shape", image, type=I64))
     blank = g.op("Expand", g.constant(0, I64), images)
     return g.op("ScatterElements", blank, image, ones, axis=0, reduction="add", shape=[None])
 
 
 def first_of_images(g: Graph, rows: Rows, images: Tensor, limit: int) -> Rows:
-    """The first so many rows of each image, of rows ordered by image."""
+    """The first `limit` rows of each image, of rows ordered by image."""
     counts = counts_by_image(g, rows.image, images)
     starts = g.op("CumSum", counts, g.constant(0, I64), exclusive=1)
     total = g.scalar(g.op("Shape", rows.image, type=I64, shape=[1]))
@@ -228,8 +228,8 @@ def _without_background(g: Graph, op: ClassSelection, scores: Tensor, axis: int)
 def multiclass(
     g: Graph, op: MulticlassNms8, boxes: Tensor, scores: Tensor, roisnum: Tensor | None = None
 ) -> list[Tensor]:
-    """Boxes that all classes share, or with `roisnum` of one class each: those are so many batches,
-    and images their classes.
+    """ONNX's NonMaxSuppression on boxes that all classes share; or, with `roisnum`, on boxes of one
+    class each, with a class as a batch and an image as a class.
     """
     if op.nms_eta < 1 and op.iou_threshold > 0.5:
         g.refuse("an nms_eta below 1, which moves the threshold from box to box")
@@ -276,7 +276,9 @@ def _by_image(g: Graph, scores: Tensor, roisnum: Tensor) -> Tensor:
 
 @lowers("MatrixNms")
 def matrix(g: Graph, op: MatrixNms8, boxes: Tensor, scores: Tensor) -> list[Tensor]:
-    """The overlaps of all candidates of a class with all better ones at once."""
+    """The overlaps of all candidates of a class with all better ones at once, which lower the
+    scores.
+    """
     own = boxes.type
     boxes, scores = widened(g, boxes), widened(g, scores)
     counted = at_least(
@@ -324,7 +326,7 @@ def matrix(g: Graph, op: MatrixNms8, boxes: Tensor, scores: Tensor) -> list[Tens
 
 
 def _decay(g: Graph, op: MatrixNms8, boxes: Tensor) -> Tensor:
-    """[.., j]: the smallest factor that a better box i < j gives."""
+    """The factor of each box j, [.., j]: the smallest one that a better box i < j gives."""
     overlap = _overlaps(g, boxes, op.pixel)
     count = g.scalar(g.op("Shape", boxes, start=2, end=3, type=I64, shape=[1]))
     number = g.op("Range", g.constant(0, I64), count, g.constant(1, I64))
@@ -352,7 +354,9 @@ def _decay(g: Graph, op: MatrixNms8, boxes: Tensor) -> Tensor:
 
 
 def _overlaps(g: Graph, boxes: Tensor, pixel: int) -> Tensor:
-    """[.., i, j]: intersection over union; boxes without a common point do not overlap."""
+    """Intersection over union of boxes i and j, [.., i, j]; boxes without a common point do not
+    overlap.
+    """
     a, b = g.op("Unsqueeze", boxes, [3]), g.op("Unsqueeze", boxes, [2])
     low, high = (([0], [2]), ([2], [4]))
     ends = g.op("Min", *(g.op("Slice", t, *high, [4]) for t in (a, b)))

@@ -1,4 +1,4 @@
-"""Functions of one number. Of integers, functions of real numbers are computed in f64 and rounded,
+"""Functions of one number. For integers, functions of real numbers are computed in f64 and rounded,
 halves upwards.
 """
 
@@ -35,13 +35,13 @@ SAME = {
 
 @lowers("Abs", "Exp")
 def same(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """ONNX has the very operation."""
+    """ONNX's node of the same meaning."""
     return g.op(SAME[op.type_name], data)
 
 
 @lowers("Negative")
 def negative(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """Of unsigned integers the difference from 0, which wraps."""
+    """ONNX's Neg; for unsigned integers the difference from 0, which wraps."""
     return (
         g.op("Sub", g.number(0, data), data) if data.type.kind == "unsigned" else g.op("Neg", data)
     )
@@ -49,7 +49,7 @@ def negative(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("Sign")
 def sign(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """NaN of NaN, which ONNX leaves open."""
+    """ONNX's Sign, with NaN for NaN, which ONNX leaves open."""
     if data.type.bits == 64 and data.type.is_integer:
         zero = g.number(0, data)
         positive = g.cast(g.op("Greater", data, zero), data.type)
@@ -61,7 +61,7 @@ def sign(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("Floor", "Ceiling")
 def rounded(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """Integers stay as they are."""
+    """ONNX's Floor or Ceil; integers stay as they are."""
     if not data.type.is_float:
         return data
     return g.op("Floor" if op.type_name == "Floor" else "Ceil", data)
@@ -69,8 +69,8 @@ def rounded(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("Round")
 def round_(g: Graph, op: Round, data: Tensor) -> Tensor:
-    """Halves to the even number as ONNX has it, or away from zero: by the rest, since adding 0.5
-    would round 0.49999997 up.
+    """ONNX's Round, with halves to even; away from zero by the rest, since adding 0.5 would round
+    0.49999997 up.
     """
     if not data.type.is_float:
         return data
@@ -97,9 +97,7 @@ def real(g: Graph, op: Operation, data: Tensor) -> Tensor:
     *sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt", "Log", "Sin", "Cos", "Tanh"})
 )
 def real_single(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """A function of real numbers that onnxruntime has in f32 only; of f64 it is the standard's
-    node.
-    """
+    """A function of real numbers that onnxruntime has in f32 only; f64 is exported all the same."""
     node = SAME[op.type_name]
     if data.type.is_float:
         return g.op(node, data)
@@ -114,7 +112,9 @@ def nearest(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 @lowers("Sqrt")
 def sqrt(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """Of integers the nearest one; of 64 bits f64 is off by one at most, which is put right."""
+    """The square root; of integers the nearest one. For 64 bits f64 is off by one at most, which is
+    put right.
+    """
     if data.type.is_float:
         return g.op("Sqrt", data)
     root = g.op("Sqrt", g.cast(data, ElementType.f64))
@@ -131,7 +131,7 @@ def sqrt(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 
 def _raised(g: Graph, low: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
-    """The root one higher where the rest reaches the next square."""
+    """The root, one higher where the rest reaches the next square, and the rest then left."""
     one, two = g.number(1, low), g.number(2, low)
     step = g.op("Add", g.op("Mul", low, two), one)
     reaches = g.op("GreaterOrEqual", rest, step)

@@ -54,7 +54,7 @@ def placed(w: Writer, op: Operation, first: Value, other: Value) -> Value:
 
 
 def computed(w: Writer, op: Operation, sign: str, a: Value, b: Value) -> Elements | None:
-    """Python's integers where both sides are such and one of them is no constant."""
+    """The operation on Python integers, where both sides are such and not both are constants."""
     left, right = (None if v.code else w.integers(v) for v in (a, b))
     if left is None or right is None or w.outputs[0].element_type not in (T.i64, T.i32):
         return None
@@ -71,7 +71,7 @@ def _inner(text: str) -> str:
 
 @lowers(*_SIGNS)
 def by_sign(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
-    """Python's operator."""
+    """Python's operator of the same meaning."""
     b = placed(w, op, a, b)
     sign = _SIGNS[op.type_name]
     if sign in "+-*" and (result := computed(w, op, sign, a, b)):
@@ -82,7 +82,7 @@ def by_sign(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
 
 
 def _ordered(w: Writer, value: Value) -> str:
-    """u64 as i64 in the same order."""
+    """u64 as the i64 in the same order."""
     return f"{atom(w(value))} ^ -(2**63)"
 
 
@@ -94,7 +94,7 @@ def squared_difference(w: Writer, op: Operation, a: Value, b: Value) -> str:
 
 @lowers("Maximum", "Minimum")
 def extreme(w: Writer, op: Operation, a: Value, b: Value) -> str:
-    """NaN wins, as in torch."""
+    """torch.maximum or torch.minimum, in which NaN wins."""
     b = placed(w, op, a, b)
     name = op.type_name.lower()
     if a.type is T.u64:
@@ -104,7 +104,7 @@ def extreme(w: Writer, op: Operation, a: Value, b: Value) -> str:
 
 @lowers("Divide")
 def divide(w: Writer, op: Divide, a: Value, b: Value) -> str | Elements:
-    """Of floats the quotient; of integers the floor, or cut towards zero."""
+    """The quotient of floats; of integers it is rounded down, or cut towards zero."""
     b = placed(w, op, a, b)
     if a.type.is_float:
         return f"{w.operand(a, b)} / {w.operand(b, a)}"
@@ -118,7 +118,7 @@ def divide(w: Writer, op: Divide, a: Value, b: Value) -> str | Elements:
 
 @lowers("Mod", "FloorMod")
 def rest(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
-    """The rest with the sign of a, or of b."""
+    """The remainder of the division, with the sign of a, or of b."""
     b = placed(w, op, a, b)
     if a.type is T.u64:
         w.approximate("division of u64 is that of i64")
@@ -132,7 +132,7 @@ def rest(w: Writer, op: Operation, a: Value, b: Value) -> str | Elements:
 
 @lowers("Power")
 def power(w: Writer, op: Operation, a: Value, b: Value) -> str:
-    """Of integers with a negative exponent the exact power cut towards zero."""
+    """torch.pow of floats; of integers with a negative exponent the exact power, truncated."""
     b = placed(w, op, a, b)
     if a.type.is_float:
         number = w.number(b)
@@ -150,7 +150,7 @@ def atan2(w: Writer, op: Operation, a: Value, b: Value) -> str:
 
 @lowers("BitwiseLeftShift", "BitwiseRightShift")
 def shift(w: Writer, op: Operation, a: Value, b: Value) -> str:
-    """By all the bits of the type and more, too."""
+    """Bits moved by any number of places, even by more than the type has."""
     b = placed(w, op, a, b)
     if a.type is T.u64 and op.type_name == "BitwiseRightShift":
         w.refuse("torch does not shift unsigned 64-bit integers")
@@ -165,19 +165,19 @@ def logical_not(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("BitwiseNot")
 def bitwise_not(w: Writer, op: Operation, data: Value) -> str:
-    """Every bit the other way."""
+    """The bitwise complement."""
     return f"~{atom(w(data))}"
 
 
 @lowers("IsNaN", "IsFinite")
 def tested(w: Writer, op: Operation, data: Value) -> str:
-    """Torch has the very function."""
+    """The torch function of the same name."""
     return f"torch.{op.type_name.lower()}({w(data)})"
 
 
 @lowers("IsInf")
 def is_infinite(w: Writer, op: Operation, data: Value) -> str:
-    """Of the signs asked for."""
+    """Whether a value is infinite, of the signs asked for."""
     negative, positive = (getattr(op, f"detect_{s}") for s in ("negative", "positive"))
     if negative and positive:
         return f"torch.isinf({w(data)})"
@@ -188,7 +188,7 @@ def is_infinite(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Select")
 def select(w: Writer, op: Operation, condition: Value, then: Value, otherwise: Value) -> str:
-    """torch.where; of literals with the type said by the other one."""
+    """torch.where, in which a literal takes the type of the other value."""
     condition, otherwise = placed(w, op, then, condition), placed(w, op, then, otherwise)
     first = w.operand(then, otherwise)
     second = w.operand(otherwise, then) if first == w(then) else w(otherwise)

@@ -52,7 +52,7 @@ def _spec(value: Value) -> TensorSpec:
 
 @lowers("If")
 def if_(w: Writer, op: If8, condition: Value, *values: Value) -> list[str]:
-    """Python's if."""
+    """Python's `if` around calls of the bodies' methods."""
     inputs = [condition, *values]
     lines = []
     outputs = [w.program.variable(f"{variable(w.layer)}_{i}") for i in range(len(w.outputs))]
@@ -88,7 +88,7 @@ def if_(w: Writer, op: If8, condition: Value, *values: Value) -> list[str]:
 
 @lowers("Loop")
 def loop(w: Writer, op: Loop5, trips: Value, condition: Value, *values: Value) -> list[str]:
-    """Python's for, as long as the condition holds."""
+    """Python's `for` of so many iterations, as long as the condition holds."""
     count = w.integer(trips)
     known = condition.known()
     go_on = "True" if known and known[0] else f"bool({w(condition)})"
@@ -97,7 +97,7 @@ def loop(w: Writer, op: Loop5, trips: Value, condition: Value, *values: Value) -
 
 @lowers("TensorIterator")
 def iterator(w: Writer, op: TensorIterator1, *values: Value) -> list[str]:
-    """An iteration for each part of the sliced inputs."""
+    """Python's `for`, with an iteration for each part of the sliced inputs."""
     sliced = next(e for e in op.map.inputs if e.slicing is not None)
     assert sliced.port is not None and sliced.slicing is not None
     data, s = values[sliced.port], sliced.slicing
@@ -181,7 +181,7 @@ def _size(w: Writer, data: Value, slicing: Slicing) -> str:
 def _body_specs(
     op: Loop5 | TensorIterator1, body: BodyMap, inputs: Sequence[Value]
 ) -> list[TensorSpec]:
-    """What the body takes, in every iteration."""
+    """The specs of the body's parameters, which hold in every iteration."""
     assert isinstance(body.body, GraphBody)
     declared = body.body.input_specs
     targets = {parameter for _, parameter in body.back_edges}
@@ -227,7 +227,7 @@ def _argument(
 
 
 def _initial(w: Writer, entry: BodyOutput, body: BodyMap, carried: dict[int, str]) -> str:
-    """What an output is when there is no iteration."""
+    """The value of an output when there is no iteration."""
     found = [carried[p] for r, p in body.back_edges if r == entry.result and p in carried]
     return found[0] if found else "None"
 

@@ -1,4 +1,4 @@
-"""Convolutions and transposed ones by torch's own; of integers, sums of products that wrap."""
+"""Convolutions and transposed ones by torch; of integers by sums of products that wrap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _numbers(values: object) -> object:
 
 
 def pads(op: Sliding) -> list[list[int]] | str:
-    """Begin and end of each axis, or the word for padding that depends on sizes."""
+    """The pads at the begin and end of each axis, or the auto_pad that depends on sizes."""
     if op.auto_pad.startswith("same"):
         return op.auto_pad
     return [list(op.fixed_pads(axis)) for axis in range(op.axes)]
@@ -86,7 +86,7 @@ def binary(w: Writer, op: BinaryConvolution1, data: Value, filters: Value) -> st
 def deformable(
     w: Writer, op: Operation, data: Value, offsets: Value, filters: Value, mask: Value | None = None
 ) -> str:
-    """Every place of the kernel read where its offset says."""
+    """A deformable convolution: the image read at each place of the kernel moved by its offset."""
     if not data.type.is_float:
         w.refuse("a deformable convolution of integers")
     assert isinstance(op, Sliding)

@@ -39,7 +39,9 @@ def offsets(
     default: Value | None = None,
     weights: Value | None = None,
 ) -> str:
-    """Bags by where each begins; positions before the first belong to none."""
+    """Sums or means of table rows by bag, by where each bag begins; positions before the first
+    belong to none.
+    """
     options = _options(w, op, default, weights)
     return w.call("embedding_bag_offsets", table, indices, starts, **options)
 
@@ -48,7 +50,7 @@ def offsets(
 def packed(
     w: Writer, op: Embedding, table: Value, indices: Value, weights: Value | None = None
 ) -> str:
-    """Bags of one size."""
+    """Sums or means of table rows by bag, for bags of one size."""
     return w.call("embedding_bag_packed", table, indices, **_options(w, op, None, weights))
 
 
@@ -63,7 +65,7 @@ def segments(
     default: Value | None = None,
     weights: Value | None = None,
 ) -> str:
-    """Every position names its segment."""
+    """Sums of table rows by segment; every position names its segment."""
     number = w.integer(count)
     options = _options(w, op, default, weights)
     return w.call("embedding_segments_sum", table, indices, ids, number, **options)

@@ -1,6 +1,4 @@
-"""Gather and its like, and scatters. Torch refuses an index that is outside; Gather reads zeros
-there.
-"""
+"""Gather and its like, and scatters. Torch refuses indices out of range; Gather reads 0."""
 
 from __future__ import annotations
 
@@ -12,7 +10,9 @@ from uncork.ops.gather import _Gather
 
 @lowers("Gather")
 def gather(w: Writer, op: _Gather, data: Value, indices: Value, axis: Value) -> str | Elements:
-    """Zeros for an index outside; known ones that are inside pick directly."""
+    """Slices of data by indices, with zeros for an index out of range; a known scalar in range is a
+    subscript.
+    """
     rank, where = data.rank, axis.known()
     known = indices.known()
     if rank is None or where is None:
@@ -39,21 +39,21 @@ def gather(w: Writer, op: _Gather, data: Value, indices: Value, axis: Value) -> 
 
 @lowers("GatherElements")
 def gather_elements(w: Writer, op: Operation, data: Value, indices: Value) -> str:
-    """torch.take_along_dim, counting from the end."""
+    """torch.take_along_dim, with negative indices counted from the end."""
     axis = op.axis % w.rank(data)  # type: ignore[attr-defined]
     return w.call("gather_elements", data, indices, str(axis))
 
 
 @lowers("GatherND")
 def gather_nd(w: Writer, op: Operation, data: Value, indices: Value) -> str:
-    """Slices by tuples of indices."""
+    """Slices of data by tuples of indices."""
     joined = op.opset == 5
     return w.call("gather_nd", data, indices, batch_dims=op.batch_dims, joined=joined)  # type: ignore[attr-defined]
 
 
 @lowers("GatherTree")
 def gather_tree(w: Writer, op: Operation, *inputs: Value) -> str:
-    """From the last step of each beam back to the first."""
+    """Beams followed from their last step back to the first."""
     return w.call("gather_tree", *inputs)
 
 
@@ -61,7 +61,7 @@ def gather_tree(w: Writer, op: Operation, *inputs: Value) -> str:
 def scatter_update(
     w: Writer, op: Operation, data: Value, indices: Value, updates: Value, axis: Value
 ) -> str:
-    """Slices replaced."""
+    """A copy of data with slices replaced."""
     return w.call("scatter_update", data, indices, updates, w.integer(axis))
 
 
@@ -69,7 +69,7 @@ def scatter_update(
 def scatter_elements(
     w: Writer, op: Operation, data: Value, indices: Value, updates: Value, axis: Value
 ) -> str:
-    """Elements replaced, or joined with what is there."""
+    """A copy of data with elements replaced, or reduced with the updates."""
     reduction = getattr(op, "reduction", "none")
     initial = getattr(op, "use_init_val", True)
     along = w.integer(axis)
@@ -80,7 +80,7 @@ def scatter_elements(
 
 @lowers("ScatterNDUpdate")
 def scatter_nd(w: Writer, op: Operation, data: Value, indices: Value, updates: Value) -> str:
-    """Slices by tuples of indices replaced, or joined with what is there."""
+    """A copy of data with slices, by tuples of indices, replaced or reduced with the updates."""
     reduction = getattr(op, "reduction", "none")
     return w.call("scatter_nd", data, indices, updates, reduction=reduction)
 
@@ -89,7 +89,7 @@ def scatter_nd(w: Writer, op: Operation, data: Value, indices: Value, updates: V
 def sparse_fill(
     w: Writer, op: Operation, values: Value, shape: Value, indices: Value, default: Value
 ) -> list[str]:
-    """Rows without an element get one."""
+    """A sparse tensor with a default element in each row that has none."""
     from uncork.export.torch.families.shapes import unpacked
 
     return unpacked(w, w.call("sparse_fill_empty_rows", values, shape, indices, default))

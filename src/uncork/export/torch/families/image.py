@@ -1,5 +1,5 @@
-"""Interpolate, GridSample, patches and colours. Which cells an axis reads, and with what weights,
-the helpers say as the operations do; F.interpolate's coordinates are others in many cases.
+"""Interpolate, GridSample, patches and colours. Helpers compute the cells and weights of an axis as
+the operations define them, since F.interpolate's coordinates often differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = ElementType
 
 @lowers("Interpolate")
 def interpolate(w: Writer, op: Interpolating, data: Value, *inputs: Value | None) -> str | Value:
-    """Axis by axis, by the cells and weights that the operation has."""
+    """The data resized axis by axis, by the cells and weights that the operation defines."""
     rank = w.rank(data)
     pads = op.pads(rank)
     options: dict[str, object] = {"mode": op.mode}  # type: ignore[attr-defined]
@@ -62,14 +62,16 @@ def interpolate(w: Writer, op: Interpolating, data: Value, *inputs: Value | None
 
 @lowers("GridSample")
 def grid_sample(w: Writer, op: Operation, data: Value, grid: Value) -> str:
-    """Torch's own means another thing by reflection and at the halves between cells."""
+    """Images read at places of a grid. F.grid_sample is not used: it differs in mode reflection,
+    and halfway between cells.
+    """
     keys = ("mode", "padding_mode", "align_corners")
     return w.call("grid_sample", data, grid, **{k: getattr(op, k) for k in keys})
 
 
 @lowers("ExtractImagePatches")
 def patches(w: Writer, op: Operation, data: Value) -> str:
-    """Windows as channels."""
+    """The windows of an image as channels."""
     keys = ("sizes", "strides", "rates")
     options: dict[str, object] = {k: list(getattr(op, k)) for k in keys}
     pad = op.auto_pad  # type: ignore[attr-defined]
@@ -87,7 +89,7 @@ def col2im(w: Writer, op: Operation, data: Value, size: Value, kernel: Value) ->
 
 @lowers("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR")
 def colours(w: Writer, op: Operation, *planes: Value | None) -> str:
-    """Brightness and two colours to red, green and blue."""
+    """Planes Y, U and V as RGB or BGR."""
     given = ", ".join(w(p) for p in planes if p is not None)
     pairs = op.type_name.startswith("NV12")
     return w.call("yuv_to_rgb", f"[{given}]", pairs=pairs, blue_first=op.type_name.endswith("BGR"))
@@ -95,13 +97,13 @@ def colours(w: Writer, op: Operation, *planes: Value | None) -> str:
 
 @lowers("ReorgYolo")
 def reorg(w: Writer, op: Operation, data: Value) -> str:
-    """Pixels to channels, in the order of the original program."""
+    """Pixels moved to channels, in the order of the original Darknet code."""
     return w.call("reorg", data, str(op.stride))  # type: ignore[attr-defined]
 
 
 @lowers("RegionYolo")
 def region(w: Writer, op: Operation, data: Value) -> str:
-    """Places and chances by sigmoid, classes by softmax."""
+    """Sigmoid of places and objectness, softmax or sigmoid of classes."""
     options: dict[str, object] = {
         "regions": op.regions,  # type: ignore[attr-defined]
         "coords": op.coords,  # type: ignore[attr-defined]
@@ -114,14 +116,14 @@ def region(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("ROIPooling")
 def roi_pooling(w: Writer, op: Operation, data: Value, rois: Value) -> str:
-    """The largest of bins of cells, or reads between them."""
+    """The largest cell of each bin of each box, or a read between cells."""
     keys = ("pooled_h", "pooled_w", "spatial_scale", "method")
     return w.call("roi_pooling", data, rois, **{k: getattr(op, k) for k in keys})
 
 
 @lowers("ROIAlign", "ROIAlignRotated")
 def roi_align(w: Writer, op: Operation, data: Value, rois: Value, images: Value) -> str:
-    """Reads between cells, on a grid in each bin."""
+    """The image read between cells, on a grid in each bin of each box."""
     keys = ("pooled_h", "pooled_w", "sampling_ratio", "spatial_scale", "mode")
     options = {k: getattr(op, k) for k in keys}
     if op.type_name == "ROIAlign":

@@ -25,7 +25,7 @@ def matmul(w: Writer, op: MatMul, a: Value, b: Value) -> str:
 
 @lowers("Einsum")
 def einsum(w: Writer, op: Einsum, *operands: Value) -> str:
-    """torch.einsum, with the output written out."""
+    """torch.einsum; without an ellipsis the output is always written in the equation."""
     subscripts, output = op.parsed()
     if any("." in part for s in (*subscripts, output) for part in s):
         equation = op.equation.replace(" ", "")

@@ -12,21 +12,21 @@ from uncork.types import ElementType
 
 @lowers("FakeQuantize")
 def fake_quantize(w: Writer, op: Operation, x: Value, *limits: Value) -> str:
-    """Rounded to one of so many steps, halves to even."""
+    """Values rounded to one of `levels` steps, halves to even."""
     given = [placed(w, op, x, limit) for limit in limits]
     return w.call("fake_quantize", x, *given, levels=op.levels)  # type: ignore[attr-defined]
 
 
 @lowers("DFT", "IDFT", "RDFT", "IRDFT")
 def fourier(w: Writer, op: Operation, data: Value, axes: Value, size: Value | None = None) -> str:
-    """Torch's transforms of pairs."""
+    """torch.fft's transforms, of complex numbers as pairs."""
     sizes = None if size is None else w.listed(size)
     return w.call("fourier", data, w.listed(axes), sizes, kind=op.type_name)
 
 
 @lowers("STFT")
 def stft(w: Writer, op: Operation, signal: Value, window: Value, size: Value, step: Value) -> str:
-    """Frames, weighed and transformed."""
+    """Frames multiplied with the window and transformed."""
     frames_last = op.transpose_frames  # type: ignore[attr-defined]
     numbers = (w.integer(size), w.integer(step))
     return w.call("short_time_fourier", signal, window, *numbers, frames_last=frames_last)
@@ -42,7 +42,7 @@ def istft(
     step: Value,
     length: Value | None = None,
 ) -> str:
-    """Every frame transformed back and weighed, then added at its place."""
+    """Each frame transformed back, multiplied with the window and added at its place."""
     numbers = [w.integer(v) for v in (size, step)]
     number = None if length is None else w.integer(length)
     options = {"center": op.center, "normalized": op.normalized}  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def ctc_decoder_lengths(
 
 @lowers("RandomUniform")
 def random_uniform(w: Writer, op: Operation, shape: Value, low: Value, high: Value) -> str:
-    """Torch's generator; seeds name numbers that it does not give."""
+    """Numbers of torch's generator; with seeds the IR names numbers that it does not give."""
     if op.global_seed or op.op_seed:  # type: ignore[attr-defined]
         w.approximate("RandomUniform with seeds draws other numbers in torch")
     code = Code(w.dtype(w.outputs[0].element_type))
@@ -79,7 +79,7 @@ def random_uniform(w: Writer, op: Operation, shape: Value, low: Value, high: Val
 
 @lowers("Multinomial")
 def multinomial(w: Writer, op: Operation, probs: Value, count: Value) -> str:
-    """torch.multinomial; seeds name numbers that it does not give."""
+    """torch.multinomial; with seeds the IR names numbers that it does not give."""
     if op.global_seed or op.op_seed:  # type: ignore[attr-defined]
         w.approximate("Multinomial with seeds draws other numbers in torch")
     options: dict[str, object] = {
@@ -92,7 +92,7 @@ def multinomial(w: Writer, op: Operation, probs: Value, count: Value) -> str:
 
 @lowers("PriorBox", "PriorBoxClustered")
 def priors(w: Writer, op: Operation, output_size: Value, image_size: Value) -> str:
-    """Boxes of sizes that are known are numbers."""
+    """A constant, since the boxes follow from sizes that must be known."""
     import numpy as np
 
     sizes = [

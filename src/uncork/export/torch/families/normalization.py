@@ -30,7 +30,7 @@ def group_norm(w: Writer, op: Operation, data: Value, scale: Value, bias: Value)
 
 @lowers("MVN")
 def mvn(w: Writer, op: Operation, data: Value, axes: Value | None = None) -> str:
-    """Less the mean and, if wanted, over the deviation."""
+    """Data less its mean and, if wanted, divided by its standard deviation."""
     if axes is None:
         along = repr(list(op.axes(w.rank(data))))  # type: ignore[attr-defined]
         inside = True
@@ -43,18 +43,18 @@ def mvn(w: Writer, op: Operation, data: Value, axes: Value | None = None) -> str
 
 @lowers("NormalizeL2")
 def normalize_l2(w: Writer, op: Operation, data: Value, axes: Value) -> str:
-    """Over the root of the sum of squares."""
+    """Data divided by its L2 norm along axes."""
     return w.call("normalized_l2", data, w.listed(axes), eps=op.eps, add=op.eps_mode == "add")  # type: ignore[attr-defined]
 
 
 @lowers("GRN")
 def grn(w: Writer, op: Operation, data: Value) -> str:
-    """Over the norm of the channels."""
+    """Data divided by its L2 norm over the channels."""
     return f"{w(data)} / (({w(data)} * {w(data)}).sum(dim=1, keepdim=True) + {op.bias!r}).sqrt()"  # type: ignore[attr-defined]
 
 
 @lowers("LRN")
 def lrn(w: Writer, op: Operation, data: Value, axes: Value) -> str:
-    """Over the squares around, along given axes."""
+    """Data divided by a power of the sum of squares around each cell, along given axes."""
     numbers = {k: getattr(op, k) for k in ("alpha", "beta", "bias", "size")}
     return w.call("local_response", data, w.listed(axes), **numbers)

@@ -1,4 +1,6 @@
-"""Pooling: torch's where windows and what counts of them are the same, else window by window."""
+"""Pooling by torch's functions where they have the same windows and count the same cells, else
+window by window.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ def avg_pool(w: Writer, op: AvgPool1, data: Value) -> str:
 
 
 def _narrow_pads(op: AvgPool1 | MaxPool1 | MaxPool8) -> list[int] | None:
-    """Padding that torch's own pooling takes: even, and at most half a kernel."""
+    """The padding of each axis where torch's pooling takes it: even, and at most half a kernel."""
     padding = even_pads(op)
     if padding is None or any(2 * b > k for b, k in zip(padding, op.kernel)):
         return None
@@ -68,7 +70,7 @@ def max_pool(w: Writer, op: MaxPool1 | MaxPool8, data: Value) -> str | list[str]
 
 @lowers("AdaptiveAvgPool", "AdaptiveMaxPool")
 def adaptive(w: Writer, op: Operation, data: Value, shape: Value) -> str | list[str]:
-    """Torch's own."""
+    """F.adaptive_avg_pool, or maxima and their places by a helper."""
     count = w.rank(data) - 2
     sizes = w.listed(shape)
     if op.type_name == "AdaptiveAvgPool":

@@ -32,7 +32,7 @@ def _options(op: Recurrent) -> dict[str, object]:
 
 
 def _is_torch(op: Recurrent, x: Value) -> bool:
-    """Torch's own step has the same formula."""
+    """Whether torch's own layer has the same formula."""
     wanted = {"rnn": None, "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "tanh", "tanh")}
     kind, used = _kind(op), op.functions()
     fits = used in (("tanh",), ("relu",)) if kind == "rnn" else used == wanted[kind]
@@ -43,7 +43,7 @@ def _is_torch(op: Recurrent, x: Value) -> bool:
 
 @lowers("GRUSequence", "RNNSequence", "LSTMSequence")
 def sequence(w: Writer, op: RecurrentSequence, x: Value, *rest: Value | None) -> list[str]:
-    """Rows of any lengths; torch's own steps where they mean the same."""
+    """A recurrent layer over rows of any lengths, by torch's own where it means the same."""
     count = 2 if _kind(op) == "lstm" else 1
     states, lengths, *weights = rest[:count], *rest[count : count + 4]
 
@@ -64,7 +64,7 @@ def sequence(w: Writer, op: RecurrentSequence, x: Value, *rest: Value | None) ->
 
 @lowers("GRUCell", "RNNCell", "LSTMCell")
 def cell(w: Writer, op: Recurrent, x: Value, *rest: Value | None) -> list[str] | str:
-    """One step."""
+    """One step of a recurrent layer."""
     count = 2 if _kind(op) == "lstm" else 1
     states, weights = rest[:count], list(rest[count : count + 3])
     weights += [None] * (3 - len(weights))

@@ -1,4 +1,4 @@
-"""Reductions along axes, softmax, TopK and what else looks at whole axes."""
+"""Reductions along axes, softmax, TopK and other operations on whole axes."""
 
 from __future__ import annotations
 
@@ -61,14 +61,16 @@ def _of_elements(w: Writer, op: Operation, data: Value, axes: Value) -> Elements
 
 @lowers("SoftMax", "LogSoftmax")
 def softmax(w: Writer, op: Operation, data: Value) -> str:
-    """Along one axis."""
+    """F.softmax or F.log_softmax along one axis."""
     name = "softmax" if op.type_name == "SoftMax" else "log_softmax"
     return f"F.{name}({w(data)}, dim={op.axis})"  # type: ignore[attr-defined]
 
 
 @lowers("TopK")
 def topk(w: Writer, op: Operation, data: Value, k: Value) -> list[str]:
-    """By a stable sort: of equal elements the first one is taken, which torch.topk does not say."""
+    """The k largest or smallest elements by a stable sort: of equal ones the first is taken, which
+    torch.topk does not promise.
+    """
     if data.type is T.u64:
         w.refuse("torch does not order unsigned 64-bit integers")
     options = {
@@ -82,7 +84,7 @@ def topk(w: Writer, op: Operation, data: Value, k: Value) -> list[str]:
 
 @lowers("OneHot")
 def one_hot(w: Writer, op: Operation, indices: Value, depth: Value, on: Value, off: Value) -> str:
-    """Another value at one place of a new axis."""
+    """The value `on` at one place of a new axis, `off` at the others."""
     from_end = getattr(op, "negative_indices_mode", "") == "normalize"
     axis = op.axis  # type: ignore[attr-defined]
     return w.call("one_hot", indices, w.integer(depth), on, off, axis=axis, from_end=from_end)
@@ -97,7 +99,9 @@ def non_zero(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Unique")
 def unique(w: Writer, op: Operation, data: Value, axis: Value | None) -> list[str]:
-    """Distinct elements or slices, where they first stand, whose they are, and how many."""
+    """Distinct elements or slices, the place where each first stands, the number of the one that
+    each equals, and their counts.
+    """
     if data.type is T.u64 or op.index_element_type not in (T.i32, T.i64):  # type: ignore[attr-defined]
         w.refuse("torch does not order unsigned 64-bit integers")
     along = None if axis is None else w.integer(axis)
@@ -108,7 +112,7 @@ def unique(w: Writer, op: Operation, data: Value, axis: Value | None) -> list[st
 
 @lowers("Bucketize", "SearchSorted")
 def searched(w: Writer, op: Operation, first: Value, second: Value) -> str:
-    """torch.searchsorted; a NaN lies behind all."""
+    """torch.searchsorted, with a NaN behind all others."""
     code = Code(w.dtype(w.outputs[0].element_type))
     if T.u64 in (first.type, second.type):
         w.refuse("torch does not order unsigned 64-bit integers")
@@ -123,7 +127,7 @@ def searched(w: Writer, op: Operation, first: Value, second: Value) -> str:
 
 @lowers("SegmentMax")
 def segment_max(w: Writer, op: Operation, data: Value, ids: Value, count: Value | None) -> str:
-    """Torch's scatter_reduce by maximum."""
+    """The maximum of each segment, by torch's scatter_reduce."""
     fill = op.fill_mode == "lowest"  # type: ignore[attr-defined]
     if data.type is T.u64:
         w.refuse("torch does not order unsigned 64-bit integers")

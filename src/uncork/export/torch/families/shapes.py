@@ -28,7 +28,7 @@ def shape_of(w: Writer, op: Operation, data: Value) -> Elements | str:
 
 @lowers("Reshape")
 def reshape(w: Writer, op: Reshape1, data: Value, shape: Value) -> str | Value | Elements:
-    """0 copies a dimension, or means 0."""
+    """Tensor.reshape, in which a 0 copies a dimension, or means 0."""
     spec = w.outputs[0].shape
     flat = spec.rank is not None and spec.rank <= 1
     if data.elements is not None and not data.code and flat:
@@ -57,7 +57,7 @@ def reshape(w: Writer, op: Reshape1, data: Value, shape: Value) -> str | Value |
 
 
 def _no_empty(items: list[str], w: Writer, data: Value) -> bool:
-    """-1 has a size whatever the others are: none of them can be 0."""
+    """Whether a -1 has a size whatever the others are, since none of them can be 0."""
     return all(i.isdigit() and i != "0" for i in items if i != "-1")
 
 
@@ -83,7 +83,7 @@ def transpose(w: Writer, op: Operation, data: Value, order: Value) -> str | Valu
 
 @lowers("Squeeze")
 def squeeze(w: Writer, op: Operation, data: Value, axes: Value | None) -> str | Value | Elements:
-    """Axes that are not of size 1 stay."""
+    """Tensor.squeeze; axes that are not of size 1 stay."""
     if data.elements is not None and not data.code and len(data.elements) == 1:
         return Elements(data.elements)
     if axes is None or axes.shape.size == 0:
@@ -100,7 +100,7 @@ def squeeze(w: Writer, op: Operation, data: Value, axes: Value | None) -> str | 
 
 @lowers("Unsqueeze")
 def unsqueeze(w: Writer, op: Operation, data: Value, axes: Value) -> str | Elements:
-    """Dimensions of 1, at places of the result."""
+    """Tensor.unsqueeze at places of the result."""
     if data.elements is not None and not data.code and data.rank == 0:
         return Elements(data.elements)
     known = axes.known()
@@ -177,7 +177,9 @@ def unpacked(w: Writer, expression: str) -> list[str]:
 def broadcast(
     w: Writer, op: Operation, data: Value, target: Value, axes: Value | None
 ) -> str | Value:
-    """Stretched to a shape; in mode explicit the dimensions lie at given axes of it."""
+    """The data broadcast to a shape; in mode explicit its dimensions lie at given axes of the
+    shape.
+    """
     mode = op.mode  # type: ignore[attr-defined]
     if mode == "bidirectional":
         assert isinstance(op, Broadcast3)
@@ -204,7 +206,7 @@ def tile(w: Writer, op: Operation, data: Value, repeats: Value) -> str:
 
 @lowers("Range")
 def range_(w: Writer, op: Operation, start: Value, stop: Value, step: Value) -> str:
-    """torch.arange; of floats start + i * step, with the last one left out."""
+    """torch.arange; of floats start + i * step, without the stop."""
     to = w.outputs[0].element_type
     code = w.dtype(to)
     bounds = [w.integers(v) for v in (start, stop, step)]
@@ -241,7 +243,7 @@ def eye(
 
 @lowers("CumSum")
 def cumsum(w: Writer, op: Operation, data: Value, axis: Value | None) -> str:
-    """torch.cumsum; exclusive and from behind by a helper."""
+    """torch.cumsum; a helper does exclusive and reverse."""
     along = "0" if axis is None else w.integer(axis)
     code = w.dtype(data.type)
     if not op.exclusive and not op.reverse:  # type: ignore[attr-defined]
@@ -297,6 +299,6 @@ def roll(w: Writer, op: Operation, data: Value, shift: Value, axes: Value) -> st
 
 @lowers("ReverseSequence")
 def reverse_sequence(w: Writer, op: Operation, data: Value, lengths: Value) -> str:
-    """The first so many steps of each row turned round."""
+    """The first steps of each row, as many as its length, in reverse."""
     axes = {"batch_axis": op.batch_axis, "seq_axis": op.seq_axis}  # type: ignore[attr-defined]
     return w.call("reverse_sequence", data, lengths, **axes)

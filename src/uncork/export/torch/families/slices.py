@@ -23,7 +23,7 @@ def slice_(
     step: Value,
     axes: Value | None,
 ) -> str | Elements:
-    """Python's slices, backwards by a helper."""
+    """Python's slices; a helper does negative steps."""
     by = step.known()
     bounds = [w.integers(start), w.integers(stop)]
     count = _count(start, stop, step)
@@ -50,7 +50,7 @@ def _known(axes: Value | None) -> list[int] | None:
 
 
 def _taken(w: Writer, bounds: Value) -> list[str]:
-    """Bounds that are in a tensor, one by one."""
+    """The expressions of bounds that a tensor holds, one by one."""
     count = _count(bounds)
     if count == 1:
         return [f"int({w(bounds)})"]
@@ -93,7 +93,7 @@ def _joined(parts: list[str]) -> str:
 def strided_slice(
     w: Writer, op: StridedSlice1, data: Value, begin: Value, end: Value, stride: Value | None
 ) -> str | Elements:
-    """Python's subscripts, new axes and single places among them."""
+    """Python's subscripts: slices, single indices and new axes."""
     count = _count(begin, end)
     by = [1] * (count or 0) if stride is None else stride.known()
     if count is None or by is None:
@@ -162,7 +162,7 @@ def slice_scatter(
 def pad(
     w: Writer, op: Pad12, data: Value, begin: Value, end: Value, value: Value | None
 ) -> str | Value:
-    """F.pad of a constant where pads are known; else, and mirrored, place by place."""
+    """F.pad in mode constant with pads that are known, else a helper."""
     first, last = begin.known(), end.known()
     if op.pad_mode == "constant" and first is not None and last is not None:
         if not any(first) and not any(last):

@@ -20,7 +20,7 @@ def _attribute(w: Writer, identifier_of: str) -> str:
 
 @lowers("ReadValue")
 def read_value(w: Writer, op: ReadValue3, initial: Value | None) -> str:
-    """What the last call kept, or the first value."""
+    """The value that the last call kept, or the first value."""
     if w.is_body:
         w.refuse("a variable that is read in a body")
     name = _attribute(w, op.variable_id)
@@ -37,7 +37,7 @@ def read_value(w: Writer, op: ReadValue3, initial: Value | None) -> str:
 
 @lowers("Assign")
 def assign(w: Writer, op: Assign3, value: Value) -> Value:
-    """Kept when the call is done."""
+    """The value, kept in an attribute when the call is done."""
     if w.is_body:
         w.refuse("a variable that is assigned in a body")
     name = _attribute(w, op.variable_id)

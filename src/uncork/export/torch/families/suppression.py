@@ -24,7 +24,7 @@ def non_max_suppression(
     threshold: Value | None = None,
     sigma: Value | None = None,
 ) -> list[str] | str:
-    """Class by class of each image."""
+    """The best boxes of each class of each image that overlap no better one."""
     if sigma is not None and (sigma.value is None or bool(sigma.value.any())):
         w.refuse("a soft_nms_sigma other than 0")
     options: dict[str, object] = {
@@ -79,7 +79,9 @@ def detection_output(
     objectness: Value | None = None,
     moves: Value | None = None,
 ) -> str:
-    """Boxes from priors and offsets, the best of each class, in rows that a -1 ends."""
+    """Boxes from priors and offsets, the best of each class, in rows up to a row that begins with
+    -1.
+    """
     keys = """background_label_id top_k nms_threshold confidence_threshold clip_after_nms
     clip_before_nms share_location normalized objectness_score variance_encoded_in_target
     decrease_label_id"""

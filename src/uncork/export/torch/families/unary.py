@@ -1,4 +1,6 @@
-"""Functions of one number. Of integers torch's are computed in f64 and rounded, as in the IR."""
+"""Functions of one number. For integers, torch's functions are computed in f64 and rounded, as in
+the IR.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _REAL = {
 
 @lowers(*_REAL)
 def real(w: Writer, op: Operation, data: Value) -> str:
-    """Torch's function; of integers in f64, rounded to the nearest."""
+    """The torch function of the same meaning; of integers in f64, rounded to the nearest."""
     name = f"torch.{_REAL[op.type_name]}"
     if data.type.is_float:
         return f"{name}({w(data)})"
@@ -48,13 +50,13 @@ def real(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Exp", "ErfInv", "Sigmoid")
 def of_floats(w: Writer, op: Operation, data: Value) -> str:
-    """Torch has the very function."""
+    """The torch function of the same meaning."""
     return f"torch.{op.type_name.lower()}({w(data)})"
 
 
 @lowers("Abs", "Sign")
 def magnitude(w: Writer, op: Operation, data: Value) -> str | Value:
-    """The lowest integer is its own magnitude; NaN has no sign."""
+    """torch.abs or torch.sign. The lowest integer is its own magnitude; NaN has no sign."""
     if data.type in (T.u8, T.u16, T.u32, T.u64):
         return data if op.type_name == "Abs" else f"({w(data)} != 0).to({w.dtype(data.type)})"
     if op.type_name == "Abs":
@@ -72,7 +74,9 @@ def negative(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Floor", "Ceiling", "Round")
 def rounded(w: Writer, op: Operation, data: Value) -> str | Value:
-    """Integers stay as they are; halves go to the even number, or away from zero."""
+    """torch.floor, torch.ceil or torch.round. Integers stay as they are; halves go to the even
+    number, or away from zero.
+    """
     if not data.type.is_float:
         return data
     if op.type_name == "Round":
@@ -90,7 +94,7 @@ def relu(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Elu")
 def elu(w: Writer, op: Elu, data: Value) -> str:
-    """F.elu, without its limits on alpha."""
+    """F.elu, for any alpha."""
     if op.alpha == 1:
         return f"F.elu({w(data)})"
     return f"torch.where({w(data)} > 0, {w(data)}, {op.alpha!r} * torch.expm1({w(data)}))"
@@ -98,7 +102,7 @@ def elu(w: Writer, op: Elu, data: Value) -> str:
 
 @lowers("Selu")
 def selu(w: Writer, op: Operation, data: Value, alpha: Value, scale: Value) -> str:
-    """With its own numbers."""
+    """scale * x where x is above 0, else scale * alpha * (e^x - 1)."""
     slope, factor = (_single(w, v) for v in (alpha, scale))
     inner = f"torch.where({w(data)} > 0, {w(data)}, {slope} * torch.expm1({w(data)}))"
     return f"{factor} * {inner}"
@@ -123,13 +127,13 @@ def h_sigmoid(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("HSwish")
 def h_swish(w: Writer, op: Operation, data: Value) -> str:
-    """F.hardswish, but for the NaN of minus infinity."""
+    """x * min(max(x + 3, 0), 6) / 6, which is NaN at minus infinity, as F.hardswish is not."""
     return f"{w(data)} * torch.clamp({w(data)} + 3, 0, 6) / 6"
 
 
 @lowers("Swish")
 def swish(w: Writer, op: Operation, data: Value, beta: Value | None) -> str:
-    """F.silu, or with a factor inside."""
+    """F.silu, or x * sigmoid(beta * x)."""
     if beta is None or w.number(beta) == "1.0":
         return f"F.silu({w(data)})"
     return f"{w(data)} * torch.sigmoid({w(data)} * {_single(w, beta)})"
@@ -162,7 +166,7 @@ def gelu(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("PReLU")
 def prelu(w: Writer, op: Operation, data: Value, slope: Value) -> str:
-    """A slope for each channel, or stretched as NumPy does."""
+    """x, or slope * x below 0; the slope is by channel, or broadcast as NumPy does."""
     if slope.rank == 1 and data.rank is not None and data.rank > 1:
         both_known = slope.shape[0].is_static and data.shape[1].is_static
         if not both_known:
@@ -176,7 +180,7 @@ def prelu(w: Writer, op: Operation, data: Value, slope: Value) -> str:
 
 @lowers("Clamp")
 def clamp(w: Writer, op: Clamp, data: Value) -> str:
-    """For integers the bounds are rounded inwards."""
+    """torch.clamp; for integers the bounds are rounded inwards."""
     if data.type.is_float:
         return f"torch.clamp({w(data)}, {_bound(op.min)}, {_bound(op.max)})"
     bits, signed = data.type.bits, data.type.kind == "signed"
@@ -201,7 +205,7 @@ def identity(w: Writer, op: Operation, data: Value) -> Value:
 def convert(
     w: Writer, op: Operation, data: Value, *others: Value | None
 ) -> str | Value | Elements | list[object]:
-    """Wraps and cuts as the IR does; see `converted`."""
+    """The values in another element type, wrapped and cut as the IR does; see `converted`."""
     if op.type_name == "ConvertPromoteTypes":
         return [converted(w, v, s.element_type) for v, s in zip((data, *others), w.outputs) if v]
     if op.type_name == "FakeConvert":
@@ -212,7 +216,7 @@ def convert(
 def _fake_convert(
     w: Writer, op: Operation, data: Value, scale: Value | None, shift: Value | None = None
 ) -> str:
-    """Moved into the range of the f8 type, rounded there and moved back."""
+    """Values moved into the range of the f8 type, rounded there and moved back."""
     assert scale is not None
     target = "torch.float8_e4m3fn" if op.destination_type == "f8e4m3" else "torch.float8_e5m2"  # type: ignore[attr-defined]
     limit = 448.0 if op.destination_type == "f8e4m3" else 57344.0  # type: ignore[attr-defined]
@@ -257,6 +261,6 @@ def converted(w: Writer, data: Value, to: ElementType) -> str | Value | Elements
 
 
 def _table(element_type: ElementType) -> list[float]:
-    """The number of each code."""
+    """The number that each code stands for."""
     codes = np.arange(2**element_type.bits).astype(element_type.dtype)
     return [float(n) for n in decode(codes, element_type)]

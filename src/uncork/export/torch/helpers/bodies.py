@@ -1,4 +1,4 @@
-"""What loops need besides Python's own."""
+"""Functions that loops need besides Python's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def iterations(count: int) -> Iterable[int]:
 
 
 def part_starts(size: int, start: int, end: int, stride: int, part: int) -> range:
-    """Where each part of an axis begins; ends are counted from behind where they are negative."""
+    """The start of each part of an axis; negative bounds count from the end."""
     first = start + size + 1 if start < 0 else start
     last = end + size + 1 if end < 0 else end
     if stride > 0:
@@ -30,5 +30,5 @@ def joined(
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> Tensor:
-    """Parts one after the other, or a tensor without elements."""
+    """Parts joined along an axis, or an empty tensor where there are none."""
     return torch.cat(parts, dim=axis) if parts else torch.zeros(blank, dtype=dtype, device=device)

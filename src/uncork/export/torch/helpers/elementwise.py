@@ -18,7 +18,7 @@ def divided_integers(a: Tensor, b: Tensor, mode: str) -> Tensor:
 
 
 def rest_of_integers(a: Tensor, b: Tensor, floor: bool) -> Tensor:
-    """The rest of a division that is rounded down, or cut towards zero."""
+    """The remainder of a division that is rounded down, or cut towards zero."""
     if bool((b == 0).any()) and a.numel() > 0:
         raise ValueError("expected a divisor other than 0 (integers)")
     if a.dtype != torch.uint8:
@@ -40,7 +40,7 @@ def integer_power(a: Tensor, b: Tensor) -> Tensor:
 
 
 def shifted(a: Tensor, b: Tensor, left: bool, bits: int) -> Tensor:
-    """Bits moved by any number of places; 0, or all signs, where they are all out."""
+    """Bits moved by any number of places; 0, or all sign bits, where they are all moved out."""
     if a.numel() and bool((b < 0).any()):
         raise ValueError("expected at least 0 places to shift by")
     places = torch.clamp(b, max=bits - 1)
@@ -67,7 +67,7 @@ def round_half_away(x: Tensor) -> Tensor:
 
 
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
-    """x where it is at least 0, else slope * x; the slope by channel where it has their number."""
+    """x where it is at least 0, else slope * x; by channel where there are as many slopes."""
     if slope.shape[0] == x.shape[1]:
         slope = slope.reshape(-1, *(1,) * (x.dim() - 2))
     return torch.where(x < 0, slope * x, x)
@@ -90,7 +90,7 @@ def truncated(x: Tensor, bits: int, signed: bool, dtype: torch.dtype) -> Tensor:
 
 
 def unsigned_to_float(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The bits of u64 as numbers."""
+    """The floats of u64 numbers, whose bits are in i64."""
     low = (x & 0xFFFFFFFF).double()
     high = ((x >> 32) & 0xFFFFFFFF).double()
     return (high * 2.0**32 + low).to(dtype)
@@ -107,7 +107,7 @@ def decoded(codes: Tensor, table: list[float], dtype: torch.dtype) -> Tensor:
 
 
 def to_float8(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The bits of an f8 number; e4m3 has no infinity, and NaN beyond its range."""
+    """The bits of x as an f8 number; e4m3 has no infinity, and NaN beyond its range."""
     if dtype == torch.float8_e4m3fn:
         x = torch.where(x.abs() > 464, float("nan"), x.float())
     return x.to(dtype).view(torch.uint8)
@@ -116,7 +116,7 @@ def to_float8(x: Tensor, dtype: torch.dtype) -> Tensor:
 def fake_convert(
     x: Tensor, scale: Tensor, shift: Tensor | None, dtype: torch.dtype, limit: float
 ) -> Tensor:
-    """Moved into the range of an f8 type, rounded there and moved back."""
+    """Values moved into the range of an f8 type, rounded there and moved back."""
     moved = x * scale if shift is None else x * scale - shift
     rounded = moved.float().clamp(-limit, limit).to(dtype).to(x.dtype)
     return rounded / scale if shift is None else (rounded + shift) / scale

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def rows_of(table: Tensor, indices: Tensor) -> Tensor:
-    """Rows by indices; one that is outside is refused."""
+    """Rows of a table by indices; an index out of range is refused."""
     if not torch.compiler.is_compiling() and not table.is_meta:
         wrong = (indices < 0) | (indices >= len(table))
         if bool(wrong.any()):
@@ -17,7 +17,7 @@ def rows_of(table: Tensor, indices: Tensor) -> Tensor:
 
 
 def averaged(sums: Tensor, sizes: Tensor) -> Tensor:
-    """Sums over their numbers of terms; integers are cut towards zero."""
+    """Sums divided by their numbers of terms; integers are cut towards zero."""
     counts = sizes.clamp(min=1).reshape(-1, *(1,) * (sums.dim() - 1))
     if sums.dtype.is_floating_point:
         return sums / counts

@@ -36,7 +36,7 @@ def gather(
 
 
 def counted(indices: Tensor, size: int) -> Tensor:
-    """Indices counted from the end where they are negative; one that is outside is refused."""
+    """Indices with negative ones counted from the end; an index out of range is refused."""
     place = indices.long()
     place = torch.where(place < 0, place + size, place)
     if not torch.compiler.is_compiling() and bool(((place < 0) | (place >= size)).any()):
@@ -77,7 +77,7 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int, joined: bool) -> T
 
 
 def gather_tree(step_ids: Tensor, parents: Tensor, lengths: Tensor, end: Tensor) -> Tensor:
-    """Beams followed from their last step to the first; behind an end token all is one."""
+    """Beams followed from their last step to the first; after an end token all are end tokens."""
     steps, batch, beams = step_ids.shape
     beam = torch.arange(beams, device=step_ids.device).expand(batch, beams)
     rows = []
@@ -110,7 +110,7 @@ def scatter_update(data: Tensor, indices: Tensor, updates: Tensor, axis: int) ->
 def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, axis: int, reduction: str, initial: bool
 ) -> Tensor:
-    """Elements along an axis replaced, or joined with what is there."""
+    """A copy of data with elements along an axis replaced, or reduced with updates."""
     place = counted(indices, data.shape[axis])
     if reduction == "none":
         # Of several updates of one place the last counts, also where torch goes in any order.
@@ -139,7 +139,7 @@ def scatter_elements(
 
 
 def last_written(data: Tensor, place: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """Elements replaced; of several updates of one place the last one counts."""
+    """A copy of data with elements replaced; of several updates of one place the last counts."""
     order = torch.arange(place.numel(), device=data.device).reshape(place.shape)
     newest = torch.full(data.shape, -1, dtype=torch.int64, device=data.device)
     newest = newest.scatter_reduce(axis, place, order, "amax")
@@ -149,7 +149,7 @@ def last_written(data: Tensor, place: Tensor, updates: Tensor, axis: int) -> Ten
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """Slices by tuples of indices replaced, or joined with what is there."""
+    """A copy of data with slices, by tuples of indices, replaced or reduced with updates."""
     size = indices.shape[-1]
     rest = data.shape[size:]
     flat = torch.zeros(indices.shape[:-1], dtype=torch.int64, device=data.device)

@@ -13,7 +13,7 @@ from uncork.export.torch.helpers.sliding import windows
 def coordinates_of(
     size: int, result: int, scale: float | None, mode: str, double: bool, single: bool = False
 ) -> Tensor:
-    """Where each cell of the result looks at, along one axis."""
+    """The input coordinate of each cell of the result, along one axis."""
     kind = torch.float32 if single or (scale is not None and not double) else torch.float64
     if size == result:
         return torch.arange(result, dtype=torch.float64)
@@ -49,7 +49,7 @@ def nearest_cells(size: int, shrinks: bool, places: Tensor, rounding: str) -> Te
 
 
 def keys_kernel(distance: Tensor, a: float) -> Tensor:
-    """Keys' cubic convolution."""
+    """The weight at a distance by Keys' cubic convolution kernel."""
     d = distance.abs()
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((d - 5) * d + 8) * d * a - 4 * a
@@ -75,7 +75,7 @@ def mean_taps(
 def resize_taps(
     size: int, result: int, places: Tensor, mode: str, coefficient: float, stretch: float
 ) -> tuple[Tensor, Tensor]:
-    """The cells and weights of an axis, both [result, taps]."""
+    """The cells that each place of an axis reads and their weights, both [result, taps]."""
     if mode.endswith("pillow"):
         step = size / result
         wide = max(1.0, step)
@@ -175,7 +175,7 @@ def weighed(x: Tensor, axis: int, cells: Tensor, weights: Tensor, pictures: bool
 
 
 def limited(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rounded, halves to even, and limited to the range of an integer type."""
+    """Values rounded, halves to even, and limited to the range of an integer type."""
     limits = torch.iinfo(dtype)
     return torch.round(x).clamp(limits.min, limits.max).to(dtype)
 
@@ -209,7 +209,7 @@ def grid_sample(
 
 
 def centre_of(place: Tensor, size: int, align_corners: bool) -> Tensor:
-    """A coordinate of cells from one between -1 and 1."""
+    """A coordinate counted in cells, from one between -1 and 1."""
     if align_corners:
         centre = (place + 1) * (size - 1) / 2
     else:
@@ -296,7 +296,7 @@ def columns_to_image(
 
 
 def yuv_to_rgb(planes: list[Tensor], pairs: bool, blue_first: bool) -> Tensor:
-    """Brightness [N, H, W, 1] and colours of half the size to red, green and blue."""
+    """Y [N, H, W, 1], and U and V of half the size, as RGB or BGR."""
     light = planes[0]
     exact = torch.float64 if light.dtype == torch.float64 else torch.float32
     if len(planes) > 1:
@@ -323,7 +323,7 @@ def yuv_to_rgb(planes: list[Tensor], pairs: bool, blue_first: bool) -> Tensor:
 
 
 def reorg(x: Tensor, stride: int) -> Tensor:
-    """Pixels to channels."""
+    """Pixels moved to channels."""
     batch, channels, height, width = x.shape
     n, c, h, w = torch.meshgrid(*(torch.arange(k, device=x.device) for k in x.shape), indexing="ij")
     base = channels // stride**2
@@ -338,7 +338,7 @@ def reorg(x: Tensor, stride: int) -> Tensor:
 def yolo_regions(
     x: Tensor, regions: int, coords: int, softmax: bool, axis: int, end_axis: int
 ) -> Tensor:
-    """Places and chances by sigmoid, classes by softmax or sigmoid."""
+    """Sigmoid of places and objectness, softmax or sigmoid of classes."""
     table = x.unflatten(1, (regions, x.shape[1] // max(regions, 1)))
     places, sizes = table[:, :, : min(2, coords)], table[:, :, min(2, coords) : coords]
     chance, classes = table[:, :, coords : coords + 1], table[:, :, coords + 1 :]

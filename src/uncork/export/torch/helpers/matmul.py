@@ -1,4 +1,4 @@
-"""Attention with all that the IR's has."""
+"""Attention with all inputs of the IR's: mask, scale and sink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def attention(
     sink: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """Softmax of the masked products, with weights that a sink takes from all."""
+    """Values weighted by the softmax of masked products; a sink takes a part of the weights."""
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale.reshape(())
     logits = query @ key.mT * factor
     if causal:

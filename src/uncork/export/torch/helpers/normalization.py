@@ -8,12 +8,12 @@ from torch import Tensor
 
 
 def group_norm(x: Tensor, scale: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:
-    """F.group_norm, of no elements too."""
+    """F.group_norm, which may have no elements."""
     return F.group_norm(x, groups, scale, bias, eps) if x.numel() else x
 
 
 def standardised(x: Tensor, axes: list[int], eps: float, divide: bool, inside: bool) -> Tensor:
-    """Less the mean along axes and, if wanted, over the deviation; eps in the root or behind it."""
+    """Data less its mean and, if wanted, over its deviation; eps is in the root or added to it."""
     centred = x - x.mean(dim=axes, keepdim=True) if axes else x - x
     if not divide:
         return centred
@@ -22,7 +22,7 @@ def standardised(x: Tensor, axes: list[int], eps: float, divide: bool, inside: b
 
 
 def normalized_l2(x: Tensor, axes: list[int], eps: float, add: bool) -> Tensor:
-    """Over the root of the sum of squares along axes."""
+    """Data divided by its L2 norm along axes."""
     squares = (x * x).sum(dim=axes, keepdim=True) if axes else x * x
     return x / (squares + eps if add else torch.clamp(squares, min=eps)).sqrt()
 
@@ -30,7 +30,7 @@ def normalized_l2(x: Tensor, axes: list[int], eps: float, add: bool) -> Tensor:
 def local_response(
     x: Tensor, axes: list[int], alpha: float, beta: float, bias: float, size: int
 ) -> Tensor:
-    """Over the squares of the cells around, along axes."""
+    """Data divided by a power of the sum of squares around each cell, along axes."""
     total = x * x
     for axis in sorted({a % x.dim() for a in axes}):
         length = x.shape[axis]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def activated(x: Tensor, name: str, clip: float | None) -> Tensor:
-    """An activation by its name, of values limited before."""
+    """The activation of this name, of values limited to -clip and clip."""
     if clip is not None:
         x = x.clamp(-clip, clip)
     return {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "relu": torch.relu}[name](x)
@@ -41,7 +41,7 @@ def gru_step(
     clip: float | None = None,
     linear_before_reset: bool = False,
 ) -> Tensor:
-    """Update gate, reset gate and the new state between them."""
+    """The new state of a GRU, from its update and reset gates."""
     size = h.shape[-1]
     biases = torch.zeros(4 * size, dtype=x.dtype, device=x.device) if b is None else b
     wz, wr, wh = w.split(size)
@@ -68,7 +68,7 @@ def lstm_step(
     clip: float | None = None,
     input_forget: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Forget, input and output gates around a cell; the weights have them as f, i, c, o."""
+    """The new state and cell of an LSTM; the weights have the gates as f, i, c, o."""
     total = x @ w.mT + h @ r.mT
     f, i, n, o = (total if b is None else total + b).split(h.shape[-1], dim=-1)
     forget = activated(f, activations[0], clip)
@@ -80,7 +80,7 @@ def lstm_step(
 
 
 def reversed_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """The first so many steps of each row turned round; x is [batch, steps, ..]."""
+    """The first steps of each row, as many as its length, in reverse; x is [batch, steps, ..]."""
     if lengths is None:
         return x.flip(1)
     step = torch.arange(x.shape[1], device=x.device)
@@ -90,7 +90,7 @@ def reversed_rows(x: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def within(y: Tensor, lengths: Tensor | None) -> Tensor:
-    """Zeros from each row's length on; y is [batch, steps, hidden]."""
+    """y [batch, steps, hidden] with zeros from each row's length on."""
     if lengths is None:
         return y
     live = torch.arange(y.shape[1], device=y.device) < lengths.long().unsqueeze(1)
@@ -98,7 +98,7 @@ def within(y: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def last_of(steps: Tensor, lengths: Tensor | None) -> Tensor:
-    """The last live step of each row of [batch, steps, hidden], zeros where there is none."""
+    """The last step within the length of each row of [batch, steps, hidden], else zeros."""
     if lengths is None:
         return steps[:, -1]
     length = lengths.long()
@@ -114,7 +114,7 @@ def no_steps(x: Tensor, h: Tensor, states: int) -> tuple[Tensor, ...]:
 
 
 def walks(direction: str) -> list[bool]:
-    """For each direction: does it walk backwards?"""
+    """Whether each direction walks backwards."""
     return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
 
 
@@ -127,7 +127,7 @@ def gru_sequence(
     b: Tensor,
     direction: str,
 ) -> tuple[Tensor, ...]:
-    """A GRU with linear_before_reset by torch's own, whose gates stand in the order r, z, n."""
+    """A GRU with linear_before_reset by torch.gru, whose gates stand in the order r, z, n."""
     size = h.shape[2]
     if x.shape[0] == 0 or x.shape[1] == 0:
         return no_steps(x, h, 1)
@@ -158,7 +158,7 @@ def lstm_sequence(
     b: Tensor,
     direction: str,
 ) -> tuple[Tensor, ...]:
-    """An LSTM by torch's own, whose gates stand in the order i, f, g, o."""
+    """An LSTM by torch.lstm, whose gates stand in the order i, f, g, o."""
     size = h.shape[2]
     if x.shape[0] == 0 or x.shape[1] == 0:
         return no_steps(x, h, 2)
@@ -185,7 +185,7 @@ def lstm_sequence(
 def lstm_rows(
     x: Tensor, start: list[Tensor], lengths: Tensor, weights: list[Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of any lengths as a packed sequence; the last cell state is that at the length."""
+    """An LSTM over rows of any lengths, as a packed sequence; states are those at the lengths."""
     length = lengths.long()
     rows = x.shape[0]
     order = torch.argsort(length.clamp(min=1), descending=True, stable=True)
@@ -214,7 +214,7 @@ def rnn_sequence(
     direction: str,
     activation: str,
 ) -> tuple[Tensor, ...]:
-    """An Elman network by torch's own."""
+    """An Elman network by torch.rnn_tanh or torch.rnn_relu."""
     if x.shape[0] == 0 or x.shape[1] == 0:
         return no_steps(x, h, 1)
     run = torch.rnn_tanh if activation == "tanh" else torch.rnn_relu

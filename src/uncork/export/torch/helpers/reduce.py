@@ -41,7 +41,7 @@ def reduced(x: Tensor, axes: list[int], kind: str, keep: bool) -> Tensor:
 
 
 def extreme_over_last(table: Tensor, largest: bool) -> Tensor:
-    """The largest or smallest along the last axis; of no elements the other end of the type."""
+    """The largest or smallest along the last axis; of none the lowest or highest of the type."""
     if table.shape[-1] > 0:
         return table.amax(dim=-1) if largest else table.amin(dim=-1)
     if table.dtype.is_floating_point:
@@ -87,7 +87,7 @@ def one_hot(
 def unique(
     x: Tensor, axis: int | None, in_order: bool, index: torch.dtype, count: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Distinct slices, where each first stands, which one each slice is, and their numbers."""
+    """Distinct slices, the first place of each, the number of the one each slice is, and counts."""
     table = x.reshape(-1, 1) if axis is None else x.movedim(axis, 0)
     rows = table.reshape(table.shape[0], math.prod(table.shape[1:]))
     order = torch.arange(rows.shape[0], device=x.device)
@@ -122,7 +122,7 @@ def bucketize(x: Tensor, bounds: Tensor, right: bool, dtype: torch.dtype) -> Ten
 
 
 def search_sorted(ordered: Tensor, values: Tensor, right: bool, dtype: torch.dtype) -> Tensor:
-    """Where each value would be put in, row by row."""
+    """The place where each value would be inserted, row by row."""
     if ordered.dtype in (torch.float16, torch.bfloat16):
         ordered, values = ordered.float(), values.float()
     found = torch.searchsorted(ordered.contiguous(), values.contiguous(), right=right)

@@ -11,7 +11,7 @@ from uncork.export.torch.helpers.elementwise import round_half_away
 
 
 def read_between(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    """An image [C, H, W] at places inside it, between its cells."""
+    """The values of an image [C, H, W] at places inside it, between its cells."""
     height, width = x.shape[1:]
     low_y, low_z = torch.floor(y), torch.floor(z)
     part_y, part_z = y - low_y, z - low_z
@@ -36,7 +36,7 @@ def roi_align(
     aligned: str = "",
     turned: str = "",
 ) -> Tensor:
-    """Reads on a grid in each bin of each box, their mean or maximum."""
+    """The mean or maximum of an image read on a grid in each bin of each box."""
     height, width = x.shape[2:]
     results = [x.new_zeros((0, x.shape[1], pooled_h, pooled_w))]
     for box, image in zip(rois, images.tolist()):
@@ -111,7 +111,7 @@ def roi_pooling(
 
 
 def bin_edges(first: int, last: int, bins: int, limit: int) -> list[tuple[int, int]]:
-    """First and end cell of each bin, inside the image."""
+    """The first cell of each bin and the one past its last, inside the image."""
     size = max(last - first + 1, 1)
     edges = ((first + i * size // bins, first - (i + 1) * size // -bins) for i in range(bins))
     return [(min(max(b, 0), limit), min(max(e, 0), limit)) for b, e in edges]

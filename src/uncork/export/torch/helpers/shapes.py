@@ -18,12 +18,12 @@ def reshaped(x: Tensor, shape: list[int], special_zero: bool) -> Tensor:
 
 
 def squeezed(x: Tensor, axes: list[int]) -> Tensor:
-    """Without dimensions of 1 at these axes."""
+    """The tensor without dimensions of 1 at these axes."""
     return x.squeeze(tuple({a % x.dim() for a in axes}))
 
 
 def unsqueezed(x: Tensor, axes: list[int]) -> Tensor:
-    """With dimensions of 1 at these places of the result."""
+    """The tensor with dimensions of 1 at these places of the result."""
     rank = x.dim() + len(axes)
     for axis in sorted(a % rank for a in axes):
         x = x.unsqueeze(axis)
@@ -31,24 +31,24 @@ def unsqueezed(x: Tensor, axes: list[int]) -> Tensor:
 
 
 def split_in(x: Tensor, count: int, axis: int) -> list[Tensor]:
-    """A tensor split along a dimension in a number of parts of one size."""
+    """Parts of a tensor along an axis, `count` of one size."""
     size = x.shape[axis] // count
     return [x.narrow(axis, k * size, size) for k in range(count)]
 
 
 def split_by(x: Tensor, sizes: list[int], axis: int) -> list[Tensor]:
-    """Parts of these sizes; -1 is the rest."""
+    """Parts of a tensor of these sizes; -1 is the rest."""
     rest = x.shape[axis] - sum(n for n in sizes if n >= 0)
     return list(x.split([rest if n < 0 else n for n in sizes], dim=axis))
 
 
 def stretched_both_ways(x: Tensor, shape: list[int]) -> Tensor:
-    """Stretched to the shape that both sides have in common."""
+    """The tensor broadcast with a shape, in which dimensions of 1 stretch too."""
     return x.expand(torch.broadcast_shapes(x.shape, shape))
 
 
 def placed_and_stretched(x: Tensor, shape: list[int], axes: list[int]) -> Tensor:
-    """The dimensions at these axes of the shape, and stretched to it."""
+    """The tensor with its dimensions put at these axes of a shape, and broadcast to it."""
     sizes = [1] * len(shape)
     for size, axis in zip(x.shape, axes):
         sizes[axis] = size
@@ -95,7 +95,7 @@ def eye(
 
 
 def cumulative_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Sums of what comes before, with or without the element itself."""
+    """Sums of the elements before each one, with or without the element itself."""
     ordered = x.flip(axis) if reverse else x
     sums = torch.cumsum(ordered, dim=axis, dtype=x.dtype)
     if exclusive:
@@ -129,7 +129,7 @@ def depth_to_space(x: Tensor, block: int, blocks_first: bool) -> Tensor:
 
 
 def space_to_batch(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
-    """Padded, and blocks of places as items of the batch."""
+    """The data padded, and the places within blocks moved into the batch."""
     padded = x.new_zeros([b + s + e for s, b, e in zip(x.shape, begin, end)])
     padded[tuple(slice(b, b + s) for s, b in zip(x.shape, begin))] = x
     blocks = block[1:]
@@ -141,7 +141,7 @@ def space_to_batch(x: Tensor, block: list[int], begin: list[int], end: list[int]
 
 
 def batch_to_space(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
-    """Items of the batch as blocks of places, and cropped."""
+    """Items of the batch moved into blocks of places, and the result cropped."""
     blocks = block[1:]
     count = len(blocks)
     batch = len(x) // math.prod(blocks)
@@ -166,7 +166,7 @@ def rolled(x: Tensor, shift: list[int], axes: list[int]) -> Tensor:
 
 
 def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int, seq_axis: int) -> Tensor:
-    """The first so many steps of each row turned round."""
+    """The first steps of each row, as many as its length, in reverse."""
     moved = x.movedim((batch_axis, seq_axis), (0, 1))
     step = torch.arange(moved.shape[1], device=x.device)
     length = lengths.long().unsqueeze(1)

@@ -11,7 +11,7 @@ from torch import Tensor
 def fake_quantize(
     x: Tensor, in_low: Tensor, in_high: Tensor, out_low: Tensor, out_high: Tensor, levels: int
 ) -> Tensor:
-    """Rounded to one of `levels` steps from out_low to out_high, halves to even."""
+    """Values rounded to one of `levels` steps from out_low to out_high, halves to even."""
     kind = x.dtype
     if kind in (torch.float16, torch.bfloat16):
         x, in_low, in_high, out_low, out_high = (
@@ -26,7 +26,7 @@ def fake_quantize(
 
 
 def fourier(x: Tensor, axes: list[int], sizes: list[int] | None, kind: str) -> Tensor:
-    """A transform along axes; complex numbers are pairs in the last dimension."""
+    """A Fourier transform along axes; complex numbers are pairs in the last dimension."""
     own = x.dtype
     wide = x.double()
     values = wide if kind == "RDFT" else torch.complex(wide[..., 0], wide[..., 1])
@@ -61,7 +61,7 @@ def fourier(x: Tensor, axes: list[int], sizes: list[int] | None, kind: str) -> T
 
 
 def in_frame(window: Tensor, size: int) -> Tensor:
-    """A window in the middle of its frame."""
+    """The window padded to the size of a frame, in its middle."""
     before = (size - len(window)) // 2
     return torch.nn.functional.pad(window, [before, size - len(window) - before])
 
@@ -69,7 +69,7 @@ def in_frame(window: Tensor, size: int) -> Tensor:
 def short_time_fourier(
     signal: Tensor, window: Tensor, size: int, step: int, frames_last: bool
 ) -> Tensor:
-    """Frames, weighed and transformed; pairs in the last dimension."""
+    """Frames multiplied with the window and transformed, as pairs in the last dimension."""
     pieces = signal.unfold(-1, size, step) * in_frame(window, size)
     if pieces.numel() == 0:
         shape = [*pieces.shape[:-1], size // 2 + 1]
@@ -90,7 +90,7 @@ def inverse_short_time_fourier(
     center: bool,
     normalized: bool,
 ) -> Tensor:
-    """Frames transformed back and weighed, then added at their places."""
+    """Frames transformed back, multiplied with the window and added at their places."""
     spectra = torch.complex(x[..., 0].double(), x[..., 1].double())
     pieces = torch.fft.irfft(spectra, size, dim=-2)
     frames = x.shape[-2]
@@ -136,7 +136,7 @@ def ctc_decoded_by_mask(x: Tensor, mask: Tensor, merge: bool) -> Tensor:
 
 
 def random_uniform(shape: list[int], low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers from low on, below high."""
+    """Random numbers from low on, below high."""
     if dtype.is_floating_point:
         drawn = torch.rand(shape, dtype=dtype, device=low.device)
         return drawn * (high.reshape(()) - low.reshape(())) + low.reshape(())
@@ -146,7 +146,7 @@ def random_uniform(shape: list[int], low: Tensor, high: Tensor, dtype: torch.dty
 def drawn(
     probs: Tensor, count: int, replacement: bool, logarithms: bool, dtype: torch.dtype
 ) -> Tensor:
-    """Classes by their chances."""
+    """Classes drawn by their probabilities."""
     exact = probs.double()
     if logarithms:
         exact = torch.exp(exact - exact.amax(dim=1, keepdim=True))

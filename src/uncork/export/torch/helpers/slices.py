@@ -9,7 +9,7 @@ from torch import Tensor
 def sliced(
     x: Tensor, start: list[int], stop: list[int], step: list[int], axes: list[int] | None
 ) -> Tensor:
-    """Python's slices along some axes, backwards too."""
+    """Slices along some axes, as Python has them, with steps of both signs."""
     for i, axis in enumerate(range(len(start)) if axes is None else axes):
         places = range(*slice(start[i], stop[i], step[i]).indices(x.shape[axis]))
         x = x.index_select(axis, torch.tensor(list(places), dtype=torch.int64, device=x.device))
@@ -17,7 +17,7 @@ def sliced(
 
 
 def backwards(x: Tensor, axis: int, start: int | None, stop: int | None, step: int) -> Tensor:
-    """A slice from behind; a start before the first element is the first element."""
+    """A slice with a negative step; a start before the first element is the first element."""
     size = x.shape[axis]
     first, last, _ = slice(start, stop, step).indices(size)
     first = 0 if first < 0 < size else first
@@ -43,7 +43,7 @@ def slice_scattered(
 
 
 def padded(x: Tensor, begin: list[int], end: list[int], mode: str, value: Tensor | None) -> Tensor:
-    """Longer or shorter at both ends of each axis; outside a constant, the edge, or mirrored."""
+    """A tensor padded or cropped at both ends of each axis, in any mode of Pad."""
     for axis, (before, after) in enumerate(zip(begin, end)):
         size = x.shape[axis]
         place = torch.arange(max(0, before + size + after), device=x.device) - before

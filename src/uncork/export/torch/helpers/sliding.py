@@ -12,7 +12,7 @@ from torch import Tensor
 def around(
     sizes: list[int], kernel: list[int], strides: list[int], dilations: list[int], pads: object
 ) -> list[list[int]]:
-    """Begin and end of each axis; `same_upper` and `same_lower` by the sizes."""
+    """The pads at begin and end of each axis; `same_upper` and `same_lower` follow the sizes."""
     if isinstance(pads, list):
         return pads
     found = []
@@ -139,7 +139,7 @@ def window_counts(
     pads: object,
     rounding: str,
 ) -> list[int]:
-    """How many windows there are along each axis."""
+    """The number of windows along each axis."""
     counts = []
     for axis, (n, k, s, d) in enumerate(zip(x.shape[2:], kernel, strides, dilations)):
         if isinstance(pads, list):
@@ -185,7 +185,7 @@ def windows(
 
 
 def lowest_of(x: Tensor) -> float:
-    """What a maximum begins with."""
+    """The lowest value of the tensor's type, which a maximum begins with."""
     return -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
 
 
@@ -253,7 +253,7 @@ def max_pool(
 
 
 def adaptive_average(x: Tensor, sizes: list[int]) -> Tensor:
-    """F.adaptive_avg_pool of any number of axes, to no cells too."""
+    """F.adaptive_avg_pool of any number of axes; the result may be empty."""
     if 0 in sizes or x.numel() == 0:
         return x.new_zeros((*x.shape[:2], *sizes))
     run = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[len(sizes) - 1]
@@ -261,7 +261,7 @@ def adaptive_average(x: Tensor, sizes: list[int]) -> Tensor:
 
 
 def adaptive_maximum(x: Tensor, sizes: list[int], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """F.adaptive_max_pool with places, to no cells too."""
+    """F.adaptive_max_pool with places; the result may be empty."""
     if 0 in sizes or x.numel() == 0:
         blank = x.new_zeros((*x.shape[:2], *sizes))
         return blank, blank.to(dtype)
@@ -282,7 +282,7 @@ def deformable_convolution(
     deformable_group: int,
     padded: bool,
 ) -> Tensor:
-    """A convolution whose cells are read between pixels, where the offsets say."""
+    """A convolution that reads the image between cells, at places moved by offsets."""
     rows, columns = x.shape[2:]
     kernel = list(filters.shape[2:])
     given = around([rows, columns], kernel, strides, dilations, pads)

@@ -28,7 +28,7 @@ def overlaps(box: Tensor, others: Tensor, pixel: float = 0.0, touching: bool = F
 def without_overlap(
     boxes: Tensor, threshold: float, limit: int | None = None, pixel: float = 0.0, eta: float = 1.0
 ) -> list[int]:
-    """Places of boxes, the best first, none of which overlaps one before it by more."""
+    """Places of boxes, best first, none of which overlaps one before it beyond the threshold."""
     taken: list[int] = []
     left = torch.arange(len(boxes), device=boxes.device)
     while len(left) and (limit is None or len(taken) < limit):
@@ -41,7 +41,7 @@ def without_overlap(
 
 
 def falling(scores: Tensor) -> Tensor:
-    """Places by falling score, equal scores in order."""
+    """Places in the order of falling score, equal scores in their own order."""
     return torch.argsort(scores, descending=True, stable=True)
 
 
@@ -105,7 +105,7 @@ def matrix_nms_of_class(
     gaussian: float | None,
     post_threshold: float,
 ) -> tuple[Tensor, Tensor]:
-    """Scores that decay by what overlaps better boxes; those that are high enough still."""
+    """Places of boxes and their decayed scores, where those are high enough still."""
     left = torch.nonzero(scores > threshold).reshape(-1)
     left = left[falling(scores[left])]
     left = left[:limit] if limit >= 0 else left
@@ -293,7 +293,7 @@ def decoded_boxes(priors: Tensor, offsets: Tensor, centered: bool, clip: bool) -
 def candidates_of(
     scores: Tensor, background: int, top_k: int, threshold: float, only_best: bool
 ) -> list[tuple[int, Tensor]]:
-    """For each class the places of its boxes, best first."""
+    """The places of each class's boxes, best first."""
     labels = [c for c in range(scores.shape[1]) if c != background]
     if not scores.numel():
         return []
