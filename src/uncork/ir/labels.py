@@ -8,7 +8,7 @@ from uncork.ir.model import Model, XmlElement
 
 
 def labels_of(model: Model) -> list[str]:
-    """The labels of a model's classes, separated by spaces in the file (`_` stands for a space
+    """The labels of a model's classes, which spaces separate in the file (`_` stands for a space
     within one); an empty list where there are none.
     """
     for info in _named(_named(_of_tag(model.extras, "rt_info"), "model_info"), "labels"):

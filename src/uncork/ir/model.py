@@ -165,8 +165,8 @@ class Model(Graph):
         return _told_apart(tensors, layers)
 
     def _legacy_name(self, node: Node, output: int) -> tuple[str, ...]:
-        """The name of a tensor that layer names stand for in version 10: the layer's name, with the
-        output where there are several. Other versions have none.
+        """The tensor name that version 10 makes of a layer's name, with the output where there are
+        several. Other versions make none.
         """
         if self.ir_version != 10:
             return ()
