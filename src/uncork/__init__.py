@@ -111,5 +111,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What is public, and nothing else."""
+    """The public names, and nothing else."""
     return __all__

@@ -1,5 +1,5 @@
-"""Names that people of OpenVINO, ONNX Runtime and PyTorch look for in `uncork`, and what is there
-in their place.
+"""Names that users of OpenVINO, ONNX Runtime and PyTorch look for in `uncork`, and what `uncork`
+has in their place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The number of threads that NumPy's products use: at most that of the call that they are part of.
+"""The number of threads that NumPy's matrix products use: at most that of the call that they are
+part of.
 
 `np.matmul` and others call a BLAS library, which has threads of its own: as many as the machine has
 processors, whatever a call of a model was told. Each of these libraries has a function that sets
@@ -78,8 +79,8 @@ _most: ContextVar[int | None] = ContextVar("uncork's threads of a call", default
 
 
 class at_most:
-    """A context whose products use at most so many threads, where they say `limited`: no library is
-    called for this.
+    """A context that limits the threads of the products in it, where they say `limited`; entering
+    it calls no library.
     """
 
     __slots__ = ("_threads", "_token")
@@ -105,7 +106,7 @@ class _Limits:
         self.before = 0
 
     def enter(self, found: Library, threads: int) -> bool:
-        """Lower the number; returns whether it needed that."""
+        """Lower the library's number of threads if it is higher; returns whether it was."""
         with self.lock:
             if not self.active:
                 self.before = found.threads()

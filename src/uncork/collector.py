@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """A context whose objects stay: for long models the collector would walk over all of them again
-    and again.
+    """A context in which the garbage collector is off, for making objects that stay: for long
+    models it would walk over all of them again and again.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -53,7 +53,9 @@ in_child(_renew_all)
 
 
 class _Gate:
-    """Threads that are inside, and a fork that waits for them."""
+    """A gate between threads and forks: a fork waits until other threads that are inside have left,
+    and threads wait for a fork that goes on.
+    """
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -125,8 +127,8 @@ _gate = _Gate()
 
 @contextlib.contextmanager
 def unforked() -> Iterator[None]:
-    """A context that no fork of another thread cuts in two. For what is rare or long: it takes
-    microseconds.
+    """A context in which no other thread forks the process. It is for what is rare or long: it
+    takes microseconds.
     """
     _gate.enter()
     try:

@@ -105,7 +105,9 @@ def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether something has this name, as `os.path.lexists` says; a name that cannot be is free."""
+    """Whether something has this name, be it a broken link. Raises OSError where that cannot be
+    told.
+    """
     try:
         os.lstat(path)
     except FileNotFoundError:

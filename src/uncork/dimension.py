@@ -70,7 +70,7 @@ class Dimension:
 
     @property
     def is_open(self) -> bool:
-        """The size is an expression and no number."""
+        """Whether the size is an expression and no number."""
         return self._size is not None
 
     def __int__(self) -> int:
@@ -100,7 +100,9 @@ class Dimension:
     __radd__ = __add__
 
     def __sub__(self, other: DimensionLike) -> Dimension:
-        """Sizes cannot become negative: the caller checks that, the bounds are cut at 0."""
+        """The difference of two dimensions. Sizes cannot become negative: the caller checks that,
+        the bounds are cut at 0.
+        """
         o = Dimension.of(other)
         if (open_sizes := _open_sizes(self, o)) is not None:
             return _of_size(_at_least_0(open_sizes[0] - open_sizes[1]))
@@ -132,23 +134,23 @@ class Dimension:
         )
 
     def contains(self, size: int) -> bool:
-        """The size may be this one, by the bounds."""
+        """Whether the size may be this one, by the bounds."""
         return self.low <= size and (self.high is None or size <= self.high)
 
     def compatible(self, other: DimensionLike) -> bool:
-        """Some size fits both, by the bounds."""
+        """Whether some size fits both, by the bounds."""
         o = Dimension.of(other)
         return (o.high is None or self.low <= o.high) and (self.high is None or o.low <= self.high)
 
     def agrees(self, other: DimensionLike) -> bool:
-        """Some size fits both; where sizes are symbols, that they are equal is demanded of every
-        call.
+        """Whether some size fits both; where sizes are symbols, every call is required to make them
+        equal.
         """
         return self.merge(other) is not None
 
     def covers(self, other: DimensionLike) -> bool:
-        """Some size of it is at least some size of the other; where sizes are symbols, every call
-        is demanded to keep to it.
+        """Whether some size of this dimension is at least some size of the other; where sizes are
+        symbols, every call is required to keep to it.
         """
         o = Dimension.of(other)
         if self.high is not None and self.high < o.low:
@@ -213,7 +215,9 @@ def _of_size(size: Size) -> Dimension:
 
 
 def _open_sizes(a: Dimension, b: Dimension) -> tuple[Size, Size] | None:
-    """Both as expressions, where one of them is open and the other is no mere interval."""
+    """The sizes of both as expressions; None where neither is open, or one is known by its bounds
+    only.
+    """
     if a._size is None and b._size is None:
         return None
     x, y = a.expression, b.expression
@@ -221,7 +225,7 @@ def _open_sizes(a: Dimension, b: Dimension) -> tuple[Size, Size] | None:
 
 
 def _at_least_0(size: Size) -> Size:
-    """The size, cut at 0 where it is not known never to be below."""
+    """The larger of a size and 0; the size itself where it is known never to be negative."""
     facts = size.facts
     return (
         size
@@ -231,7 +235,9 @@ def _at_least_0(size: Size) -> Size:
 
 
 def _same(a: Dimension, b: Dimension) -> Dimension | None:
-    """Two dimensions, one of them open, that every call has to make equal."""
+    """One dimension for two, at least one of them open, that every call has to make equal; None
+    where they cannot be equal.
+    """
     open_sizes = _open_sizes(a, b)
     if open_sizes is None:
         return a if a._size is not None else b

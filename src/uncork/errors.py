@@ -38,7 +38,7 @@ class Label(str):
         return label
 
     def __radd__(self, before: str) -> Label:
-        """With the sub-graph that the layer is in before it."""
+        """The label with the sub-graph that the layer is in before it."""
         return Label(f"{before}{self}", self.layer, self.input)
 
 

@@ -1,5 +1,5 @@
-"""Reading of files by strangers: only ordinary ones are opened, and a mapped one knows whether it
-was cut.
+"""Reading of files that come from strangers: only ordinary (regular) files are opened, and a mapped
+one knows whether it was cut.
 
 Opening a named pipe waits for somebody who writes to it, and a device may never end: what is not
 an ordinary file is refused before a byte of it is read. A file that is cut while it is mapped ends
@@ -43,8 +43,8 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def why_not(error: OSError, path: str | os.PathLike[str]) -> str:
-    """Why a file cannot be read; of one that is not there also which one of its kind beside it has
-    nearly its name.
+    """The reason why a file cannot be read; for one that does not exist, also the file beside it
+    that has the same ending and nearly its name.
     """
     text = f"cannot be read: {error.strerror or error}"
     if error.errno != errno.ENOENT:

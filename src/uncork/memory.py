@@ -17,7 +17,7 @@ _LIMITS = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 
 @functools.cache
 def available() -> tuple[int, str]:
-    """(bytes, whose they are) that this process may use in all."""
+    """The number of bytes that this process may use in all, and words for whose they are."""
     machine = _physical()
     group = group_limit()
     if group is not None and group < machine:

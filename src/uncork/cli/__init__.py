@@ -159,5 +159,7 @@ def _say(kind: str, message: str) -> None:
 def _show_warning(
     message: Warning | str, category: type[Warning], *place: Any, **more: Any
 ) -> None:
-    """Show a warning as an error is shown: without the line of code, which is nobody's here."""
+    """Show a warning as an error is shown: without the line of code, which tells nothing to the
+    user of a command.
+    """
     _say("warning", str(message))

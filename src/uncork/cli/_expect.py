@@ -1,4 +1,4 @@
-"""`uncork run --expect`: the outputs held against those of a file."""
+"""`uncork run --expect`: the comparison of the outputs with those of a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Tolerance = tuple[float, bool]
 
 
 def tolerance(text: str) -> Tolerance:
-    """`0.01`, or `1%` of the largest value."""
+    """A tolerance from its text: `0.01`, or `1%` of the largest value."""
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
@@ -48,7 +48,7 @@ class Expected:
         return self.difference.verdict == DIFFERS
 
     def as_json(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The output as `--json` shows it."""
         seen = self.difference
         return {
             "name": self.name,
@@ -62,7 +62,7 @@ class Expected:
 def compared(
     path: str, results: Mapping[str, Array], compiled: CompiledModel, allowed: Tolerance | None
 ) -> list[Expected]:
-    """Every array of the file against the output of its name.
+    """The comparison of every array of the file with the output of its name.
 
     Raises InputError for names that no output has.
     """

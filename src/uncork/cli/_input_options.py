@@ -17,7 +17,7 @@ from uncork.errors import InputError
 
 
 def add_inputs(parser: Parser) -> None:
-    """Give a command `--input`, and what says of random inputs what they are."""
+    """Give a command `--input` and the options for random inputs."""
     add = parser.add_argument
     add(
         "-i",

@@ -23,7 +23,7 @@ class Inspection:
 
     @property
     def problems(self) -> list[Problem]:
-        """All of them, missing operations included."""
+        """All problems, missing operations included."""
         return self.diagnostics.all()
 
 

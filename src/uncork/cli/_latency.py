@@ -57,7 +57,7 @@ class Contender:
 def measure(
     contenders: Sequence[Contender], seconds: float, progress: Callable[[int, int], None]
 ) -> None:
-    """Let all of them call in turns, for so many seconds each."""
+    """Time the calls of all contenders, which take turns, for so many seconds each."""
     for contender in contenders:  # compiles, and maps what is mapped
         for _ in range(3):
             if contender.before is not None:

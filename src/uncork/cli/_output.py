@@ -31,7 +31,8 @@ def emit_json(value: Any) -> None:
 
 
 def _json(value: Any, line: str) -> str:
-    """Indented, but lists of numbers and names on one line: a shape is read at a glance.
+    """A value as JSON text: indented, but lists of numbers and names stand on one line, so that a
+    shape is read at a glance.
 
     `line` starts a line of this depth.
     """
@@ -61,8 +62,8 @@ def problem_as_json(problem: Problem) -> dict[str, Any]:
 
 
 def abandon_stdout() -> None:
-    """Send what is still buffered nowhere: the interpreter would try to write it once more at its
-    end, and complain.
+    """Discard what is still buffered for standard output: the interpreter would try to write it
+    once more at its end, and complain.
     """
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -121,5 +122,5 @@ def _columns(text: str) -> int:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """`1 layer`, `1,234 layers`."""
+    """A number with its noun: `1 layer`, `1,234 layers`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

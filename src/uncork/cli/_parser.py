@@ -73,7 +73,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Suggesting:
-    """For `add_argument(type=...)`: a function that reads a word, and words that a shell may
+    """A type for `add_argument(type=...)`: a function that reads a word, and words that a shell may
     complete.
     """
 
@@ -85,7 +85,7 @@ class Suggesting:
 
 
 def one_of(*choices: str) -> Suggesting:
-    """For `add_argument(type=...)`: one of some words."""
+    """A type for `add_argument(type=...)` that takes one of some words."""
 
     def parse(text: str) -> str:
         if text not in choices:

@@ -17,7 +17,9 @@ from uncork.types import Array
 
 
 class RandomBounds:
-    """The inputs of a model, by position, that look-ups take as they are or converted."""
+    """Bounds for those inputs of a model, by position, that look-ups take as ids, offsets or
+    segment ids, as they are or converted.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model

@@ -75,7 +75,9 @@ def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) ->
 
 
 def _best(row: Array, labels: Sequence[str]) -> list[str]:
-    """The classes with the largest values, largest first; as shares where the values are some."""
+    """The classes with the largest values as text, largest first; as percentages where the values
+    add up to 1.
+    """
     order = np.argsort(-row, kind="stable")[:_BEST]
     share = bool((row >= 0).all()) and abs(float(row.sum(dtype=np.float64)) - 1) < 1e-3
     return [

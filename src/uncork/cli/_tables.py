@@ -11,7 +11,7 @@ from uncork.errors import InputError
 
 
 def add_tables(parser: Parser) -> None:
-    """Give a command the option."""
+    """Give a command the option `--table`."""
     parser.add_argument(
         "--table",
         action="append",

@@ -96,7 +96,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _prepared(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Compile what no file has: how many kernels that were, and how long it took."""
+    """Compile the kernels that no file has; returns how many they were and how long it took."""
     compiled = 0
 
     def count(done: int, of: int) -> None:

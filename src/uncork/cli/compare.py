@@ -177,7 +177,7 @@ def _saved(path: str) -> dict[str, Array]:
 def _take_saved_inputs(
     arguments: argparse.Namespace, model: Model, saved: dict[str, Array]
 ) -> None:
-    """Inputs that the saved file has, and that nothing else gives."""
+    """Take inputs from the saved file where nothing else gives them."""
     said = {
         find_input(model.inputs, text.partition("=")[0]) for text in arguments.input if "=" in text
     }

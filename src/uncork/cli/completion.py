@@ -91,8 +91,8 @@ def _options(command: str) -> list[str]:
 
 
 def _values(command: str) -> list[tuple[str, str]]:
-    """What may stand behind a word: "run --backend" and "cpu reference". An operand stands behind
-    the command itself.
+    """The words that may follow another: ("run --backend", "cpu reference"). The words of an
+    operand follow the command itself.
     """
     return [
         (f"{command} {name}", " ".join(action.type.words))

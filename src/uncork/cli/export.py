@@ -177,7 +177,7 @@ def _check_output(arguments: argparse.Namespace, target: Target) -> None:
 
 
 def _progress() -> Callable[[int, int], None] | None:
-    """Bytes written, on a terminal."""
+    """A function that shows on a terminal how much is written; None where there is no terminal."""
     if not sys.stderr.isatty():
         return None
     shown = -1

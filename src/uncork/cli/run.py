@@ -1,4 +1,6 @@
-"""`uncork run`: a model on arrays, its results as people read them, and the outputs as a file."""
+"""`uncork run`: runs a model on arrays, shows its results as people read them, and writes the
+outputs to a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`uncork score`: a model on every row of a table.
+"""`uncork score`: runs a model on every row of a table.
 
 All of it is `uncork.score`; here are its options and what it prints.
 """

@@ -179,8 +179,8 @@ def _why_not(type_name: str) -> str:
 
 
 def _constants(nodes: Sequence[Node]) -> list[Json]:
-    """For each element type the constants, their values, and the bytes of the weights file that
-    they take.
+    """The constants of each element type: their number, that of their values, and the bytes of the
+    weights file that they take.
     """
     entries: dict[ElementType, Json] = {}
     seen: set[tuple[str, str]] = set()

@@ -48,7 +48,7 @@ class OutputReport:
 
 @dataclass
 class Comparison:
-    """What was found. `layers` are in the order in which they run."""
+    """The result of a comparison. `layers` are in the order in which they run."""
 
     model: Model
     against: str
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Nothing differs by more than rounding, and something was compared."""
+        """Whether nothing differs by more than rounding, and something was compared."""
         compared = any(layer.difference is not None for layer in self.layers) or any(
             out.difference is not None for out in self.outputs
         )
@@ -123,8 +123,8 @@ def compare(
 
 
 def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> Model:
-    """The model, where nothing but operations may be missing. Raises UncorkError for everything
-    else that is wrong.
+    """The model of a file, which may lack operations. Raises UncorkError for everything else that
+    is wrong.
     """
     model, diagnostics = read_structure(path, weights)
     model, problems = infer(model)
@@ -149,7 +149,7 @@ def open_peer(
     weights: str | None,
     saved: Mapping[str, Array] | None = None,
 ) -> Peer:
-    """The other side. Raises InputError for a word that names none."""
+    """The peer that `against` names. Raises InputError for a word that names none."""
     if saved is not None:
         return SavedPeer(saved, against)
     kind, _, file = against.partition(":")
@@ -206,7 +206,7 @@ def _compare_outputs(
 
 
 def _allowed_of_all(model: Model) -> float:
-    """What the layers may round together, one after the other."""
+    """The rounding that is allowed for the whole model: that of all layers, one after the other."""
     every = 0.0
     for node in model.nodes:
         if node.type_name not in ("Const", "Parameter", "Result") and node.outputs:

@@ -18,8 +18,8 @@ SAME, ROUNDING, DIFFERS = "same", "rounding", "differs"
 
 @dataclass(frozen=True)
 class Difference:
-    """`verdict` is "same" (bit for bit, or both NaN), "rounding" or "differs"; `reason` says why it
-    differs.
+    """The difference of two arrays. `verdict` is "same" (bit for bit, or both NaN), "rounding" or
+    "differs"; `reason` says why it differs.
 
     `largest` and `relative` are of finite values, `where` is the place of the largest, `ours` and
     `theirs` the values there. `ulp` is how many values of the type lie between them at most.

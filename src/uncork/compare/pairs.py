@@ -14,8 +14,8 @@ def consistent(
     inputs: Mapping[str, Sequence[str]],
     shapes: Mapping[str, Sequence[int | None] | None],
 ) -> dict[Source, str]:
-    """The pairs whose shapes agree, and of whose nearest ancestors in pairs one side has all of the
-    other's: one may have folded what the other computes.
+    """The pairs that may be the same tensor: their shapes agree, and of their nearest ancestors in
+    pairs one side has all that the other has (one side may have folded what the other computes).
     """
     kept: dict[Source, str] = {}
     paired: set[str] = set()
@@ -42,7 +42,7 @@ def _fits(shape: PartialShape, theirs: Sequence[int | None] | None) -> bool:
 
 
 def _nearest(key: str, inputs: Mapping[str, Sequence[str]], paired: set[str]) -> set[str]:
-    """What is in pairs nearest above a tensor of the peer."""
+    """The nearest ancestors of a tensor of the peer that are in pairs."""
     result: set[str] = set()
     waiting, seen = list(inputs.get(key, ())), set[str]()
     while waiting:

@@ -73,7 +73,7 @@ def shown(found: Comparison, everything: bool, most: int = 10) -> list[LayerRepo
 
 
 def conclusion(found: Comparison) -> str:
-    """What came of it, in a line or two."""
+    """The conclusion of a comparison, in a line or two."""
     first = found.first
     compared = sum(layer.difference is not None for layer in found.layers)
     if first is not None:
@@ -104,7 +104,7 @@ def counts(found: Comparison) -> dict[str, int]:
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
-    """All of it."""
+    """The whole comparison as JSON holds it."""
     return {
         "schema": "uncork-compare-1",
         "model": found.model.source,

@@ -61,7 +61,9 @@ def matched(model: Model, peer: PeerModel) -> dict[Source, str]:
 
 
 def _by_layer(model: Model, peer: PeerModel) -> dict[Source, str]:
-    """By the name and the type of the layer, where no other has the name."""
+    """The peer's keys of our tensors by the name and the type of the layer, where no other has the
+    name.
+    """
     single = {(t.layer, t.type_name.lower(), t.output): t.key for t in peer.tensors}
     ours: dict[str, int] = defaultdict(int)
     for node in model.nodes:
@@ -78,8 +80,8 @@ def _by_layer(model: Model, peer: PeerModel) -> dict[Source, str]:
 
 
 def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
-    """By the names of tensors, where they mean one on each side. A layer's name is that of its
-    output, as saved values have it.
+    """The peer's keys of our tensors by the names of tensors, where a name means one on each side.
+    A layer's name is that of its output, as saved values have it.
     """
     theirs: dict[str, set[str]] = defaultdict(set)
     for tensor in peer.tensors:
@@ -102,7 +104,9 @@ def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
 
 
 def _by_structure(model: Model, peer: PeerModel, found: dict[Source, str]) -> None:
-    """By the type and by matched inputs, in order: for models whose layers were named anew."""
+    """Add to `found` the tensors that match by type and by matched inputs, in order: for models
+    whose layers were named anew.
+    """
     computed = {tensor.key for tensor in peer.tensors if tensor.inputs}
     taken = set(found.values())
     waiting: dict[tuple[str, tuple[str | None, ...], int], list[str]] = defaultdict(list)

@@ -35,7 +35,7 @@ _SKIPPED = frozenset({"Const", "Parameter", "Result", "Assign"})
 
 
 class Peer(Protocol):
-    """See `peers.process`."""
+    """A peer as the walk uses it; see `peers.process`."""
 
     name: str
     model: PeerModel
@@ -80,8 +80,8 @@ class Bad:
 
 
 class Walk:
-    """See the module. `reports` gives one report after the other; `first_bad` is set with the first
-    that is bad.
+    """The walk over the layers, which compares each with the peer's. `reports` gives one report
+    after the other; `first_bad` is set with the first that is bad.
     """
 
     def __init__(self, model: Model, inputs: Sequence[Array], peer: Peer, backend: Backend) -> None:
@@ -151,7 +151,7 @@ class Walk:
         ]
 
     def _take_inputs(self, group: Sequence[Node], theirs: Mapping[str, Array | Failed]) -> None:
-        """What layers of earlier chunks have given, as it is in the run of this one."""
+        """Replace the values from layers of earlier chunks by those of this chunk's run."""
         for node in group:
             for source in self._read(node):
                 value = theirs[self._matches[source]]
@@ -196,7 +196,7 @@ class Walk:
     def _computed(
         self, node: Node, arguments: Mapping[Source, Array | None]
     ) -> tuple[list[Array], str]:
-        """Our results, or none and why."""
+        """Our results of a layer; where there are none, an empty list and the reason."""
         if node.operation is None:
             return [], "there is no such operation here"
         if any(value is None for value in arguments.values()):

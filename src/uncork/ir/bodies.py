@@ -35,7 +35,9 @@ class GraphBody:
         return len(self.model.results)
 
     def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        """Specs of the results, inner layers named in the error when these inputs do not fit."""
+        """The specs of the results for these inputs; where the inputs do not fit, the error names
+        the inner layers.
+        """
         for index, (given, declared) in enumerate(zip(inputs, self.input_specs)):
             name = self.model.by_id[self.model.parameters[index]].name
             if given.element_type is not declared.element_type or not given.shape.compatible(

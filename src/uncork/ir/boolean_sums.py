@@ -131,7 +131,7 @@ class BooleanSums:
 
 
 def _take_names(number: int, nodes: list[Node]) -> None:
-    """Names of the tensor that a Convert for a result converts become names of what the Convert
+    """Move the names of the tensor that a result's Convert reads to the tensor that the Convert
     gives.
     """
     places = {node.id: index for index, node in enumerate(nodes)}

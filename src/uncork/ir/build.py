@@ -47,7 +47,7 @@ class Builder:
         element_type: ElementType | str,
         shape: PartialShape | Sequence[DimensionLike | tuple[int, int | None]],
     ) -> Source:
-        """An input of the model; None or -1 is a dynamic dimension, (2, 8) one from 2 to 8."""
+        """Add an input of the model; None or -1 is a dynamic dimension, (2, 8) one from 2 to 8."""
         shape = shape if isinstance(shape, PartialShape) else PartialShape(shape)
         return self._append(
             Parameter(element_type=_type_of_name(element_type), shape=shape), name, (), (name,)
@@ -56,7 +56,7 @@ class Builder:
     def constant(
         self, value: npt.ArrayLike, element_type: ElementType | str | None = None, name: str = ""
     ) -> Source:
-        """A constant.
+        """Add a constant.
 
         `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it.
 
@@ -83,7 +83,7 @@ class Builder:
         tensor_names: Sequence[str] = (),
         **attributes: Any,
     ) -> tuple[Source, ...]:
-        """A layer of any registered operation; attributes by keyword. Returns its outputs."""
+        """Add a layer of any registered operation; attributes by keyword. Returns its outputs."""
         cls = find(type_name, opset)
         if cls is None:
             raise UnsupportedError(f"operation {type_name}@opset{opset} is not supported")
@@ -98,7 +98,7 @@ class Builder:
         name: str = "",
         **attributes: Any,
     ) -> tuple[Source, ...]:
-        """A layer with sub-graphs (If, Loop, TensorIterator).
+        """Add a layer with sub-graphs (If, Loop, TensorIterator).
 
         A body is `BodyMap(GraphBody(model), inputs, outputs, back_edges)`.
         """
@@ -109,7 +109,7 @@ class Builder:
         return self._append(operation, name, inputs, ())
 
     def result(self, source: Source, name: str = "") -> None:
-        """An output of the model; `name` becomes a name of its tensor."""
+        """Add an output of the model; `name` becomes a name of its tensor."""
         if name:
             node = self._nodes[source.node]
             ports = [
@@ -120,7 +120,7 @@ class Builder:
         self._append(Result(), f"{name or 'output'}/result" if name else "", (source,), ())
 
     def info(self, name: str, value: object) -> None:
-        """A line of runtime information (`rt_info`) of the model.
+        """Add a line of runtime information (`rt_info`) of the model.
 
         `group/name` is one of a group, as "model_info/labels".
         """

@@ -12,8 +12,8 @@ from uncork.types import Array
 
 
 def stored_arrays(model: Model) -> Iterator[Array]:
-    """What each constant keeps its values in: for packed ones their codes, which nobody unpacks for
-    this.
+    """The array in which each constant keeps its values; for a packed one that of its codes, which
+    nobody unpacks for this.
     """
     models = [model]
     while models:

@@ -51,8 +51,8 @@ class Diagnostics:
         return [f.problem for f in self._reported if not f.explained_by & subjects]
 
     def all(self) -> list[Problem]:
-        """The problems, then one for each missing operation with its layers, and one for all custom
-        operations; of very many the first.
+        """All problems, then one for each missing operation with its layers, and one for all custom
+        operations; where they are very many, the first ones and how many more there are.
         """
         custom = {op: layers for op, layers in self.missing.items() if _is_custom(op)}
         opsets = [(op, layers) for op, layers in self.missing.items() if op not in custom]
@@ -92,8 +92,8 @@ class _Reported:
 
 @dataclass
 class Refused:
-    """Layers and edges of a graph that were reported and left out: what others lack because of them
-    is no other mistake.
+    """Layers and edges of a graph that were reported and left out: what other layers lack because
+    of them is not reported as another mistake.
     """
 
     #: By id; None stands for any, where the id cannot be read.
@@ -106,7 +106,7 @@ class Refused:
     readers: set[int | None] = field(default_factory=set)
 
     def edge(self, to_layer: int | None, to_port: int | None, where: str) -> None:
-        """An edge that is left out."""
+        """Note an edge that is left out."""
         self.edges.setdefault((to_layer, to_port), []).append(where)
         self.readers.add(to_layer)
 
@@ -152,7 +152,7 @@ def _is_custom(operation: str) -> bool:
 
 
 def _custom_text(operations: Mapping[str, list[str]], extension: str) -> str:
-    """All of them at once: whoever cannot load the extension has none of its operations."""
+    """One message for all custom operations: whoever cannot load the extension has none of them."""
     types = ", ".join(map(shortened, list(operations)[:_MAX_LISTED]))
     layers = [layer for named in operations.values() for layer in named]
     one = len(operations) == 1

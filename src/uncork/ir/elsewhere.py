@@ -1,5 +1,5 @@
-"""What people of OpenVINO, ONNX Runtime and PyTorch look for on models, ports and requests, and
-what is there in its place.
+"""Names that users of OpenVINO, ONNX Runtime and PyTorch look for on models, ports and requests,
+and what `uncork` has in their place.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ REQUEST = {
 
 
 def missing(thing: object, called: str, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
-    """The error for an attribute that is not there. Raises what an attribute that is there has
-    raised.
+    """The error for an attribute that an object lacks. Where the class has it and it failed, its
+    own error is raised instead.
     """
     if hasattr(type(thing), name):
         object.__getattribute__(thing, name)

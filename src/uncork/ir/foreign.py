@@ -135,7 +135,9 @@ def _archive(path: Path) -> str:
 
 
 def _is_safetensors(data: bytes) -> bool:
-    """The length of a JSON header, then the header."""
+    """Whether the data begin as a safetensors file does: the length of a JSON header, then the
+    header.
+    """
     return (
         len(data) > 9
         and int.from_bytes(data[:8], "little") < 10**8

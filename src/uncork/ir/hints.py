@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Wishes about the kernels of a layer, and a remark for the plan.
+    """Hints about the kernels of a layer, and a remark for the plan.
 
     References know none of it.
     """

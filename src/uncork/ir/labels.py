@@ -8,7 +8,9 @@ from uncork.ir.model import Model, XmlElement
 
 
 def labels_of(model: Model) -> list[str]:
-    """The labels, separated by spaces in the file (`_` stands for one in a name); none without."""
+    """The labels of a model's classes, which spaces separate in the file (`_` stands for a space
+    within one); an empty list where there are none.
+    """
     for info in _named(_named(_of_tag(model.extras, "rt_info"), "model_info"), "labels"):
         value = dict(info.attributes).get("value", "")
         return [label.replace("_", " ") for label in value.split()]

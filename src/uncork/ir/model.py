@@ -165,8 +165,8 @@ class Model(Graph):
         return _told_apart(tensors, layers)
 
     def _legacy_name(self, node: Node, output: int) -> tuple[str, ...]:
-        """Version 10 was made for layer names: there the layer's name, with the output where there
-        are several, is a tensor's name.
+        """The tensor name that version 10 makes of a layer's name, with the output where there are
+        several. Other versions make none.
         """
         if self.ir_version != 10:
             return ()
@@ -180,8 +180,8 @@ def _port_text(names: tuple[str, ...], spec: TensorSpec) -> str:
 def _told_apart(
     tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]
 ) -> list[tuple[str, ...]]:
-    """For each port its tensor names and those layer names that no other port has in any way: a
-    name must not pick the wrong one.
+    """The names of each port: its tensor names, and those layer names that no other port has in any
+    way, because a name must not pick the wrong port.
     """
     uses = Counter(name for ours, others in zip(tensors, layers) for name in {*ours, *others})
     return [

@@ -64,7 +64,7 @@ def _wrong_edge(
     refused: Refused,
     diagnostics: Diagnostics,
 ) -> tuple[str, list[str]]:
-    """What is wrong with an edge, "" for nothing, and what explains it."""
+    """What is wrong with an edge ("" where nothing is), and the subjects that explain it."""
     from_layer, from_port, to_layer, to_port = edge
     absent = [i for i in (from_layer, to_layer) if i not in layers]
     if absent:

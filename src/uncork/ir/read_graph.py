@@ -104,8 +104,8 @@ class GraphReader:
         nodes: Mapping[int, Node],
         place: str,
     ) -> None:
-        """What the file says at the end of an edge must not contradict what it says at its
-        beginning.
+        """Check that what the file says at the end of an edge does not contradict what it says at
+        its beginning.
         """
         for position, (element, source) in enumerate(zip(layer.input_ports, arguments)):
             said = self._port(
@@ -129,7 +129,7 @@ class GraphReader:
     def _contradiction(
         self, place: str, node: Node, position: int, said: TensorSpec, producer: Node, output: int
     ) -> None:
-        """What a layer is said to read is not what the layer before is said to give.
+        """Report that what a layer is said to read is not what the layer before is said to give.
 
         That is explained by a problem of the layer before, and is one mistake with other layers
         that read the same so.

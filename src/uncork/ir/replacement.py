@@ -55,7 +55,7 @@ class Replacement:
                     back.pop_all()
 
     def _put_back(self, final: Path, was_there: bool) -> None:
-        """What was there before, or nothing."""
+        """Put back what was there before; where nothing was, remove the new file."""
         old = self._scratch(final, "old")
         if old.exists():
             os.replace(old, final)
@@ -116,7 +116,7 @@ def _name(handle: int, name: Path) -> None:
 
 
 def _keep(path: Path, name: Path) -> None:
-    """Let the file go by a second name; where there are no links, by that name only."""
+    """Give the file a second name; where there are no links, that name replaces its first one."""
     try:
         os.link(path, name, follow_symlinks=False)
     except (OSError, NotImplementedError):

@@ -34,7 +34,7 @@ def infer_symbolic(
     hints: Mapping[Origin, int] | None = None,
     may_be_empty: Collection[int] = (),
 ) -> tuple[Model, Facts]:
-    """The model with expressions for its sizes, and what they rest on.
+    """The model with expressions for its sizes, and the facts that they rest on.
 
     `inputs` gives other specs to some parameters, by node id. A call is described when each symbol
     lies within its bounds: the open dimensions of inputs are taken to be at least 1, but for those
@@ -84,7 +84,7 @@ class _Inference:
         )
 
     def finished(self, node: Node) -> Node:
-        """The node with all that is known now."""
+        """The node with all equalities put in that are known now."""
         specs = [self._with_equalities(port.spec) for port in node.outputs]
         if all(spec is port.spec for spec, port in zip(specs, node.outputs)):
             return node
@@ -113,7 +113,7 @@ class _Inference:
     def _with_symbols(
         self, node: Node, output: int, spec: TensorSpec, found: dict[int, Dimension]
     ) -> TensorSpec:
-        """The spec with a symbol for every size, and every element that shapes may read, that
+        """The spec with a new symbol for every size, and every element that shapes may read, that
         nothing else tells.
         """
         if spec.rank is not None and any(d.expression is None for d in spec.shape):
@@ -205,5 +205,5 @@ class _Inference:
 
 
 def _word(name: str) -> str:
-    """A name of letters, digits and underscores, not long."""
+    """A short word of letters, digits and underscores, made from a name."""
     return re.sub(r"\W+", "_", name).strip("_")[-24:].strip("_") or "x"

@@ -55,7 +55,7 @@ def infer(
 
 def specialised(body: AnyGraph) -> AnyGraph:
     """A sub-graph with its operations specialised by what it says itself of its parameters, and its
-    sums of booleans made explicit; all else as it was.
+    sums of booleans made explicit; everything else is unchanged.
     """
     checked, _ = infer(body)
     said = body.by_id
@@ -148,7 +148,7 @@ def _held_against_file(
 
 
 def agree(said: PartialShape, found: PartialShape) -> bool:
-    """Whether a port of the file that says one shape can be of another."""
+    """Whether a port of which the file says one shape can have the other shape, which was found."""
     # The serializer writes an unknown rank as a port without dimensions, which is also how it
     # writes a scalar.
     return said.rank == 0 or said.compatible(found)

@@ -61,7 +61,7 @@ class Weights:
         return self._data
 
     def missed(self, layer: str, error: MissingBytes) -> None:
-        """A layer whose bytes are not there; `problem` speaks of all of them."""
+        """Note a layer whose bytes are not there; `problem` speaks of all of them."""
         self._missed.append(Problem(layer, error.message))
 
     def problem(self, root: ElementTree.Element, sound: bool) -> Problem | None:
@@ -110,8 +110,8 @@ class Weights:
 
 
 def _needs(root: ElementTree.Element) -> tuple[int, int]:
-    """How many constants of a model lie in the weights file, layers that nothing reads and
-    sub-graphs included, and its size.
+    """The number of a model's constants that lie in the weights file, those of layers that nothing
+    reads and of sub-graphs included, and the size that the file needs for them.
     """
     ends = []
     for data in root.iter("data"):

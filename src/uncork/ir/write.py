@@ -85,7 +85,7 @@ class _BinaryWriter:
         self.by_content: dict[bytes, tuple[int, int]] = {}
 
     def add(self, constant: Const) -> tuple[int, int]:
-        """(offset, size) of the constant's bytes."""
+        """Write a constant, unless its bytes are there already; returns their offset and size."""
         stored = constant.packed if isinstance(constant, PackedConst) else constant.value
         address = (stored.__array_interface__["data"][0], constant.element_type, constant.count)
         if address in self.by_address and stored.flags.c_contiguous:

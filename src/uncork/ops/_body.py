@@ -59,7 +59,9 @@ class Slicing:
 
 @dataclass(frozen=True, slots=True)
 class BodyInput:
-    """External input `port` (None: the body's own) feeds Parameter number `parameter`."""
+    """An input of a body: external input `port` (None: the body's own) feeds Parameter number
+    `parameter`.
+    """
 
     port: int | None
     parameter: int
@@ -69,7 +71,7 @@ class BodyInput:
 
 @dataclass(frozen=True, slots=True)
 class BodyOutput:
-    """The body's Result number `result` goes to external output `port` (None: to none)."""
+    """An output of a body: Result number `result` feeds external output `port` (None: none)."""
 
     port: int | None
     result: int
@@ -79,8 +81,8 @@ class BodyOutput:
 
 @dataclass(frozen=True, slots=True)
 class BodyMap:
-    """A body with its port map. `back_edges` are pairs (result, parameter): next iteration's value
-    of the parameter.
+    """A body with its port map. `back_edges` are pairs (result, parameter): the result is the
+    parameter's value in the next iteration.
     """
 
     body: Body
@@ -152,7 +154,7 @@ class SubGraphOperation(Operation):
         return self.replace(bodies=dict(bodies))
 
     def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
-        """The spec of the layer's input that a body's input takes."""
+        """The spec of the layer's input that feeds a body's input."""
         assert entry.port is not None
         self.require(
             entry.port < len(inputs),
@@ -169,8 +171,8 @@ def _listed(names: Sequence[str]) -> str:
 
 @contextmanager
 def maybe_run(specs: Iterable[TensorSpec], certain: bool) -> Iterator[None]:
-    """Inside, a body is described that may not run: what it demands of sizes is then no demand of
-    the call.
+    """A context for describing a body that may not run (unless it is `certain` to): what it demands
+    of sizes is then no demand of the call.
     """
     facts = (
         None

@@ -80,7 +80,9 @@ def elements_of(spec: TensorSpec) -> Elements | None:
 
 
 def unknown_elements(spec: TensorSpec) -> Elements | None:
-    """None in the place of each element, where there are not too many."""
+    """An array with None for each element of a tensor; None where their number is not known or too
+    large.
+    """
     if (
         not spec.shape.is_static
         or int(spec.shape.size) > FOLD_LIMIT
@@ -112,8 +114,8 @@ def spec_of(output: TensorSpec, elements: Elements) -> TensorSpec | None:
 def by_moving(
     operation: Operation, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None]
 ) -> Elements | None:
-    """What the reference makes of the elements in its moved inputs; the others, which say whereto,
-    have to be known.
+    """The elements of an output whose operation moves elements, by the reference on its moved
+    inputs; the other inputs, which say whereto, have to be known.
     """
     arrays: list[Array | None] = []
     for position, (spec, part) in enumerate(zip(bound, parts)):
@@ -139,8 +141,8 @@ def by_place(
     parts: Sequence[Elements | None],
     output: TensorSpec,
 ) -> Elements | None:
-    """What becomes of the elements at each place of inputs that stretch to one shape by NumPy's
-    rule.
+    """The elements of an element-wise operation's output, each from those at its place in the
+    inputs, which stretch to one shape by NumPy's rule.
     """
     source = bound[0]
     if source is None or any(part is None for part in parts):

@@ -11,7 +11,7 @@ from uncork.types import TensorSpec
 
 
 def check_memory(specs: Sequence[TensorSpec]) -> None:
-    """Refuse outputs that this process cannot hold before anything is computed: overcommit would
+    """Refuse, before anything is computed, outputs that this process cannot hold: overcommit would
     let the process be killed.
     """
     needed = 0

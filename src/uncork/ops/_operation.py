@@ -128,7 +128,7 @@ class Operation:
 
     @classmethod
     def _accepted(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values from Python as they are kept."""
+        """The values that Python code gives, checked, as the operation keeps them."""
         if not values:
             return {}
         declared: dict[str, Field[Any]] = {**cls.attributes, **cls.fields}
@@ -137,7 +137,7 @@ class Operation:
 
     @classmethod
     def refuse_unknown(cls, names: Collection[str], known: Collection[str]) -> None:
-        """Refuse names of which one is none of these."""
+        """Refuse names of which one is not `known`."""
         unknown = sorted(set(names) - set(known))
         if unknown:
             raise ValidationError(
@@ -176,9 +176,9 @@ class Operation:
     reference: ClassVar[Callable[..., Array | Sequence[Array]]]
 
     def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
-        """The operation for a layer of whose inputs this is known at load.
+        """The operation, specialised for a layer whose inputs are known so far at load.
 
-        It is itself, unless that decides its meaning.
+        That is the operation itself, unless what is known decides its meaning.
         """
         return self
 
@@ -202,8 +202,8 @@ class Operation:
         return by_moving(self, bound, parts) if any(port.moved for port in self.inputs) else None
 
     def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        """For element-wise operations on numbers of type `source`: an element of the output where
-        inputs are expressions.
+        """An element of the output of an element-wise operation on numbers of type `source`, where
+        elements of the inputs are expressions.
         """
         return None
 
@@ -404,8 +404,8 @@ class Operation:
 
 
 def _widened(spec: TensorSpec) -> Array | None:
-    """f16 as f32 too: sums of half-precision values are accumulated wider and rounded once
-    (decisions.md, rule 1).
+    """The value of a spec in a type that NumPy computes with, f16 as f32 too: sums of
+    half-precision values are accumulated wider and rounded once (decisions.md, rule 1).
     """
     if spec.value is None:
         return None

@@ -242,11 +242,13 @@ shape: Kind[PartialShape] = Kind("a shape such as '1,?,2'", PartialShape.parse, 
 
 
 def one_of(*choices: str) -> Kind[str]:
-    """One of some words, in any case; the value is the word as written here."""
+    """The kind of an attribute that is one of some words, in any case; the value is the word as
+    written here.
+    """
     by_lower = {c.lower(): c for c in choices}
     return Kind("one of " + ", ".join(choices), lambda t: by_lower[t.strip().lower()], str)
 
 
 def at_least(minimum: int) -> Callable[[Any], str | None]:
-    """For `Attribute(check=...)`."""
+    """A check for `Attribute(check=...)`: the value is at least `minimum`."""
     return lambda value: None if value >= minimum else f"at least {minimum}"

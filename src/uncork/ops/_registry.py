@@ -18,8 +18,8 @@ _DECLARATION = re.compile(r'^@register\("(\w+)", \d+\)$', re.MULTILINE)
 
 @functools.lru_cache(maxsize=1)
 def _files() -> Mapping[str, str]:
-    """Type to module, read off the source: importing a hundred modules would cost what a whole
-    start may.
+    """The module of each operation type, read off the source: importing a hundred modules would
+    cost what a whole start may.
 
     Only a short cut. A type that is not here is looked for in all modules, so an installation
     without source works too.

@@ -1,4 +1,5 @@
-"""Arithmetic of elements that are expressions, as far as it is that of their element types.
+"""Arithmetic of elements that are expressions, where it agrees with the arithmetic of their element
+types.
 
 Whole numbers are those of mathematics: no tensor is so large that a size in i32 or i64 wraps, and
 one that does is refused where it is used. Unsigned differences must be known not to be below 0.
@@ -85,14 +86,16 @@ def divided(output: ElementType, a: Size, b: Size, cut: bool) -> Element:
 
 
 def rest(output: ElementType, a: Size, b: Size, cut: bool) -> Element:
-    """a modulo b for integers, with the sign of b, or with `cut` that of a."""
+    """The remainder a modulo b of integers, with the sign of b, or with `cut` that of a; None where
+    it is not known.
+    """
     if output.is_float or ((cut or output.kind == "unsigned") and not certainly_at_least(a, 0)):
         return None
     return plain(a % b) if _is_divisor(b) else None
 
 
 def _is_divisor(b: Size) -> bool:
-    """b is at least 1, or every call with another one is refused."""
+    """Whether b is at least 1, if need be because every call with another one is refused."""
     if b.constant is not None:
         return b.constant > 0
     facts = b.facts
@@ -100,7 +103,9 @@ def _is_divisor(b: Size) -> bool:
 
 
 def whole(source: ElementType, size: Size, upwards: bool = False) -> Element:
-    """The floor, or upwards the ceiling, of a number of this type; None when it may be another."""
+    """The floor, or with `upwards` the ceiling, of a number of this type; None when the type may
+    give another one.
+    """
     if source.is_float and size.constant is None and not _is_below_limit(source, size):
         return None
     return plain(ceil(size) if upwards else floor(size))
@@ -115,7 +120,7 @@ def _is_below_limit(source: ElementType, size: Size) -> bool:
 
 
 def equal(source: ElementType, a: Size, b: Size) -> Element:
-    """1 or 0; None when only a number of the call tells."""
+    """Whether a = b: 1 or 0; None when only a number of the call tells."""
     facts = None if source.is_float else _asked(a - b)
     if facts is None:
         return None
@@ -129,7 +134,7 @@ def at_least(source: ElementType, a: Size, b: Size) -> Element:
 
 
 def negated(truth: Element) -> Element:
-    """1 for 0 and 0 for 1."""
+    """The negation of a truth value: 1 for 0 and 0 for 1; None where it is no number."""
     return 1 - truth if isinstance(truth, int) else None
 
 

@@ -12,7 +12,9 @@ from uncork.types import Array, Element, TensorSpec
 
 
 class SlicingOperation(SubGraphOperation):
-    """An operation with one body, for which its inputs may be sliced and its outputs joined."""
+    """An operation with one body; its inputs may be sliced for the body, and the body's outputs
+    joined.
+    """
 
     body_names = ("body",)
 

@@ -27,7 +27,7 @@ class GivenInput:
 
 
 class PeerRuntime(Protocol):
-    """The base of peers, made in the worker from the path of a model and the inputs. Narrow floats
+    """A peer inside its worker process, made from the path of a model and the inputs. Narrow floats
     that NumPy lacks are given as f32.
     """
 
@@ -43,8 +43,8 @@ class PeerRuntime(Protocol):
 
 
 def in_order(inputs: Sequence[GivenInput], wanted: Sequence[tuple[str, ...]]) -> list[GivenInput]:
-    """For each of the peer's inputs, told by its names, the given one: by a name that both have,
-    else by position.
+    """The given inputs in the order of the peer's inputs: by a name that both have, or by position
+    where names do not match all of them.
 
     Raises ValueError when there are more or fewer.
     """
@@ -58,6 +58,6 @@ def in_order(inputs: Sequence[GivenInput], wanted: Sequence[tuple[str, ...]]) ->
 
 
 def of_bf16(bits: Array) -> Array:
-    """The f32 of the same values, from arrays of two bytes."""
+    """The values of bf16 numbers, given as arrays of two bytes, as f32."""
     values: Array = (bits.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
     return values

@@ -16,7 +16,7 @@ from uncork.types import Array
 
 
 class OnnxRuntimePeer:
-    """See the module."""
+    """ONNX Runtime as a peer; see the module."""
 
     def __init__(self, path: str, inputs: Sequence[GivenInput], weights: str | None = None) -> None:
         self._onnx = importlib.import_module("onnx")

@@ -22,7 +22,7 @@ _TYPE_NAMES = {"Relu": "ReLU", "Constant": "Const"}
 
 
 class OpenVINOPeer:
-    """See the module."""
+    """OpenVINO as a peer; see the module."""
 
     def __init__(self, path: str, inputs: Sequence[GivenInput], weights: str | None = None) -> None:
         self._ov = importlib.import_module("openvino")

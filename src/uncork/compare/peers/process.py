@@ -41,7 +41,7 @@ class Failed:
 
 
 class PeerProcess:
-    """See the module. Close it at the end."""
+    """A peer in a process of its own; see the module. Close it at the end."""
 
     def __init__(
         self, kind: str, path: str, inputs: Sequence[GivenInput], weights: str | None, name: str
@@ -124,7 +124,7 @@ class PeerProcess:
 
 
 def _check(kind: str, path: str) -> None:
-    """Raises UncorkError for what no process needs to be started for."""
+    """Check what can be known before a process is started. Raises UncorkError."""
     missing = [name for name in _NEEDS.get(kind, ()) if importlib.util.find_spec(name) is None]
     if missing:
         what = f"{' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed"

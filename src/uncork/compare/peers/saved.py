@@ -10,7 +10,9 @@ from uncork.types import Array
 
 
 class SavedPeer:
-    """See the module. A name with ":0" after it is that of the first output of a layer."""
+    """Saved values as a peer; see the module. A name with ":0" after it is that of the first output
+    of a layer.
+    """
 
     def __init__(self, arrays: Mapping[str, Array], name: str) -> None:
         self.name = name

@@ -15,7 +15,7 @@ from uncork.types import Array
 
 
 class TorchPeer:
-    """See the module."""
+    """PyTorch as a peer; see the module."""
 
     def __init__(self, path: str, inputs: Sequence[GivenInput], weights: str | None = None) -> None:
         self._torch = importlib.import_module("torch")

@@ -15,7 +15,7 @@ from uncork.types import Array
 
 
 class UncorkPeer:
-    """See the module."""
+    """A model as `uncork` runs it by kernels, as a peer; see the module."""
 
     backend = "cpu"
 
@@ -49,7 +49,9 @@ class UncorkPeer:
 
 
 class ReferencePeer(UncorkPeer):
-    """Every layer by its defining NumPy code."""
+    """A model as `uncork` runs it by the references, the defining NumPy code of each layer, as a
+    peer.
+    """
 
     backend = "reference"
 

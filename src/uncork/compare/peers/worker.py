@@ -61,7 +61,9 @@ def main() -> None:
 
 
 def _said(error: BaseException) -> str:
-    """The line of a message that says most: other systems begin with places in their sources."""
+    """The text of an error: of another system's, the line that says most, because they begin with
+    places in their sources.
+    """
     if isinstance(error, UncorkError):
         found = [str(problem) for problem in error.problems]
         return "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if found[3:] else "")

@@ -16,7 +16,7 @@ from uncork.types import Array
 
 
 def areas(boxes: Array, pixel: float = 0) -> Array:
-    """Of boxes [.., 4] = low, low, high, high; negative sides are counted as they are."""
+    """The areas of boxes [.., 4] = low, low, high, high; negative sides are counted as they are."""
     extra = boxes.dtype.type(pixel)
     product: Array = (boxes[..., 2] - boxes[..., 0] + extra) * (
         boxes[..., 3] - boxes[..., 1] + extra
@@ -45,15 +45,15 @@ def _shared_side(box: Array, others: Array, axis: int, pixel: float = 0) -> Arra
 
 
 def touching_overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
-    """The overlaps of boxes, where boxes without a common point do not overlap, however near they
-    are.
+    """Intersection over union of a box and others, 0 for boxes without a common point, however near
+    they are.
     """
     apart = (_shared_side(box, others, 0) < 0) | (_shared_side(box, others, 1) < 0)
     return np.where(apart, 0, overlaps(box, others, pixel))
 
 
 def best_first(scores: Array) -> Array:
-    """Places by falling score, equal scores in order."""
+    """The indices of scores from the highest to the lowest, equal scores in order."""
     order: Array = np.argsort(-scores, kind="stable")
     return order
 
@@ -66,8 +66,8 @@ def without_overlap(
     overlap: Callable[[Array, Array, float], Array] = overlaps,
     eta: float = 1,
 ) -> list[int]:
-    """Places of boxes [n, 4], the best first: up to `limit`, none of which overlaps one before it
-    by more than `threshold`.
+    """Non-maximum suppression: the indices of up to `limit` of the boxes [n, 4], which come best
+    first, none of which overlaps one before it by more than `threshold`.
 
     With each box taken, a threshold above 0.5 falls to `eta` times what it was.
     """

@@ -65,8 +65,8 @@ class Broadcasting(Operation):
         return None if self.auto_broadcast == "pdpd" else super().carry(bound, parts, output)
 
     def placed(self, array: Array, rank: int) -> Array:
-        """An input other than the first, as NumPy's own broadcasting with the first one, of that
-        rank, wants it.
+        """An input other than the first, reshaped so that NumPy's broadcasting places it on the
+        first one, of that rank, as `auto_broadcast` says.
         """
         if self.auto_broadcast != "pdpd" or self.auto_broadcast_axis == -1:
             return array

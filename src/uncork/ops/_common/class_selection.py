@@ -70,7 +70,9 @@ class ClassSelection(Operation):
         return super().from_text(texts)
 
     def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
-        """The boxes taken of those [m, 4] of a class: numbers and scores, in falling order."""
+        """The selected ones of the boxes [m, 4] of a class: their numbers and scores, in falling
+        order.
+        """
         raise NotImplementedError
 
     @property
@@ -103,7 +105,9 @@ class ClassSelection(Operation):
         )
 
     def selection(self, images: Sequence[Image], dtype: Any) -> tuple[Array, Array, Array]:
-        """All three outputs."""
+        """The three outputs: rows of the selected boxes, the places of these boxes, and the number
+        of rows of each image.
+        """
         rows = [
             _Rows.none(dtype),
             *(self._best_of_image(index, image) for index, image in enumerate(images)),
@@ -151,6 +155,6 @@ class _Rows(NamedTuple):
         return _Rows(nothing, nothing, np.zeros(0, dtype), nothing, np.zeros((0, 4), dtype))
 
     def sorted_by(self, *keys: Array) -> _Rows:
-        """By the last key first; rows equal in all keys by class and place."""
+        """The rows sorted by keys, the last key first; equal ones by class and place."""
         order = np.lexsort((self.place, self.number, *keys))
         return _Rows(*(column[order] for column in self))

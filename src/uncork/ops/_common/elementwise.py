@@ -131,7 +131,7 @@ _ERF_END, _ERF_POINTS = 6, 512
 
 @functools.cache
 def _erf_table(dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
-    """The points, erf there, and its slope."""
+    """The table that `erf` uses: the points, erf there, and its slope."""
     points = np.arange(_ERF_END * _ERF_POINTS + 1) / _ERF_POINTS
     values = np.array([math.erf(point) for point in points.tolist()])
     slopes = 2 / math.sqrt(math.pi) * np.exp(-points * points)

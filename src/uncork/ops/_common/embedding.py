@@ -32,7 +32,7 @@ class Embedding(Operation):
     output = Output("T")
 
     def takes_mean(self) -> bool:
-        """The sums are divided by their numbers of terms."""
+        """Whether the sums are divided by their numbers of terms."""
         return False
 
     def check_ranks(self, rank: int, **specs: TensorSpec | None) -> None:
@@ -129,7 +129,7 @@ class Embedding(Operation):
 
 
 class ReducedEmbedding(Embedding):
-    """With the choice between sums and means."""
+    """An embedding operation with the choice between sums and means."""
 
     reduction = Attribute(one_of("sum", "mean"), default="sum")
 

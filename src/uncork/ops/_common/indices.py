@@ -74,7 +74,7 @@ def refuse_first(
 
 
 def _plain(value: Any) -> Any:
-    """A value of an array as Python's; a float as the shortest number that rounds to it."""
+    """An array's value as a Python number; a float as the shortest number that rounds to it."""
     if isinstance(value, np.floating):
         return float(str(value))
     return value.item() if isinstance(value, np.generic) else value

@@ -15,8 +15,8 @@ from uncork.types import Array
 
 
 def moved(boxes: Array, deltas: Array, pixel: int, largest: float = math.inf) -> Array:
-    """Boxes [.., 4] = low, low, high, high by deltas [.., 4] of center and logarithm of size, the
-    latter up to `largest`.
+    """Boxes [.., 4] = low, low, high, high, moved by deltas [.., 4] of center and logarithm of
+    size, the latter up to `largest`.
 
     The high ends are center + size / 2: one pixel past the box where boxes are of pixels.
     """
@@ -68,8 +68,8 @@ def selected_first(scores: Array, count: int) -> Array:
 
 
 def _sift(heap: list[int], hole: int, size: int, place: int, values: list[float]) -> None:
-    """Fill a hole of a heap, whose children have no lower score than their parent, with `place`: by
-    way of the bottom.
+    """Fill the hole of a heap, in which no child has a lower score than its parent, with `place`:
+    the hole sinks to the bottom, and `place` rises from there.
     """
     top = hole
     while 2 * hole + 2 < size:

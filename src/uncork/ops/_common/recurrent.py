@@ -54,7 +54,9 @@ def activation_names(*defaults: str) -> Attribute[tuple[str, ...]]:
 
 
 class Recurrent(Operation):
-    """Any of the family. A subclass gives its ports, `activations`, `gates`, and `step`."""
+    """The base of the recurrent operations. A subclass gives its ports, `activations`, `gates`, and
+    `step`.
+    """
 
     multiplies = True
     #: How many blocks of hidden_size W and R have.
@@ -144,12 +146,12 @@ class Recurrent(Operation):
         return [shape_in_words(layout[port.name], sizes) for port in self.outputs]
 
     def sizes(self) -> dict[str, Dimension]:
-        """What the attributes say of the words in `layout`."""
+        """The sizes named in `layout` that the attributes give."""
         return {"hidden_size": Dimension.of(self.hidden_size)}
 
 
 class RecurrentSequence(Recurrent):
-    """The operations that walk over steps."""
+    """The base of the recurrent operations that walk over the steps of a sequence."""
 
     each_direction = "num_directions, "
     each_step = "seq_length, "

@@ -48,6 +48,8 @@ def boxes_with_images(
 
 
 def rounded(values: Array) -> Array:
-    """To the nearest whole number, halves away from zero, as these operations' pages mean it."""
+    """Values rounded to the nearest whole number, halves away from zero, as these operations' pages
+    mean it.
+    """
     result: Array = np.trunc(values + np.copysign(values.dtype.type(0.5), values))
     return result

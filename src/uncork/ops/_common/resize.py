@@ -19,7 +19,7 @@ Taps = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Settings:
-    """The attributes of Interpolate that say how; see its page."""
+    """The attributes of Interpolate that say how it resizes; see its page."""
 
     mode: str
     coordinate_transformation_mode: str
@@ -30,7 +30,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Axis:
-    """What happens to one axis. `scale` is None where the sizes say it."""
+    """The resizing of one axis. `scale` is None where the sizes say it."""
 
     axis: int
     size: int
@@ -95,8 +95,8 @@ def nearest_cells(axis: Axis, coordinates: Array, rounding: str) -> Array:
 
 
 def mean_taps(size: int, centres: Array, radius: float, kernel: Callable[[Array], Array]) -> Taps:
-    """The cells of the data within `radius` of each centre, their weights by distance made to sum
-    up to 1.
+    """The cells of the data within `radius` of each centre, and their weights by distance, which
+    are made to sum up to 1.
     """
     cells = np.ceil(centres - radius)[:, np.newaxis] + np.arange(int(2 * radius) + 1)
     weights = np.where((cells >= 0) & (cells < size), kernel(cells - centres[:, np.newaxis]), 0)
@@ -207,7 +207,9 @@ def weighted(data: Array, axis: int, cells_and_weights: Taps) -> Array:
 
 
 def whole(values: Array, like: Array) -> Array:
-    """Rounded, halves to even, and limited to the range of an integer type; floats as they are."""
+    """Values for the type of `like`: for an integer type rounded, halves to even, and limited to
+    its range; floats as they are.
+    """
     if like.dtype.kind == "f":
         return values
     limits = np.iinfo(like.dtype)

@@ -22,7 +22,7 @@ def agreed_sizes(
     layout: Mapping[str, str],
     known: Mapping[str, Dimension] | None = None,
 ) -> Sizes:
-    """What all inputs together say of the sizes named in `layout`, which has a shape such as
+    """The sizes named in `layout`, as all inputs together give them. `layout` has a shape such as
     `batch_size, 3 * hidden_size` for each port whose shape is to be checked. A shape that
     contradicts the others, or `known`, is refused.
     """

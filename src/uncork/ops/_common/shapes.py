@@ -34,8 +34,8 @@ def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
 
 
 def is_one_of(dim: Dimension, first: int, second: int) -> bool:
-    """Whether the dimension may be one of two; where sizes are symbols, which one is a question to
-    their facts.
+    """Whether the dimension may be one of two sizes; where sizes are symbols, their facts decide
+    which one it is.
     """
     size = dim.expression
     facts = None if size is None else size.facts
@@ -57,8 +57,8 @@ def image_dims(
 def divided(
     operation: Operation, dim: Dimension, divisor: int, template: str, *details: object
 ) -> Dimension:
-    """The sizes that a dimension can have over a number that must divide it; refused, in the words
-    given, when it has no such size.
+    """The quotient of a dimension and a number that must divide it; refused, in the words given,
+    when the dimension has no such size.
     """
     if dim.is_open and (size := dim.expression) is not None and (facts := size.facts) is not None:
         facts.require_multiple(size, divisor)

@@ -19,7 +19,9 @@ _INFINITE = 2**100
 
 
 def python_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int, int]:
-    """Python's `start:stop:step`."""
+    """The start, stop and step of Python's `start:stop:step` on an axis of `size`, with negative
+    numbers resolved and bounds limited.
+    """
     return slice(start, stop, step).indices(size)
 
 
@@ -93,8 +95,8 @@ def sliced_shape(
     step: TensorSpec,
     axes: TensorSpec | None,
 ) -> PartialShape:
-    """The shape of `data[start:stop:step]` along `axes`, by default the first ones, with all that
-    can be wrong refused.
+    """The shape of `data[start:stop:step]` along `axes`, by default the first ones; whatever is
+    wrong with them is refused.
     """
     named = {"start": start, "stop": stop, "step": step} | ({} if axes is None else {"axes": axes})
     numbers = {name: vector(operation, name, spec) for name, spec in named.items()}

@@ -42,7 +42,7 @@ _NEUTRAL = {"pads_begin": 0, "pads_end": 0, "dilations": 1, "output_padding": 0}
 
 
 def all_at_least(minimum: int) -> Callable[[Any], str | None]:
-    """For `Attribute(check=...)` on a list of integers."""
+    """A check for `Attribute(check=...)`: every number of a list is at least `minimum`."""
     return lambda values: (
         None if all(v >= minimum for v in values) else f"numbers of at least {minimum}"
     )
@@ -81,7 +81,7 @@ class Slide:
 
 
 def extent(kernel: int, dilation: int) -> int:
-    """Size of a kernel between whose cells dilation - 1 others lie."""
+    """The extent of a kernel with dilation: dilation - 1 other cells lie between two of its own."""
     return (kernel - 1) * dilation + 1
 
 
@@ -230,8 +230,8 @@ class Sliding(Operation):
 
 
 def block_ranges(count: int, size: int) -> Iterator[slice]:
-    """0 to `count` in pieces of so many items of `size` elements that a block of them stays in a
-    core's own cache; at least one.
+    """The slices that divide 0 to `count` into blocks: each has so many items of `size` elements
+    that it stays in a core's own cache; at least one.
     """
     step = max(1, _BLOCK // max(1, size))
     return (slice(start, start + step) for start in range(0, count, step))

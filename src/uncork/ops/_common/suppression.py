@@ -59,8 +59,8 @@ def single(array: Array | None, absent: Any) -> Any:
 
 
 class Suppression(Operation):
-    """`boxes [num_batches, num_boxes, numbers of a box]`, `scores [num_batches, num_classes,
-    num_boxes]`.
+    """The base of these operations, with inputs `boxes [num_batches, num_boxes, numbers of a box]`
+    and `scores [num_batches, num_classes, num_boxes]`.
     """
 
     boxes = Input(REAL, "T")
@@ -82,13 +82,15 @@ class Suppression(Operation):
         raise NotImplementedError
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        """What a sigma other than 0 multiplies the scores of boxes with this overlap with; 0
-        removes.
+        """The factors for the scores of boxes with this overlap, for a sigma other than 0; a factor
+        of 0 removes the box.
         """
         raise NotImplementedError
 
     def checked(self, *specs: TensorSpec | None) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-        """All three outputs; versions without the last two leave them out."""
+        """The specs of all three outputs, once the inputs are checked; versions without the last
+        two outputs leave these out.
+        """
         size = str(self.box_size)
         layout = {
             "boxes": f"num_batches, num_boxes, {size}",
@@ -140,7 +142,7 @@ class Suppression(Operation):
         score_threshold: Array | None,
         sigma: Any = 0,
     ) -> tuple[Array, Array, Array]:
-        """The three outputs."""
+        """The three outputs: the indices of the selected boxes, their scores, and their number."""
         limit, least, most = (
             int(single(maximum, 0)),
             single(score_threshold, 0),
@@ -203,7 +205,7 @@ class Suppression(Operation):
 
 
 class SuppressionWithScores(Suppression):
-    """The versions with all three outputs."""
+    """The base of the versions with all three outputs."""
 
     output_type = index_type()
     selected_indices = Output()

@@ -57,8 +57,8 @@ def size(operation: Operation, name: str, spec: TensorSpec) -> Element:
 
 
 def demand_size(operation: Operation, name: str, element: Element) -> None:
-    """Where a size that an input gives is an expression, every call must keep it from being
-    negative.
+    """Require every call to keep a size from being negative, where an input gives it as an
+    expression.
     """
     if isinstance(element, Size) and (facts := element.facts) is not None:
         operation.require(
