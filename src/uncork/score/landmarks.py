@@ -44,7 +44,7 @@ class Landmarks:
         )
 
     def check(self, node: str) -> None:
-        """Raises UncorkError with the first that is not the same on this node."""
+        """Raise UncorkError with the first landmark that is not the same on this node."""
         for path, size in self.files:
             try:
                 found = os.path.getsize(path)
