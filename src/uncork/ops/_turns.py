@@ -1,4 +1,4 @@
-"""A loop under way: what its next turn takes, and what its outputs are made of so far."""
+"""The state of a running loop: what its next turn takes, and its outputs so far."""
 
 from __future__ import annotations
 

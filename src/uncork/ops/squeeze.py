@@ -15,8 +15,8 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 def _supposed_one(dim: Dimension, usual: bool) -> bool:
-    """Whether a dimension that may be 1 is taken to be 1. An expression is what its facts say, all
-    others are taken to be.
+    """Whether a dimension that may be 1 is taken to be 1. For an expression its facts decide; any
+    other dimension is.
     """
     size = dim.expression
     facts = None if size is None else size.facts

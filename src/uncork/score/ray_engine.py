@@ -300,7 +300,7 @@ class RayEngine:
         return max(0.0, min([1.0, *due]))
 
     def _died(self, worker: Any, unit: Unit | None, error: Exception) -> None:
-        """Note a death; raises UncorkError when there is no sense in trying again."""
+        """Note the death of a worker. Raises UncorkError when there is no sense in trying again."""
         reason = f"the last because: {_last_line(error)}"
         broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(
             error, "actor_init_failed", False

@@ -190,7 +190,7 @@ class Sink:
         self._keep(records)
 
     def _check_folder(self) -> None:
-        """Refuse a folder of the name that holds anything else: it would be lost."""
+        """Refuse a folder in the place of the run's that holds anything else: it would be lost."""
         is_folder = self.folder.is_dir() and not self.folder.is_symlink()
         foreign = foreign_names(self.folder) if is_folder else [self.folder.name]
         if foreign:
