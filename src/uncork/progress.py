@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def progress_line(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function that is told how many of how many are done; the line is gone at the end."""
+    """A progress line as a context, which gives a function to be told how many of how many are
+    done. The line is gone at the end.
+    """
     if not sys.stderr.isatty():
         yield lambda done, of: None
         return

@@ -88,7 +88,7 @@ def _fields(raw: Array, shifts: tuple[int, ...], mask: int) -> Array:
 
 
 def _joined(groups: Array, shifts: tuple[int, ...]) -> Array:
-    """The inverse of `_fields`: one byte from the fields of each group."""
+    """The bytes that hold the bit fields of each group; the inverse of `_fields`."""
     joined: Array = np.bitwise_or.reduce(groups << np.array(shifts, np.uint8), axis=1)
     return joined
 
@@ -158,7 +158,9 @@ _PACKERS: dict[ElementType, Callable[[Array], Array]] = {
 
 
 def _unpack_strings(data: memoryview, count: int) -> Array:
-    """A count, count + 1 offsets from the start of the characters (all u32), then UTF-8."""
+    """The texts of a string constant, whose bytes are a count, count + 1 offsets from the start of
+    the characters (all u32), then UTF-8.
+    """
     if count == 0 and not data:  # OpenVINO writes the table for no strings too, others need not
         return np.empty(0, object)
     header = 4 * (count + 2)
@@ -256,8 +258,8 @@ def _encode_bf16(values: Array) -> Array:
 
 
 def _rounded_to_odd(values: Array) -> Array:
-    """float32 that may be rounded once more as if it were the first time: what is not exact is cut
-    and its last bit set.
+    """Values rounded to odd in float32, so that rounding them once more is as rounding the first
+    time: what is not exact is cut and its last bit set.
     """
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
         # Beyond 53 bits not even float64 is exact: the same by hand, on the last 11 bits.
@@ -307,8 +309,8 @@ def code_book(element_type: ElementType) -> Array:
 
 
 def _small_float(code: int, exponent_bits: int, mantissa_bits: int) -> float:
-    """IEEE-like, except that f8e4m3 has no infinity (only all ones is NaN) and f4e2m1 has neither
-    (OCP MX, OFP8).
+    """The value of a code of a small float. The formats are like IEEE's, except that f8e4m3 has no
+    infinity (only all ones is NaN) and f4e2m1 has neither (OCP MX, OFP8).
     """
     mantissa = code & ((1 << mantissa_bits) - 1)
     exponent = (code >> mantissa_bits) & ((1 << exponent_bits) - 1)

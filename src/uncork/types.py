@@ -72,17 +72,17 @@ class ElementType(enum.Enum):
 
     @property
     def kind(self) -> str:
-        """float, signed, unsigned, boolean or string."""
+        """The kind of the type: float, signed, unsigned, boolean or string."""
         return self._kind
 
     @property
     def bits(self) -> int:
-        """Size of one value in the file; 0 for strings."""
+        """The size of one value in the file, in bits; 0 for strings."""
         return self._bits
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy type of the arrays that carry values of this type."""
+        """The NumPy type of the arrays that carry values of this type."""
         return self._dtype
 
     @property
@@ -91,17 +91,17 @@ class ElementType(enum.Enum):
 
     @property
     def is_integer(self) -> bool:
-        """Signed or unsigned, of any width; boolean is not an integer."""
+        """Whether it is an integer type, signed or unsigned, of any width; boolean is none."""
         return self.kind in ("signed", "unsigned")
 
     @property
     def is_native(self) -> bool:
-        """NumPy has this very type, so the carrier holds values and not codes."""
+        """Whether NumPy has this very type, so that the carrier holds values and not codes."""
         return self in _NATIVE
 
     @property
     def is_packed(self) -> bool:
-        """Several values share a byte in `model.bin`."""
+        """Whether several values share a byte in `model.bin`."""
         return 0 < self.bits < 8
 
     @property
@@ -173,8 +173,8 @@ _DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*", re.ASCII)
 
 
 def _dimension(value: DimensionLike | tuple[int, int | None]) -> Dimension:
-    """From what `Dimension.of` takes, or a pair of bounds of which the upper may be None or -1, for
-    none.
+    """The Dimension of what `Dimension.of` takes, or of a pair of bounds of which the upper may be
+    None or -1, for none.
     """
     if not isinstance(value, tuple):
         return Dimension.of(value)
@@ -260,7 +260,7 @@ class PartialShape(Sequence[Dimension]):
         return hash(self._dims)
 
     def compatible(self, other: PartialShape) -> bool:
-        """Some static shape fits both, by the bounds."""
+        """Whether some static shape fits both, by the bounds."""
         if self._dims is None or other._dims is None:
             return True
         return len(self._dims) == len(other._dims) and all(
@@ -268,13 +268,13 @@ class PartialShape(Sequence[Dimension]):
         )
 
     def agrees(self, other: PartialShape) -> bool:
-        """Some static shape fits both; where sizes are symbols, that they are equal is demanded of
-        every call.
+        """Whether some static shape fits both; where sizes are symbols, that they are equal is
+        demanded of every call.
         """
         return self.merge(other) is not None
 
     def contains(self, shape: Sequence[int]) -> bool:
-        """The static `shape` is one of those described."""
+        """Whether the static `shape` is one of those described."""
         return self._dims is None or (
             len(shape) == len(self._dims) and all(d.contains(s) for d, s in zip(self._dims, shape))
         )
@@ -298,8 +298,8 @@ class PartialShape(Sequence[Dimension]):
 
     @staticmethod
     def parse(text: str) -> PartialShape:
-        """From the file's spelling: `1,?,2`, `1..8`, `..8`, `-1`, `...` (unknown rank), empty for a
-        scalar. Raises ValueError.
+        """The shape that a text in the file's spelling means: `1,?,2`, `1..8`, `..8`, `-1`, `...`
+        (unknown rank), empty for a scalar. Raises ValueError.
         """
         text = text.strip()
         if text == "...":
@@ -325,7 +325,7 @@ class PartialShape(Sequence[Dimension]):
         return PartialShape(dims)
 
     def format(self) -> str:
-        """The file's spelling; `PartialShape.parse` reads it back."""
+        """The shape in the file's spelling; `PartialShape.parse` reads it back."""
         return "..." if self._dims is None else ",".join(map(str, self._dims))
 
 
@@ -366,12 +366,12 @@ class TensorSpec:
 
     @property
     def has_all_elements(self) -> bool:
-        """Every element is a number or an expression."""
+        """Whether every element is a number or an expression."""
         return self.elements is not None and all(element is not None for element in self.elements)
 
     def dimensions(self) -> list[Dimension] | None:
-        """A 1-D or scalar integer tensor read as a list of sizes, unknown ones dynamic; None when
-        its length is unknown.
+        """The sizes that a 1-D or scalar integer tensor holds, unknown ones dynamic; None when its
+        length is unknown.
 
         Negative values have no meaning as a size: callers that give -1 a meaning look at `integers`
         instead.
@@ -407,15 +407,15 @@ class TensorSpec:
 
 
 def is_masked(value: object) -> bool:
-    """The value is a masked array. NumPy's module of them takes long to import: where nobody has,
-    there are none.
+    """Whether the value is a masked array. NumPy's module of them takes long to import: where
+    nobody has imported it, there are none.
     """
     kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     return kind is not None and isinstance(value, kind)
 
 
 def dtype_name(array: Array) -> str:
-    """How a message names an array's type: the element type's name where there is one, else
+    """The name of an array's type in messages: the element type's name where there is one, else
     NumPy's.
     """
     element_type = ElementType.of_dtype(array.dtype)
@@ -423,5 +423,5 @@ def dtype_name(array: Array) -> str:
 
 
 def describe_array(array: Array) -> str:
-    """How a message names an array: `i64[2,3]`."""
+    """The type and shape of an array as messages show them: `i64[2,3]`."""
     return f"{dtype_name(array)}[{','.join(map(str, array.shape))}]"

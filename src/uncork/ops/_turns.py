@@ -1,4 +1,4 @@
-"""A loop under way: what its next turn takes, and what its outputs are made of so far."""
+"""The state of a running loop: what its next turn takes, and its outputs so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _LOOK = 4096
 
 
 class Turns:
-    """A loop under way: what its next turn takes, and what its outputs are made of so far.
+    """The state of a running loop: what its next turn (iteration) takes, and what its outputs are
+    made of so far.
 
     `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is
     false. Whoever runs turns may `take` them one by one, or set what several have left here:
@@ -56,7 +57,7 @@ class Turns:
         self.results: list[Array] | None = None
 
     def go_on(self) -> bool:
-        """Whether there is another turn. Raises InputError when there may not be one."""
+        """Whether the loop makes another turn. Raises EndlessLoop when it must not."""
         if not self.condition or (self.iterations is not None and self.turn >= self.iterations):
             return False
         limit = self.operation.loop_limit
@@ -69,7 +70,7 @@ class Turns:
         return True
 
     def look_at_memory(self, more: int) -> None:
-        """Refuse pieces of outputs that take more memory than there is, with so many bytes more."""
+        """Refuse a loop whose outputs so far, with `more` bytes, take more memory than there is."""
         needed = more + sum(piece.nbytes for pieces in self.pieces.values() for piece in pieces)
         limit, what = available()
         if needed > limit:
@@ -157,7 +158,7 @@ class Turns:
         return np.concatenate(pieces if slicing.stride > 0 else pieces[::-1], axis)
 
     def _without_turns(self, slicing: Slicing, entry: BodyOutput) -> Array:
-        """An output put together from no parts: empty along its axis."""
+        """The joined output of a loop that made no turns: it is empty along its axis."""
         body = self.map.body
         given = list(body.input_specs)
         for taken in self.map.inputs:

@@ -36,7 +36,7 @@ class ReLU(Unary):
 
 
 def _supposed_equal(a: Dimension, b: Dimension) -> bool:
-    """Whether two dimensions may be equal; where sizes are symbols, a question to their facts."""
+    """Whether two dimensions may be equal. Where sizes are symbols, their facts decide."""
     facts = facts_of([a.expression, b.expression])
     if facts is None or a.expression is None or b.expression is None:
         return a.compatible(b)
@@ -54,7 +54,9 @@ class PReLU(Operation):
     output = Output("T")
 
     def by_channel(self, data: PartialShape, slope: PartialShape) -> bool:
-        """Every dimension that decides is known, and they say so."""
+        """Whether the slope has one number for each channel; not while a dimension that decides is
+        unknown.
+        """
         return (
             data.rank is not None
             and data.rank > 1

@@ -27,7 +27,9 @@ from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
 class _AdaptivePool(Operation):
-    """`data [N, C, d_1, ..]`, the sizes of the output's spatial axes."""
+    """The base of both operations: `data [N, C, d_1, ..]` and the sizes of the output's spatial
+    axes.
+    """
 
     data = Input(REAL, "T")
     output_shape = Input(I32_I64)

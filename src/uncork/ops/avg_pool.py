@@ -28,7 +28,9 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 class Pooling(Sliding):
-    """`data [N, C, d_1, ..]` to one value for each window of each channel."""
+    """The base of AvgPool and MaxPool: `data [N, C, d_1, ..]` to one value for each window of each
+    channel.
+    """
 
     data = Input(ARITHMETIC, "T")
     kernel = Attribute(integers, check=all_at_least(1))
@@ -78,8 +80,8 @@ class AvgPool1(Pooling):
         return mean(reduced(wide, slides, 0, np.add), self._counts(slides))
 
     def _counts(self, slides: Sequence[Slide]) -> Array:
-        """How many cells of each window count: along an axis those between two bounds, and all axes
-        together their product.
+        """The number of cells of each window that count: the product, over the axes, of those
+        between two bounds.
         """
         along: list[Array] = []
         for s in slides:

@@ -48,7 +48,7 @@ def _channels(
 
 
 def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
-    """The shape of the data, with what the parameters tell of its channels."""
+    """The output's shape: that of the data, with the number of channels that is known by now."""
     return (
         data.shape
         if data.rank is None
@@ -57,7 +57,7 @@ def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
 
 
 def _inferred(operation: Operation, data: TensorSpec, **parameters: TensorSpec) -> PartialShape:
-    """The output's shape, where only the parameters' lengths say something of the channels."""
+    """The output's shape, from the data and from parameters with one value for each channel."""
     return _result(data, _channels(operation, data, parameters))
 
 
@@ -100,7 +100,7 @@ class BatchNormInference5(Operation):
 
 @register("BatchNormInference", 1)
 class BatchNormInference1(Operation):
-    """Version 5 with the data in third place."""
+    """BatchNormInference-5 with `data` as its third input."""
 
     gamma = Input(REAL, "T")
     beta = Input(REAL, "T")

@@ -62,7 +62,9 @@ class _Shift(Binary):
     b = Input(INTEGER, "T")
 
     def places(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """The number of places, at most bits - 1, and where it was more than that."""
+        """The number of places to shift by, at most bits - 1, and where `b` asks for more than
+        that.
+        """
         if np.broadcast(a, b).size:
             refuse_first(self, "b", b, b < 0, "at least 0 places", 0)
         bits = 8 * a.dtype.itemsize

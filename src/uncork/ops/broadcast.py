@@ -90,7 +90,7 @@ class _Broadcast(Operation):
     def stretched(
         self, data: TensorSpec, target: Sequence[Element], axes: list[int]
     ) -> PartialShape:
-        """The target, with dimensions filled in that only `data` tells."""
+        """The output's shape: the target, with the dimensions filled in that only `data` tells."""
         dims = [Dimension.of(n) for n in target]
         for dim, axis in zip(data.shape, axes):
             if target[axis] is None:

@@ -86,7 +86,7 @@ class ConvertLike1(Operation):
     output = Output()
 
     def convert(self, specs: Sequence[TensorSpec | None]) -> tuple[Convert1, TensorSpec]:
-        """The Convert that this is, and its input."""
+        """The Convert operation that this one stands for, and the spec of its input."""
         data, like = self._bind(specs)
         assert data is not None
         assert like is not None
@@ -105,7 +105,7 @@ class ConvertLike1(Operation):
 
 
 def convert_to(destination: ElementType, strict: bool) -> Convert1:
-    """The conversion to an element type."""
+    """The Convert operation to an element type."""
     return Convert1(destination_type=destination, strict=strict)
 
 
@@ -116,13 +116,15 @@ def limits(element_type: ElementType) -> tuple[int, int]:
 
 
 def keeps_integers(source: ElementType, destination: ElementType) -> bool:
-    """Every number of the integer type `source` is one of the integer type `destination`."""
+    """Whether integer type `destination` has every number of integer type `source`."""
     (low, high), (least, most) = limits(source), limits(destination)
     return least <= low and high <= most
 
 
 def truncated(data: Array, destination: ElementType) -> Array:
-    """Floats as integers of at least 32 bits, by the rule above; the caller takes the low bits."""
+    """Floats as integers of at least 32 bits, by the rule in the module's docstring; the caller
+    takes the low bits.
+    """
     bits = max(destination.bits, 32)
     whole = np.trunc(data.astype(np.float64))
     low, half = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1)

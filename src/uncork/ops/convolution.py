@@ -27,8 +27,8 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 def correlate(data: Array, filters: Array, slides: list[Slide], outside: float = 0) -> Array:
-    """The formula above for `data [N, G * C, ..]` and `filters [G, O, C, k..]`, with a value for
-    the cells outside.
+    """The convolution of `data [N, G * C, ..]` with `filters [G, O, C, k..]`, by the formula of the
+    module; `outside` is the value of the cells beyond the data.
     """
     groups, outputs, channels = filters.shape[:3]
     images, counts, axes = len(data), tuple(s.count for s in slides), len(slides)

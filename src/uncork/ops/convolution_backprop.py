@@ -78,7 +78,7 @@ class ConvolutionBackpropData1(Sliding):
         return PartialShape([inputs[0], groups * outputs, *sizes])
 
     def _size(self, axis: int, size: Dimension, kernel: Dimension) -> Dimension:
-        """The size of an output axis by the first formula."""
+        """The size of an output axis without output_shape."""
         self.require(size.covers(1), "input 'data': spatial axis {} is empty", axis)
         self.require(kernel.covers(1), "the kernel is empty along spatial axis {}", axis)
         begin, end = self.fixed_pads(axis)

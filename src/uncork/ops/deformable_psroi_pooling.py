@@ -109,7 +109,9 @@ class DeformablePSROIPooling1(Operation):
         return output
 
     def _means(self, image: Array, left: Array, top: Array, steps: Array) -> Array:
-        """Every bin in the channel of its own [C, H, W], from its corner and its sides."""
+        """The mean of the samples in each bin, which reads a channel of its own of [C, H, W]; the
+        bins are given by their corners and their sides.
+        """
         channels, height, width = image.shape
         kind = image.dtype.type
         across = np.arange(self.spatial_bins_x, dtype=image.dtype) * (

@@ -156,8 +156,8 @@ class _Detection(Operation):
     def _counts(
         self, lengths: dict[str, int | None], shapes: dict[str, PartialShape]
     ) -> tuple[int | None, int | None]:
-        """num_prior_boxes and num_classes, from whatever length of a last dimension says it; all
-        must agree.
+        """The numbers of priors and classes, from whatever length of a last dimension tells them;
+        all must agree.
         """
         priors: int | None = None
         classes: int | None = self.num_classes
@@ -245,7 +245,7 @@ class _Detection(Operation):
         priors: int,
         classes: int,
     ) -> Array:
-        """[images, priors, 1 or classes, 4]"""
+        """The decoded boxes [images, priors, 1 or classes, 4]."""
         per_prior = (images, priors, 1 if self.share_location else classes, 4)
         boxes = proposals[:, 0].reshape(len(proposals), priors, 1, self.prior_size)[..., -4:]
         if not self.normalized:
@@ -269,7 +269,9 @@ class _Detection(Operation):
         return np.clip(boxes, 0, 1) if self.clip_before_nms else boxes
 
     def _best_of_image(self, boxes: Array, scores: Array) -> list[tuple[int, int, Any]]:
-        """(class, number of the box, confidence) in the order of the rows."""
+        """The detections of an image as (class, number of the box, confidence), in the order of the
+        output's rows.
+        """
         taken: list[tuple[int, int, Any]] = []
         if not scores.size:  # any number of classes
             return taken
@@ -283,7 +285,7 @@ class _Detection(Operation):
         return taken
 
     def _candidates(self, scores: Array) -> list[tuple[int, Array]]:
-        """For each class the numbers of its boxes, best first."""
+        """Each class with the numbers of its candidate boxes, best first."""
         labels = [c for c in range(scores.shape[1]) if c != self.background_label_id]
         if not self.decrease_label_id:
             return [

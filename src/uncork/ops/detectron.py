@@ -175,8 +175,8 @@ class DetectronPriorGridGenerator6(Operation):
 
 
 class _Level(ROIAlign3):
-    """Mean of samples in a region; `aligned` moves it by half a cell, and its sides are at least 1
-    in any case.
+    """A level of the pyramid: means of samples in regions. `aligned` moves a region by half a cell,
+    and its sides are at least 1 in any case.
     """
 
     aligned = Attribute(boolean)

@@ -34,7 +34,7 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
 class _Fourier(Operation):
-    """`data`, `axes`, `signal_size` of the axes."""
+    """The base of the transforms: `data`, `axes`, and optionally the `signal_size` of each axis."""
 
     data = Input(REAL, "T")
     axes = Input(I32_I64)
@@ -96,8 +96,8 @@ class _Fourier(Operation):
     def _size(
         self, size: Dimension, wanted: int | None, last: bool, expressed: Dimension
     ) -> Dimension:
-        """The output's size along an axis: `wanted` is -1 to keep it, None when it is no number;
-        then it is what is `expressed`.
+        """The output's size along an axis. A signal_size `wanted` of -1 keeps it; where that is
+        None, not known as a number, the size is `expressed`.
         """
         given = expressed if wanted is None else size if wanted == -1 else Dimension.of(wanted)
         if last and not self.to_complex:
@@ -105,7 +105,7 @@ class _Fourier(Operation):
         return given // 2 + 1 if last and not self.from_complex else given
 
     def sizes(self, data: Array, axes: list[int], signal_size: Array | None) -> list[int]:
-        """S for each axis."""
+        """The length of the transform along each axis, S in the formula of the module."""
         given = [-1] * len(axes) if signal_size is None else signal_size.tolist()
         full = [data.shape[axis] for axis in axes]
         if not self.to_complex and full:

@@ -31,7 +31,9 @@ _Label = Union[str, int]
 
 
 def _letters(subscript: str) -> list[str] | None:
-    """Letters and at most one ellipsis, as a list; None when there is anything else."""
+    """The letters of a subscript, and its ellipsis if it has one, as a list; None when there is
+    anything else.
+    """
     parts = subscript.split(_ELLIPSIS)
     if len(parts) > 2 or not all(c.isascii() and c.isalpha() for c in "".join(parts)):
         return None
@@ -89,7 +91,9 @@ class Einsum(Operation):
         return labels
 
     def spread(self, subscript: list[str], rank: int) -> list[_Label]:
-        """One label for each of `rank` dimensions; those under the ellipsis count down to 0."""
+        """The label of each of `rank` dimensions; those under the ellipsis get numbers that count
+        down to 0.
+        """
         result: list[_Label] = []
         for label in subscript:
             if label == _ELLIPSIS:
@@ -194,8 +198,8 @@ _Labelled = tuple[Array, list[_Label]]
 
 
 def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
-    """The dimensions `kept` in that order: the diagonal of labels that come twice, and the sum over
-    all others.
+    """The operand with the dimensions `kept` in that order: the diagonal of labels that come twice,
+    and the sum over all other labels.
     """
     array, labels = operand
     numbers = {label: index for index, label in enumerate(dict.fromkeys(labels))}
@@ -205,8 +209,8 @@ def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
 
 
 def _multiplied(a: _Labelled, b: _Labelled, needed: Collection[_Label]) -> _Labelled:
-    """The product of two operands, summed over what is not `needed` any more, as one product of
-    matrices for each batch.
+    """The product of two operands, summed over the shared labels that are not `needed` any more, as
+    one product of matrices for each batch.
     """
     shared = [label for label in dict.fromkeys(a[1]) if label in b[1]]
     batch, inner = (

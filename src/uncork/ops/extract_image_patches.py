@@ -46,7 +46,7 @@ class ExtractImagePatches3(Operation):
         )
 
     def counts(self, axis: int, size: Dimension) -> Dimension:
-        """The numbers of patches that there can be."""
+        """The number of patches along an axis, as a dimension of the output."""
         if size.is_open:
             cells = extent(self.sizes[axis], self.rates[axis])
             # One more than fit behind the first; a size that not even that fits in has none.
@@ -60,7 +60,7 @@ class ExtractImagePatches3(Operation):
         )
 
     def count(self, axis: int, size: int) -> int:
-        """The number of patches along rows (axis 0) or columns."""
+        """The number of patches from top to bottom (axis 0) or from left to right (axis 1)."""
         if self.auto_pad != "valid":
             return -(-size // self.strides[axis])
         return max(0, (size - extent(self.sizes[axis], self.rates[axis])) // self.strides[axis] + 1)

@@ -27,8 +27,8 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class _Gather(Operation):
-    """`data [d0, d1, ...]`, `indices` of any integer type and rank, `axis [] or [1]`; see the
-    versions below.
+    """The base of all versions: `data [d0, d1, ...]`, `indices` of any integer type and rank, `axis
+    [] or [1]`.
     """
 
     data = Input(ANY, "T", moved=True)
@@ -39,7 +39,7 @@ class _Gather(Operation):
     counts_from_end = Field(False)
 
     def batch_count(self, indices_rank: int) -> int:
-        """`batch_dims`, counted from the front."""
+        """The number of batch dimensions: `batch_dims`, counted from the front."""
         return 0
 
     def infer(self, data: TensorSpec, indices: TensorSpec, axis: TensorSpec) -> PartialShape:

@@ -31,7 +31,7 @@ class GatherND8(Operation):
     batch_dims = Attribute(integer, default=0, check=at_least(0))
 
     def joined(self, batch: PartialShape) -> PartialShape:
-        """The batch dimensions as the output has them."""
+        """The batch dimensions of the output, from those of the inputs."""
         return batch
 
     def infer(self, data: TensorSpec, indices: TensorSpec) -> PartialShape:

@@ -51,7 +51,9 @@ class _Proposals(Operation):
     post_nms_count = Attribute(integer, check=whole(0))
 
     def sizes(self, layout: dict[str, str], specs: tuple[TensorSpec, ...]) -> Sizes:
-        """Once to find them, once more to check what was seen before its size was known."""
+        """The sizes that the shapes of the inputs agree on, by the letters of `layout`. A first
+        pass finds them, a second one checks what the first saw before a size was known.
+        """
         names = {"A": DYNAMIC, "3": Dimension(3, 3), "4": Dimension(4, 4)}
         return agreed_sizes(self, specs, layout, agreed_sizes(self, specs, layout, names))
 

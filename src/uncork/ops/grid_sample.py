@@ -78,7 +78,7 @@ class GridSample9(Operation):
         )
 
     def _read(self, image: Array, rows: Array, columns: Array) -> Array:
-        """One image [C, H, W] at places given from -1 to 1."""
+        """The samples of an image [C, H, W] at coordinates from -1 to 1."""
         height, width = image.shape[1:]
         y, x = self._centre(rows, height), self._centre(columns, width)
         if self.mode == "nearest":
@@ -96,7 +96,7 @@ class GridSample9(Operation):
         return whole(np.nan_to_num(result), image) if image.dtype.kind != "f" else result
 
     def _centre(self, values: Array, size: int) -> Array:
-        """c(v, size), cut far outside the image."""
+        """The coordinates c(v, size) of the module's formula, cut far outside the image."""
         centre = (
             (values + 1) * (size - 1) / 2 if self.align_corners else ((values + 1) * size - 1) / 2
         )

@@ -21,7 +21,7 @@ from uncork.types import Array
 
 
 class GRU(Recurrent):
-    """The formula, for the cell and the sequence."""
+    """One step of a gated recurrent unit, for the cell and the sequence."""
 
     gates = 3
     activations = activation_names("sigmoid", "tanh")

@@ -85,7 +85,7 @@ _ROUNDINGS = one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", 
 
 
 class Interpolating(Operation):
-    """What all versions share."""
+    """The base of all versions."""
 
     output = Output("T")
     antialias = Attribute(boolean, default=False)
@@ -95,7 +95,7 @@ class Interpolating(Operation):
     pads_end: Attribute[tuple[int, ...]] = Attribute(integers, default=(0,), check=all_at_least(0))
 
     def pads(self, rank: int) -> list[tuple[int, int]]:
-        """Begin and end for each dimension."""
+        """The padding of each dimension: its begin and its end."""
         for name, given in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             self.require(
                 len(given) <= rank,
@@ -211,7 +211,7 @@ class Interpolate1(Interpolating):
 
 
 class InterpolateByInputs(Interpolating):
-    """Sizes or scales, and axes, are inputs."""
+    """The base of Interpolate-4 and -11, where sizes or scales, and axes, are inputs."""
 
     shape_calculation_mode = Attribute(one_of("sizes", "scales"))
     coordinate_transformation_mode = Attribute(_TRANSFORMATIONS, default="half_pixel")
@@ -222,7 +222,7 @@ class InterpolateByInputs(Interpolating):
     def inferred(
         self, data: TensorSpec, name: str, wanted: TensorSpec, axes: TensorSpec | None
     ) -> PartialShape:
-        """The output's shape; `wanted` are sizes or scales, the input called `name`."""
+        """The output's shape. `wanted` is the input called `name`, which holds sizes or scales."""
         by_sizes = self.shape_calculation_mode == "sizes"
         # Scales are no integers, but as many as there are: their values are read below.
         numbers = vector(
@@ -351,8 +351,8 @@ _LONGEST = 2**14
 
 
 def scaled_open(size: Dimension, scale: Array) -> Dimension | None:
-    """`scaled_size` of a size that is an expression: floor(p / q * size), for as long as that is
-    the same; None when there is no such p / q.
+    """The `scaled_size` of a size that is an expression: floor(p / q * size), for as long as that
+    is equal to it; None when there is no such p / q.
 
     A scale is a rounded quotient. Which sizes the quotient fits is found by trying, and a guard
     holds the call to them.

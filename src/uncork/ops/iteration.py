@@ -35,15 +35,17 @@ from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, Tenso
 
 
 class Iteration(SlicingOperation):
-    """The base of both loops: shapes, and running the body; each says how often it runs."""
+    """The base of Loop and TensorIterator: it infers shapes and runs the body, and each of the two
+    says how often the body runs.
+    """
 
     # ---- shapes
 
     def _inferred(
         self, inputs: Sequence[TensorSpec], iterations: Element, at_least_one: bool
     ) -> list[TensorSpec]:
-        """Specs of the outputs; `iterations` is their number, where it is known and the body does
-        not end the loop.
+        """The specs of the outputs. `iterations` is the number of iterations, where it is known and
+        the body does not end the loop.
 
         Carried values may have another shape after the first iteration (a list that is filled) and
         keep that one. Those that grow with every iteration are widened until another one changes
@@ -84,8 +86,8 @@ class Iteration(SlicingOperation):
         carried: Mapping[int, int],
         results: Sequence[TensorSpec],
     ) -> dict[int, TensorSpec] | None:
-        """What the body takes from the second iteration on, when that gives the same shapes as the
-        first; None when it does not.
+        """The specs that the body takes from the second iteration on, when with them it gives the
+        same shapes again; None when it does not.
         """
         if any(results[r].element_type is not given[p].element_type for p, r in carried.items()):
             return None
@@ -106,8 +108,8 @@ class Iteration(SlicingOperation):
         carried: Mapping[int, int],
         results: Sequence[TensorSpec],
     ) -> Sequence[TensorSpec]:
-        """The results when carried values may have every shape of any iteration, which `given` is
-        set to.
+        """The specs of the body's results when carried values may have the shape of any iteration;
+        `given` is set to these shapes.
         """
         for attempt in range(4):
             if attempt:
@@ -196,7 +198,7 @@ class Iteration(SlicingOperation):
         raise NotImplementedError
 
     def _iterated(self, inputs: Sequence[Array]) -> list[Array]:
-        """Run the body turn by turn."""
+        """The outputs of the layer, by running the body turn by turn."""
         turns = self.begin(inputs)
         while turns.go_on():
             turns.take(self.map.body.run(turns.arguments()))

@@ -30,7 +30,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class LSTM(Recurrent):
-    """The formula, for the cell and the sequence."""
+    """One step of a long short-term memory, for the cell and the sequence."""
 
     gates = 4
     activations = activation_names("sigmoid", "tanh", "tanh")
@@ -55,7 +55,9 @@ WEIGHTS_FORMATS = ("fico", "icof", "ifco", "ifoc", "iofc")
 
 
 class LSTM1(LSTM):
-    """What version 1 adds, for the cell and the sequence; see the top of this file."""
+    """The LSTM with the additions of version 1, for the cell and the sequence; see the top of this
+    file.
+    """
 
     weights_format = Attribute(one_of(*WEIGHTS_FORMATS), default="fico")
     input_forget = Attribute(boolean, default=False)

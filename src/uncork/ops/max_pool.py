@@ -28,12 +28,12 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 def lowest(data: Array) -> float | int:
-    """What loses against every value of an array's type."""
+    """The lowest value of an array's type, which loses against every other one."""
     return -math.inf if data.dtype.kind == "f" else int(np.iinfo(data.dtype).min)
 
 
 def index_type_problem(value: ElementType) -> str | None:
-    """For `Attribute(check=...)`."""
+    """The check of an index_element_type, for `Attribute(check=...)`."""
     return None if value in (ElementType.i32, ElementType.i64) else "i32 or i64"
 
 

@@ -36,7 +36,9 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 def _drawn(weights: Array, random: Array) -> Array:
-    """The first class with a chance whose cumulative probability reaches each number."""
+    """The class drawn by each random number: the first of a probability above 0 whose cumulative
+    probability reaches it.
+    """
     classes = np.flatnonzero(weights)
     cumulative = np.cumsum(weights[classes])
     # The product may be rounded up past the end: that is the last class.
@@ -104,7 +106,7 @@ class Multinomial(Operation):
         return output
 
     def weights(self, probs: Array, count: int) -> Array:
-        """Probabilities in f64, not scaled to a sum of 1; wrong ones refused."""
+        """The probabilities in f64, not scaled to a sum of 1; wrong ones are refused."""
         exact = probs.astype(np.float64)
         if self.log_probs:
             refuse_first(

@@ -36,7 +36,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 def standardised(
     x: Array, axes: tuple[int, ...], eps: float, divide: bool = True, inside: bool = True
 ) -> Array:
-    """The formula above, shared with GroupNormalization."""
+    """The tensor normalized along `axes` by the formula of the module, which GroupNormalization
+    shares.
+    """
     count = x.dtype.type(math.prod(x.shape[i] for i in axes))
     centred = x - np.sum(x, axes, keepdims=True) / count
     if not divide:

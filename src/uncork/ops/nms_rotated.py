@@ -65,7 +65,7 @@ class NMSRotated13(SuppressionWithScores):
 
 
 def corners(boxes: Array) -> Array:
-    """The four corners, in order, of boxes [n, 5]: [n, 4, 2]."""
+    """The corners [n, 4, 2] of boxes [n, 5], in order around each box."""
     half = (
         np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]) * boxes[:, np.newaxis, 2:4]
     )
@@ -108,8 +108,8 @@ def shared_areas(box: Array, others: Array) -> Array:
 
 
 def _crossings(first: Array, second: Array) -> tuple[Array, Array]:
-    """Where each edge of the first crosses each of the second: points [n, 16, 2], and which of them
-    there are.
+    """The points [n, 16, 2] where the edges of each first box cross those of the second, and which
+    of these points there are.
     """
     start, step = first[:, :, np.newaxis], (np.roll(first, -1, axis=1) - first)[:, :, np.newaxis]
     other_start, other_step = (
@@ -129,7 +129,7 @@ def _crossings(first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def _inside(boxes: Array, points: Array) -> Array:
-    """Which of points [n, 4, 2] lie in boxes [n, 5], their edges included."""
+    """Whether each of points [n, 4, 2] lies in its box of [n, 5], the box's edges included."""
     offset = points - boxes[:, np.newaxis, :2]
     cosine, sine = np.cos(boxes[:, 4, np.newaxis]), np.sin(boxes[:, 4, np.newaxis])
     across = offset[..., 0] * cosine + offset[..., 1] * sine

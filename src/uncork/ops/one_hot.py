@@ -66,8 +66,8 @@ class OneHot1(Operation):
         return np.where(np.expand_dims(place, along) == classes, on_value, off_value)
 
     def places(self, indices: Array, depth: int) -> Array:
-        """Where on the new axis each index points; negative for nowhere, as u64 becomes that is too
-        large in any case.
+        """The place of each index on the new axis. A negative place is none; u64 indices that
+        become negative are too large in any case.
         """
         if self.strict:
             refuse_first(self, "indices", indices, indices < 0, "at least 0", 0)

@@ -113,7 +113,7 @@ class Pad12(Operation):
     def padded_open(
         self, axis: int, dim: Dimension, begin: SizeLike, end: SizeLike, facts: Facts
     ) -> Dimension:
-        """The padded sizes where they are expressions."""
+        """The output dimension of an axis whose size or pads are expressions."""
         for name, pad in (("pads_begin", begin), ("pads_end", end)):
             if not self.crops:
                 demand_size(self, name, pad)

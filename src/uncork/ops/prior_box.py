@@ -54,7 +54,9 @@ def _variances(values: tuple[float, ...]) -> str | None:
 
 
 class Priors(Operation):
-    """`output_size [2]` and `image_size [2]`, both height and width."""
+    """The base of PriorBox and PriorBoxClustered: `output_size [2]` and `image_size [2]`, both
+    height and width.
+    """
 
     output_size = Input(INTEGER)
     image_size = Input(INTEGER)
@@ -90,7 +92,7 @@ class Priors(Operation):
         return [DYNAMIC if v is None else Dimension(v, v) for v in found or [None, None]]
 
     def with_variances(self, boxes: Array) -> Array:
-        """Both rows of the output from boxes [.., 4]."""
+        """The output's two rows, boxes and variances, from boxes [.., 4]."""
         variances = np.broadcast_to(np.array(self.variance or 0.1, np.float32), boxes.shape)
         return np.stack([boxes.reshape(-1), variances.reshape(-1)])
 
@@ -103,8 +105,8 @@ class Priors(Operation):
         halves: Array,
         image: Array,
     ) -> Array:
-        """Boxes [height, width, n, 4] from n places and halves of sizes (both x, y) around each
-        center.
+        """The boxes [height, width, n, 4] of a grid: n around each cell's center, `places` away
+        from it and with half sides of `halves` (both x, y).
         """
         height, width = (int(n) for n in output_size)
         across = (np.arange(width, dtype=np.float32) + np.float32(offset)) * np.float32(steps[0])
@@ -147,7 +149,9 @@ class PriorBox1(Priors):
         )
 
     def ratios(self) -> list[float]:
-        """1 and the others, each once."""
+        """The aspect ratios: 1 and those of the attribute (with `flip` their inverses too), each
+        once.
+        """
         found = {1.0: 1.0}  # by what is left of them after the sixth digit, as OpenVINO counts them
         for ratio in self.aspect_ratio:
             if round(ratio, 6) not in found:
@@ -195,7 +199,7 @@ class PriorBox1(Priors):
         return self.with_variances(np.clip(counted, 0, 1) if self.clip else counted)
 
     def _fixed(self) -> tuple[Array, Array]:
-        """Places and halves of the boxes of fixed sizes."""
+        """The offsets from the center and the half sides of the boxes of fixed_size."""
         places, halves = [np.zeros((0, 2), np.float32)], [np.zeros((0, 2), np.float32)]
         for size, density in zip(self.fixed_size, map(int, self.density)):
             shift = int(size / density)
@@ -214,7 +218,7 @@ class PriorBox1(Priors):
         return np.concatenate(places), np.concatenate(halves)
 
     def _sized(self, sizes: list[float]) -> Array:
-        """Halves of the boxes of min_size and max_size."""
+        """The half sides of the boxes of min_size and max_size."""
         halves: list[list[float]] = []
         for index, size in enumerate(sizes):
             larger = (

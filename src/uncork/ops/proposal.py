@@ -51,7 +51,7 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 
 def whole(least: int) -> Callable[[int], str | None]:
-    """For `Attribute(check=...)`: numbers that are as exact as they look once they are floats."""
+    """A check for `Attribute(check=...)`: whole numbers from `least` to 2**31 - 1."""
     return lambda v: None if least <= v < 2**31 else f"a number from {least} to {2**31 - 1}"
 
 
@@ -148,7 +148,7 @@ class Proposal1(Operation):
     def all_outputs(
         self, class_probs: Array, bbox_deltas: Array, image_shape: Array
     ) -> tuple[Array, Array]:
-        """Rows of regions, and their scores."""
+        """The regions as rows of the output, and their scores."""
         images, _, rows, columns = class_probs.shape
         anchors = self._anchors(rows, columns, class_probs.dtype)
         height, width, *scales = (image_shape.dtype.type(v) for v in image_shape)
@@ -200,7 +200,7 @@ class Proposal1(Operation):
         return regions.reshape(-1, 5), taken_scores.reshape(-1)
 
     def _anchors(self, rows: int, columns: int, dtype: Any) -> Array:
-        """[rows, columns, anchors of a cell, 4]"""
+        """The anchors [rows, columns, anchors of a cell, 4] of a feature map."""
         base, ratios = np.float32(self.base_size), np.array(self.ratio, np.float32)
         width = np.sqrt(base * base / ratios)
         if not self.framework:

@@ -110,7 +110,7 @@ class PSROIPooling1(Operation):
         result /= self.spatial_bins_y * self.spatial_bins_x
 
     def _places(self, start: Array, end: Array, parts: int, size: int) -> Array:
-        """Coordinates [parts, group_size] along an axis."""
+        """The coordinates [parts, group_size] of samples along an axis."""
         kind = start.dtype.type
         step = (end - start) / kind(parts)
         begins = start + np.arange(parts, dtype=start.dtype) * step

@@ -32,8 +32,8 @@ def _check_type(output_type: ElementType) -> str | None:
 
 
 def _count(start: int | float, stop: int | float, step: int | float) -> int:
-    """max(0, ceil((stop - start) / step)), exact for integers; an infinite quotient (of huge
-    floats) is a size that nothing holds.
+    """The number of elements: max(0, ceil((stop - start) / step)), exact for integers. An infinite
+    quotient (of huge floats) gives a size that nothing holds.
     """
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return max(0, math.ceil(Fraction(stop - start, step)))
@@ -42,7 +42,9 @@ def _count(start: int | float, stop: int | float, step: int | float) -> int:
 
 
 def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
-    """The count where start, stop or step are expressions; None where none is, or it is none."""
+    """The number of elements where start, stop or step are expressions; None where none of them is,
+    or where that number cannot be expressed.
+    """
     elements = [
         None if (part := elements_of(spec)) is None or part.size != 1 else part.reshape(-1)[0]
         for spec in specs
@@ -67,7 +69,7 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
 
 class _Range(Operation):
     def number(self, name: str, value: Array, whole: bool) -> int | float:
-        """A finite number, cut to an integer where the output wants `whole` ones."""
+        """An input as a finite number, cut to an integer where the output wants `whole` ones."""
         exact: int | float = value.reshape(-1)[0].item()
         self.require(
             math.isfinite(exact), "input '{}': expected a finite number, got {}", name, exact
@@ -105,7 +107,7 @@ class _Range(Operation):
         parts: Sequence[Elements | None],
         output: TensorSpec,
     ) -> Elements | None:
-        """start, start + step, .. as expressions, where their number is known."""
+        """The elements start, start + step, .. as expressions, where their number is known."""
         start, _, step = (None if part is None else part.reshape(-1)[0] for part in parts)
         if start is None or step is None or not output.element_type.is_integer:
             return None

@@ -80,7 +80,9 @@ class _Reduction(Operation):
         parts: Sequence[Elements | None],
         output: TensorSpec,
     ) -> Elements | None:
-        """Each element of the output from those that it is made of, which all have to be known."""
+        """The elements of the output as expressions; each needs all elements that it is made of to
+        be known.
+        """
         data, axes = parts[0], bound[1]
         if (
             data is None
@@ -101,8 +103,8 @@ class _Reduction(Operation):
         return result.reshape(output.shape.static)
 
     def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
-        """The element of the output that elements of which some are expressions make; None: not
-        known.
+        """The element of the output that a group of elements gives, some of which are expressions;
+        None when it is not known.
         """
         return None
 
@@ -216,7 +218,7 @@ class ReduceLogicalOr(_Logical):
 
 
 def _unbounded(data: Array) -> Array:
-    """Integers in a type where their sums and squares do not overflow: Python's own."""
+    """Integers as Python's own, whose sums and squares do not overflow."""
     return data.astype(object)
 
 

@@ -88,7 +88,7 @@ class Reshape1(Operation):
     def open_shape(
         self, data: TensorSpec, elements: Sequence[Element], facts: Facts
     ) -> PartialShape:
-        """The new shape where sizes are expressions."""
+        """The output's shape where sizes are expressions."""
         target = [
             self.settled_element(e, data.shape[i] if i < len(data.shape) else None, facts)
             for i, e in enumerate(elements)
@@ -124,8 +124,8 @@ class Reshape1(Operation):
         return PartialShape(dims)
 
     def settled_element(self, element: Element, dim: Dimension | None, facts: Facts) -> SizeLike:
-        """An element of `shape` as -1, 0 or a size that is neither: which of them is a question to
-        the facts.
+        """An element of `shape` as -1, 0 or a size that is neither; for an expression the facts
+        decide which of these it is.
         """
         element = size_or_minus_one(self, "shape", element)
         assert element is not None
@@ -142,7 +142,9 @@ class Reshape1(Operation):
     def remaining(
         self, data: TensorSpec, numbers: Numbers, rest: Dimension, given: int, maybe_empty: bool
     ) -> Dimension:
-        """The one dimension that is -1 or not known yet: `rest` elements over the `given` ones."""
+        """The one dimension that is -1 or not known yet: `rest` elements divided by the `given`
+        ones.
+        """
         if -1 not in numbers and (rest.contains(0) or given == 0 or maybe_empty):
             return DYNAMIC  # when all is empty, any size keeps the number of elements
         self.require(

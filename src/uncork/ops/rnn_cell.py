@@ -16,7 +16,7 @@ from uncork.types import Array
 
 
 class RNN(Recurrent):
-    """The formula, for the cell and the sequence."""
+    """One step of a plain recurrent unit, for the cell and the sequence."""
 
     gates = 1
     activations = activation_names("tanh")

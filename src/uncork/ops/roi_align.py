@@ -51,7 +51,9 @@ from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
 class _Align(Operation):
-    """`data [N, C, H, W]`, `rois [R, ..]`, `batch_indices [R]` to `[R, C, pooled_h, pooled_w]`."""
+    """The base of all versions: `data [N, C, H, W]`, `rois [R, ..]`, `batch_indices [R]` to `[R, C,
+    pooled_h, pooled_w]`.
+    """
 
     data = Input(REAL, "T")
     rois = Input(REAL, "T")
@@ -79,11 +81,11 @@ class _Align(Operation):
         return PartialShape([merged, image[1], self.pooled_h, self.pooled_w])
 
     def frame(self, box: Array) -> tuple[Any, Any, Any, Any]:
-        """Where the grid of a box begins, and its sides, all as x and y."""
+        """The origin (x, y) of a box's grid, and the box's width and height."""
         raise NotImplementedError
 
     def places(self, box: Array, x: Array, y: Array) -> tuple[Array, Array]:
-        """The image's coordinates of places in a box."""
+        """The coordinates in the image of points on the grid of a box."""
         return x, y
 
     def reference(self, data: Array, rois: Array, batch_indices: Array) -> Array:
@@ -112,7 +114,7 @@ class _Align(Operation):
         return output
 
     def _cells(self, start: Any, size: Any, bins: int) -> Array:
-        """The middles of the cells of each bin along an axis [bins, cells]."""
+        """The middles [bins, cells] of the cells of each bin along an axis."""
         step = size / bins
         cells = self.sampling_ratio or max(0, math.ceil(step)) if np.isfinite(step) else 0
         check_array_fits((bins, cells), np.asarray(start))

@@ -64,7 +64,7 @@ class _Elements(Operation):
         return data.shape
 
     def targets(self, data: Array, indices: Array, axis: Array) -> tuple[Array, ...]:
-        """For each element of `indices` its place in `data`, as one array for each axis."""
+        """The place in `data` of each element of `indices`, as one array for each axis."""
         along = int(axis.reshape(-1)[0]) % data.ndim
         grid: list[Array] = list(np.indices(indices.shape))
         grid[along] = places(self, "indices", indices, data.shape[along], self.counts_from_end)
@@ -123,7 +123,7 @@ class ScatterElementsUpdate12(Reducing, _Elements):
 
 
 def _neutral(reduction: str, dtype: np.dtype) -> object:
-    """What a reduction starts from when the data do not count."""
+    """The identity element of a reduction, which it starts from when the data do not count."""
     if reduction in ("min", "max"):
         if dtype.kind == "b":
             return reduction == "min"

@@ -54,7 +54,9 @@ class _Tuples(Operation):
         return data.shape
 
     def scattered(self, data: Array, indices: Array, updates: Array, reduction: str) -> Array:
-        """The output."""
+        """The output: `data` with the slices that `indices` name replaced by `updates`, or reduced
+        with them.
+        """
         size = indices.shape[-1]
         place = places(
             self, "indices", indices, np.array(data.shape[:size], np.int64), self.counts_from_end

@@ -40,7 +40,9 @@ class Select1(Broadcasting):
         parts: Sequence[Elements | None],
         output: TensorSpec,
     ) -> Elements | None:
-        """Only the element that is taken has to be known."""
+        """The elements of the output as expressions; only the one that `cond` takes has to be
+        known.
+        """
         cond, *choices = parts
         if cond is None or self.auto_broadcast == "pdpd":
             return None

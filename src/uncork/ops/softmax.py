@@ -20,7 +20,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 def lowered(data: Array, axis: int) -> Array:
-    """Minus the largest element of each row."""
+    """The data less the largest element of each row along `axis`."""
     return np.asarray(data - np.max(data, axis, keepdims=True, initial=-np.inf))
 
 

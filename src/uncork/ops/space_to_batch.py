@@ -25,7 +25,9 @@ from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 class _Blocks(Operation):
     def numbers(self, data: TensorSpec, name: str, spec: TensorSpec, first: int) -> Numbers:
-        """One number for each dimension of data; the first is fixed, the least is the same."""
+        """The numbers of an input, one for each dimension of `data`: the first is `first`, and none
+        is less than that.
+        """
         result = vector(self, name, spec)
         assert data.rank is not None
         self.require(

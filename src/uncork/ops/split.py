@@ -21,7 +21,7 @@ from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, Tenso
 
 
 def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[TensorSpec]:
-    """Specs of the parts, with what is known of a shape vector that is cut."""
+    """The specs of the parts, with what is known of a shape vector that is split."""
     if data.rank is None or axis is None:
         shapes = [
             PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes
@@ -42,7 +42,7 @@ class _Split(Operation):
     axis = Input(INTEGER)
 
     def along(self, data: TensorSpec, axis: TensorSpec) -> int | None:
-        """The axis, counted from the front, where it and the rank are known."""
+        """The axis, counted from the front; None unless it and the rank are known."""
         number = scalar(self, "axis", axis)
         self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to split along")
         return (
@@ -53,7 +53,9 @@ class _Split(Operation):
 
 
 def _check_count(count: int) -> str | None:
-    """Refuse more outputs than a file has ports for: a list of them alone would fill the memory."""
+    """The check of `num_splits`: from 1 to 2**20, since a list of more outputs alone would fill the
+    memory.
+    """
     return "at least 1" if count < 1 else "at most 2**20" if count > 2**20 else None
 
 

@@ -15,7 +15,9 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 def _supposed_one(dim: Dimension, usual: bool) -> bool:
-    """A dimension that may be 1 is: what an expression is taken for is a question to its facts."""
+    """Whether a dimension that may be 1 is taken to be 1. For an expression its facts decide; any
+    other dimension is.
+    """
     size = dim.expression
     facts = None if size is None else size.facts
     return facts is None or size is None or facts.suppose_equal(size, 1, usual)
@@ -31,7 +33,7 @@ class Squeeze1(Operation):
 
     @property
     def may_skip(self) -> bool:
-        """A dynamic dimension that an axis names may turn out not to be 1."""
+        """Whether an axis may name a dynamic dimension that turns out not to be 1."""
         return False
 
     def infer(self, data: TensorSpec, axes: TensorSpec | None) -> PartialShape:

@@ -59,7 +59,7 @@ def check_window(operation: Operation, window: TensorSpec, frame_size: int | Non
 
 
 def in_frame(window: Array, frame_size: int) -> Array:
-    """The window in the middle of a frame."""
+    """The window in the middle of a frame, with zeros around it."""
     before = (frame_size - len(window)) // 2
     return np.pad(window, (before, frame_size - len(window) - before))
 
@@ -174,7 +174,7 @@ class ISTFT16(Operation):
         return PartialShape([*data.shape[:-3], length])
 
     def beside(self, size: int) -> int:
-        """How many cells of the signal there are beside one step for each frame but the first."""
+        """The length of the signal less one step for each frame but the first."""
         return size - 2 * (size // 2) if self.center else size
 
     def reference(

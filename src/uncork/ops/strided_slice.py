@@ -42,15 +42,17 @@ def _bits(mask: tuple[int, ...]) -> str | None:
 
 
 def strided_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int, int]:
-    """The ends of a slice as Python has them, but backwards a start before the first element is the
-    first element.
+    """The start, end and step of a slice as Python has them, except that backwards a start before
+    the first element is the first element.
     """
     first, end, step = python_ends(size, start, stop, step)
     return (0 if first < 0 < size else first), end, step
 
 
 def _is_inside(index: Element, dim: Dimension) -> bool:
-    """The index may be one of the dimension; if sizes are symbols, every call must keep to it."""
+    """Whether the index may be one of the dimension. If sizes are symbols, every call must keep to
+    it.
+    """
     if isinstance(index, Size) and (facts := index.facts) is not None:
         return dim.covers(Dimension.of(index + 1 if facts.suppose_at_least(index, 0) else -index))
     return not isinstance(index, int) or dim.covers(index + 1 if index >= 0 else -index)
@@ -79,8 +81,8 @@ class StridedSlice1(Operation):
         )
 
     def steps(self, count: int, rank: int) -> Iterator[tuple[str, int, int]]:
-        """What each dimension is ("new", "shrink", "slice" or "whole"), its position in the bounds
-        and its axis of data.
+        """The kind of each dimension ("new", "shrink", "slice" or "whole"), its position in the
+        bounds and its axis of data.
         """
         kinds = ["slice"] * count
         for kind, mask in (
@@ -112,7 +114,7 @@ class StridedSlice1(Operation):
         return begin, end
 
     def single(self, i: int, begin: Element) -> Element:
-        """The index of a shrunken axis."""
+        """The index along an axis that shrink_axis_mask takes away."""
         return 0 if i < len(self.begin_mask) and self.begin_mask[i] else begin
 
     def infer(

@@ -146,8 +146,8 @@ class Erf(RealFunction):
 
 
 def _inverse_erf(y: float) -> float:
-    """Newton's method on erf(x) = |y| below 1/2; above, where erf has no digits left, on the
-    logarithm of its complement.
+    """The inverse of erf at y, by Newton's method: on erf(x) = |y| below 1/2; above, where erf has
+    no digits left, on the logarithm of its complement.
     """
     if not -1 < y < 1:
         return math.copysign(math.inf, y) if abs(y) == 1 else math.nan

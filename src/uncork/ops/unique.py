@@ -68,7 +68,7 @@ class Unique10(Operation):
         ]
 
     def along(self, data: TensorSpec, axis: TensorSpec) -> int | None:
-        """The axis, counted from the front, where it and the rank are known."""
+        """The axis, counted from the front; None unless it and the rank are known."""
         number = scalar(self, "axis", axis)
         self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to slice along")
         return (
@@ -100,7 +100,9 @@ class Unique10(Operation):
 
 
 def _comparable(rows: Array) -> Array:
-    """Strings as numbers in their order; numbers as they are."""
+    """The rows with numbers in the order of the strings in place of strings; numbers stay as they
+    are.
+    """
     if rows.dtype != object:
         return rows
     ranks = {text: rank for rank, text in enumerate(sorted(set(rows.ravel().tolist())))}

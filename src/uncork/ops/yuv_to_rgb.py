@@ -24,7 +24,9 @@ _TYPES = REAL | {ElementType.u8}
 
 
 class _Planes(Operation):
-    """The first input is the plane of brightness, or the only one."""
+    """The base of the four conversions. The first input is the plane of brightness, or the one
+    plane that holds everything.
+    """
 
     colours = Output("T")
     #: The last dimension of the planes after the first.
@@ -81,7 +83,9 @@ class _Planes(Operation):
         )
 
     def halves(self, single: Array) -> tuple[Array, Array]:
-        """U and V [N, H / 2, W / 2] of one plane [N, H / 2, W], the part below the brightness."""
+        """The planes U and V, [N, H / 2, W / 2] each, from the part of a single plane below the
+        brightness, [N, H / 2, W].
+        """
         raise NotImplementedError
 
     def reference(self, *planes: Array | None) -> Array:

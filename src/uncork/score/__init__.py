@@ -41,7 +41,7 @@ Location = str | os.PathLike[str]
 
 
 class ScoringInterrupted(KeyboardInterrupt):
-    """Ctrl-C while rows were scored; the text says what is kept."""
+    """The interruption of a run by Ctrl-C while rows were scored; the text says what is kept."""
 
 
 def score(
@@ -194,7 +194,7 @@ def score(
 
 
 def _is_location(source: Any) -> bool:
-    """Whether it is a path or a list of paths."""
+    """Whether a source is a path or a list of paths."""
     several = source if isinstance(source, (list, tuple)) else [source]
     return all(isinstance(one, (str, os.PathLike)) for one in several)
 
@@ -207,7 +207,7 @@ def _score_frame(
     mapping: Location | None,
     **options: Any,
 ) -> Any:
-    """A table in memory, scored in this process."""
+    """Score a table in memory, in this process."""
     need_pyarrow()
     from uncork.score.frames import first_rows, is_frame
     from uncork.score.mapping import read_toml
@@ -231,7 +231,9 @@ def _score_frame(
 
 
 def check_output_name(output: str, rejects: Location | None) -> None:
-    """Refuse names of kinds of files that are not written. Looks at nothing else."""
+    """Refuse an output or rejects with the name of a kind of file that is not written. Looks at
+    nothing else.
+    """
     from uncork.score.target import check_rejects_name, is_one_file
 
     is_one_file(output)
@@ -240,7 +242,7 @@ def check_output_name(output: str, rejects: Location | None) -> None:
 
 
 def need_pyarrow() -> None:
-    """Raises UncorkError that says how to get pyarrow when it is not here. Does not import it."""
+    """Raise UncorkError that says how to get pyarrow if it is not installed. Does not import it."""
     if importlib.util.find_spec("pyarrow") is None:
         raise UncorkError(
             "needs pyarrow, which is not installed: pip install 'uncork[score]'", "uncork score"
@@ -372,7 +374,7 @@ def _run(
 
 
 def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
-    """Raise the error again, with what is kept of the run."""
+    """Raise the error that stopped a run again, with what is kept of the run."""
     done = sink.counts.rows
     note = "nothing was written"
     if sink.leave():
@@ -395,7 +397,7 @@ def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
 
 
 def __getattr__(name: str) -> Any:
-    """`Scorer`, with pyarrow."""
+    """The class `Scorer`, imported when it is first asked for, since it needs pyarrow."""
     if name != "Scorer":
         raise AttributeError(f"module 'uncork.score' has no attribute '{name}'")
     need_pyarrow()
@@ -405,14 +407,14 @@ def __getattr__(name: str) -> Any:
 
 
 class _Callable(types.ModuleType):
-    """A module that is called as the function of its name."""
+    """The type of this module, which is called as its function `score`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return score(*arguments, **options)
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `help` and completion show of it."""
+        """The signature of `score`, which `help` and completion show of the module."""
         import inspect
 
         return inspect.signature(score)

@@ -30,7 +30,7 @@ class BadRowError(InputError):
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a batch: its output, and the faults of the rows that have none, by their
+    """The result of a batch: its output, and the faults of the rows that have none, by their
     numbers in the whole input.
 
     `negative_ids` is how many ids of scored rows were counted from the end of their table.
@@ -126,7 +126,8 @@ class BatchScorer:
         faults: list[RowError],
         known: tuple[InputError, list[Array]] | None,
     ) -> Scored:
-        """Score `rows` of a batch, each alone where that is what it takes.
+        """Score `rows` of a batch in smaller and smaller parts, until bad rows are alone and set
+        aside.
 
         `known` is the error of all of them together.
         """
@@ -159,7 +160,9 @@ class BatchScorer:
         return replace(made, negative_ids=negative_ids)
 
     def _pad(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
-        """The arrays of some rows, and how many rows they have with the last one repeated."""
+        """The arrays of some rows, padded with repeats of the last row, and the padded number of
+        rows.
+        """
         size = self.mapping.batch or min(
             1 << (len(part) - 1).bit_length(), max(batch.num_rows, len(part))
         )
@@ -172,8 +175,8 @@ class BatchScorer:
         return arrays, size
 
     def _bisect(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
-        """Fewer rows to try: those with numbers that look like the refused one, each alone, else
-        the halves.
+        """The parts of `part` to try next: rows with numbers that look like the refused one, each
+        alone, else the halves.
         """
         suspects = self._suspects(error, arrays, len(part))
         if self.on_error != "fail" and 0 < len(suspects) < len(part):
@@ -183,7 +186,7 @@ class BatchScorer:
         return [part[:half], part[half:]]
 
     def _suspects(self, error: InputError, arrays: Sequence[Array], count: int) -> Array:
-        """Rows with a number beyond the bounds of the problem.
+        """The rows with a number beyond the bounds of the problem.
 
         A guess: what they are is seen when they are scored.
         """
@@ -200,7 +203,7 @@ class BatchScorer:
         return suspects[suspects < count]
 
     def _owned(self, arrays: Sequence[Array]) -> list[tuple[int, Array]]:
-        """The arrays that hold values of columns."""
+        """The arrays that hold values of columns, with the positions of their inputs."""
         functions = ("column", "stack", "padded", "values")
         return [
             (i, a)
@@ -228,8 +231,8 @@ class BatchScorer:
         return np.zeros(0, np.int64)
 
     def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> RowError:
-        """The fault of a row that stands alone in `arrays`: the value that is refused is looked for
-        in the columns.
+        """The fault of a row that stands alone in `arrays`, by a search of the columns for the
+        value that is refused.
         """
         problem = error.problems[0]
         layer = error.where if problem.layer else ""
@@ -252,7 +255,7 @@ class BatchScorer:
         done: Sequence[tuple[Array | None, list[Array]]],
         faults: Sequence[RowError],
     ) -> Scored:
-        """The output of a batch.
+        """The output of a batch, from the results of its parts.
 
         `good` are the rows that were scored, None for all; with null, the others are there without
         results.
@@ -296,7 +299,7 @@ class BatchScorer:
         good: Array | None,
         count: int,
     ) -> pa.Array:
-        """A column's parts, in the order of the rows."""
+        """A column made of its parts, in the order of the rows."""
         if good is None:
             return parts[0]
         joined: Any = pa.concat_arrays(parts) if parts else pa.nulls(0, field.type)

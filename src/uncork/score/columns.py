@@ -24,7 +24,7 @@ from uncork.types import Array, ElementType
 
 @dataclass(frozen=True)
 class RowError:
-    """Why a row cannot be scored.
+    """The fault of a row: why it cannot be scored.
 
     `row` counts in the batch until `batch.py` makes it the number in the whole input.
     """
@@ -173,7 +173,7 @@ class Columns:
     def exact(
         self, name: str, bound: BoundInput, values: Array, owners: Callable[[Array], Array]
     ) -> Array:
-        """`values` in the input's carrier type.
+        """The `values` in the input's carrier type.
 
         Numbers that it does not have are faults of the rows that `owners` names.
         """
@@ -217,7 +217,9 @@ def arrays_of(mapping: Mapping, batch: pa.RecordBatch) -> tuple[list[Array], lis
 
 
 def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
-    """Rows of a batch by number. Arrow cannot take from columns of every type, but cut all."""
+    """The rows of a batch with these numbers. Arrow cannot take rows from columns of every type,
+    but it can slice all.
+    """
     places = pa.array(rows, pa.int64())
     arrays: list[pa.Array] = []
     for array in batch.columns:
@@ -230,7 +232,7 @@ def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
 
 
 def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Numbers as (first, count) of those that follow each other."""
+    """The runs of numbers that follow each other, as (first, count)."""
     start = 0
     for index in range(1, len(rows) + 1):
         if index == len(rows) or rows[index] != rows[index - 1] + 1:
@@ -285,7 +287,9 @@ def _listed(name: str, bound: BoundInput, columns: Columns, lists: Lists) -> Arr
 
 
 def _plain(bound: BoundInput, columns: Columns) -> Array:
-    """`column` and `stack`: [n], [n, k] or, of nested lists of fixed sizes, more."""
+    """The array of an input made by `column` or `stack`: [n], [n, k] or, of nested lists of fixed
+    sizes, more.
+    """
     expression = bound.expression
     if expression.function == "stack":
         return np.stack(
@@ -322,7 +326,7 @@ def _plain(bound: BoundInput, columns: Columns) -> Array:
 
 
 def _nested(array: pa.Array, name: str, columns: Columns, sizes: list[int]) -> Array:
-    """The numbers of nested lists of fixed sizes, flat.
+    """The numbers of nested lists of fixed sizes, as a flat array.
 
     A null anywhere is a fault: there is no saying what a fill means.
     """
@@ -340,7 +344,9 @@ def _nested(array: pa.Array, name: str, columns: Columns, sizes: list[int]) -> A
 
 
 def _padded(bound: BoundInput, lists: Lists, name: str) -> Array:
-    """[n, width]: each row's last (or first) values, at its left or right end."""
+    """The array [n, width] of `padded`: each row's last (or first) values, at its left or right
+    end.
+    """
     expression = bound.expression
     width, lengths = expression.width or 0, lists.lengths
     values = lists.values
@@ -366,7 +372,7 @@ def _padded(bound: BoundInput, lists: Lists, name: str) -> Array:
 
 
 def _whole(bound: BoundInput, numbers: Array) -> Array:
-    """Counts and places in the input's type.
+    """The counts or positions in the input's type.
 
     They are never negative, so only the largest can be too large.
     """
@@ -384,12 +390,14 @@ def _whole(bound: BoundInput, numbers: Array) -> Array:
 
 
 def _shaped(bound: BoundInput, array: Array) -> Array:
-    """One value a row also for an input [?, 1]."""
+    """The array of one value a row, with shape [n, 1] where the input has rank 2."""
     return array.reshape(-1, 1) if array.ndim == 1 and bound.shape.rank == 2 else array
 
 
 def _without(child: pa.Array, offsets: Array, null: Array) -> tuple[pa.Array, Array]:
-    """The lists with those of null rows made empty: Arrow lets values lie under a null."""
+    """The items and offsets of lists with those of null rows made empty: Arrow lets values lie
+    under a null.
+    """
     lengths = np.diff(offsets)
     if lengths[null].any():
         child = child.filter(pa.array(np.repeat(~null, lengths)))
@@ -405,8 +413,8 @@ def _nulls(array: pa.Array) -> Array:
 
 
 def _numpy(array: pa.Array) -> Array:
-    """An array without nulls: a view of Arrow's buffer, except for truth values (bits there) and
-    text.
+    """The NumPy array of an Arrow array without nulls: a view of its buffer, except for truth
+    values (bits there) and text.
     """
     found = array.type
     if pa.types.is_boolean(found) or pa.types.is_string(found) or pa.types.is_large_string(found):

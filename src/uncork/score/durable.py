@@ -10,7 +10,9 @@ from pathlib import Path
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Give a durable file another name, on any file system; the old file stays until then."""
+    """Move a durable file to another name, on any file system; the file that had the name stays
+    until then.
+    """
     try:
         os.replace(source, target)
     except OSError as error:
@@ -29,7 +31,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make a rename durable, where folders can be flushed."""
+    """Flush a folder, which makes a rename in it durable, where folders can be flushed."""
     with contextlib.suppress(OSError):
         handle = os.open(path, os.O_RDONLY)
         try:

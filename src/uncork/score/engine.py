@@ -36,7 +36,7 @@ class Engine(Protocol):
 
     @property
     def replaced(self) -> int:
-        """Workers that died, and whose units were scored by another."""
+        """The number of workers that died, and whose units were scored by another."""
 
     def run(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
@@ -53,7 +53,7 @@ class Engine(Protocol):
 
 
 def at_once(commit: Callable[[], None]) -> None:
-    """Make a part durable before anything else is done."""
+    """Commit a part, so that it is durable before anything else is done."""
     commit()
 
 
@@ -114,7 +114,7 @@ def _written(
 
 
 def error_of_worker(error: Exception) -> UncorkError:
-    """What a worker reports of an error that it met, in the words of who asked for the scores."""
+    """The UncorkError for an error that a worker met, worded for whoever asked for the scores."""
     if isinstance(error, UncorkError):
         return error
     if isinstance(error, MemoryError):

@@ -57,7 +57,7 @@ _BARE = re.compile(r'[^\s()\[\]{}",=][^()\[\]{}",=]*')
 
 @dataclass(frozen=True)
 class Expression:
-    """One parsed line.
+    """A parsed line of the mapping language: the expression of an input.
 
     `width`, `side`, `keep` and `pad` are for `padded` (and `length`), `constant` is a constant's
     JSON text.
@@ -116,7 +116,7 @@ def parse(text: str, where: str = "") -> Expression:
 
 
 def constant(value: Any) -> Expression:
-    """A number, a truth value, or a list of these."""
+    """The expression of a constant: a number, a truth value, or a list of these."""
     return Expression("constant", constant=json.dumps(value))
 
 

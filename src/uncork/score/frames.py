@@ -18,7 +18,7 @@ if hasattr(pa, "string_view"):
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a table in memory, not a path of one."""
+    """Whether a value is a table in memory, not a path of one."""
     return (
         isinstance(value, (pa.Table, pa.RecordBatch, Mapping))
         or _is_pandas(value)
@@ -53,8 +53,8 @@ def _arrow(rows: Any) -> pa.Table:
 
 
 def _column(value: Any) -> Any:
-    """A column of a dictionary: rows of an array of more dimensions become lists, as Ray Data gives
-    them.
+    """A column of a dictionary; an array of more than one dimension, as Ray Data gives it, becomes
+    the list of its rows.
     """
     return list(value) if getattr(value, "ndim", 1) > 1 else value
 
@@ -74,14 +74,14 @@ def _narrow_type(found: pa.DataType) -> pa.DataType:
 
 
 def first_rows(frame: Any, count: int) -> Any:
-    """The first rows of a table, as one of its kind."""
+    """The first rows of a table, as a table of the same kind."""
     if isinstance(frame, Mapping):
         return {name: value[:count] for name, value in frame.items()}
     return frame.slice(0, count) if isinstance(frame, (pa.Table, pa.RecordBatch)) else frame[:count]
 
 
 def to_frame(table: pa.Table, like: Any) -> Any:
-    """The table as the kind of `like`; a pandas frame keeps its index."""
+    """The Arrow table as a table of the kind of `like`; a pandas frame keeps its index."""
     if isinstance(like, pa.Table):
         return table
     if isinstance(like, pa.RecordBatch):
@@ -103,6 +103,6 @@ def to_frame(table: pa.Table, like: Any) -> Any:
 
 
 def _is_pandas(value: Any) -> bool:
-    """A frame of pandas, without importing it."""
+    """Whether a value is a frame of pandas, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)

@@ -78,7 +78,7 @@ class Journal:
 
     @staticmethod
     def create(path: Path, description: Record, busy: str) -> Journal:
-        """A new journal. `busy` is what is called busy when another run has one there."""
+        """A new journal. `busy` is the name in the error when another run has one there."""
         try:
             journal = Journal(path, "xb", busy)
         except FileExistsError:  # another run was faster
@@ -117,7 +117,7 @@ class Journal:
             raise
 
     def _lines(self) -> list[bytes]:
-        """The lines that have an end. One that was cut short is taken away."""
+        """The lines that have an end. A last line that was cut short is removed from the file."""
         data = self._file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._file.truncate(len(whole))
@@ -125,7 +125,7 @@ class Journal:
         return [line + b"\n" for line in whole.split(b"\n")[:-1]]
 
     def _lock(self, busy: str) -> None:
-        """One run at a time. Where files cannot be locked, nobody looks."""
+        """Lock the journal for this run alone. Where files cannot be locked, nothing is checked."""
         if fcntl is None:
             return
         try:
@@ -155,5 +155,5 @@ class Journal:
             raise UncorkError(f"the journal cannot be written: {reason}", where) from None
 
     def close(self) -> None:
-        """Let another run have it. May be called twice."""
+        """Close the journal, so that another run can have it. May be called twice."""
         self._file.close()

@@ -15,8 +15,8 @@ from uncork.score.unit import Job
 
 @dataclass(frozen=True)
 class Landmarks:
-    """What a worker must see as this process does: files with their sizes in bytes, and the run's
-    journal by its first line.
+    """The files, with their sizes in bytes, and the journal of a run, by its first line, that a
+    worker must see as this process does.
     """
 
     files: tuple[tuple[str, int], ...]
@@ -44,7 +44,7 @@ class Landmarks:
         )
 
     def check(self, node: str) -> None:
-        """Raises UncorkError with the first that is not the same on this node."""
+        """Raise UncorkError with the first landmark that is not the same on this node."""
         for path, size in self.files:
             try:
                 found = os.path.getsize(path)

@@ -49,8 +49,8 @@ _START = (
 
 
 class LocalEngine:
-    """Worker processes, started when this is made: they import while the model and the source are
-    looked at. Close it at the end.
+    """The engine of worker processes, which are started when it is made: they import while the
+    model and the source are looked at. Close it at the end.
     """
 
     def __init__(self, workers: int) -> None:
@@ -69,7 +69,7 @@ class LocalEngine:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the workers, as they are now."""
+        """The process ids of the workers, as they are now."""
         return [worker.process.pid for worker in self._workers]
 
     def run(
@@ -127,12 +127,12 @@ class LocalEngine:
             return self._waiting.take(last) if enough and not self.stopping else None
 
     def put_back(self, units: Sequence[Unit]) -> None:
-        """Units that were taken for a worker that will not score them."""
+        """Put back units that were taken for a worker that will not score them."""
         with self._lock:
             self._waiting.add(units)
 
     def done(self, sink: Sink, finished: Finished, faults: list[RowError]) -> None:
-        """Note a unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
+        """Note a finished unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
         with self._lock:
             sink.done(finished)
         self.tell("done", finished, faults)
@@ -254,9 +254,10 @@ class _Worker:
                 fresh = True
 
     def _hold(self, held: list[Unit]) -> None:
-        """Let the process have units enough.
+        """Hand the process units until it holds enough.
 
-        Once a worker has died, one: what it was done with should not die with the next.
+        Once a worker has died, one is enough: a unit that was scored should not be lost because the
+        next one ends the process.
         """
         most = 1 if self.engine.replaced else _HELD
         while (
@@ -282,7 +283,7 @@ class _Worker:
         return message
 
     def _ended(self) -> int:
-        """Wait for the process, which has closed its side; its exit status."""
+        """Wait for the process, which has closed its side, and return its exit status."""
         self._close_pipes()
         try:
             return self.process.wait(5)

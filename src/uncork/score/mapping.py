@@ -61,12 +61,12 @@ class Mapping:
         )
 
     def to_text(self) -> dict[str, str]:
-        """Each input's expression: what tells two mappings apart."""
+        """The text of each input's expression, which tells two mappings apart."""
         return {bound.name: str(bound.expression) for bound in self.inputs}
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A mapping file's content.
+    """The content of a mapping file.
 
     Raises InputError when it is no TOML or has tables that a mapping file does not have.
     """
@@ -242,7 +242,7 @@ def _bound(name: str, port: ModelPort, expression: Expression, schema: pa.Schema
 def _made(
     port: ModelPort, expression: Expression, schema: pa.Schema
 ) -> tuple[PartialShape, dict[str, str]]:
-    """The shape that an expression makes, and of each column whose values it passes on the kind."""
+    """The shape that an expression makes, and the kind of each column whose values it passes on."""
     types = {column: column_type(schema, column) for column in expression.columns}
     if expression.function == "rows":
         return (
@@ -343,7 +343,9 @@ def list_item(found: pa.DataType) -> pa.DataType | None:
 
 
 def kind_of(found: pa.DataType, column: str) -> str:
-    """i, u, f, b or s. Raises InputError for types that no input takes."""
+    """The kind of a column's type: i, u, f, b or s. Raises InputError for types that no input
+    takes.
+    """
     types = pa.types
     if types.is_dictionary(found):
         found = found.value_type

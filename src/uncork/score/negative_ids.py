@@ -30,7 +30,7 @@ class FromEnd:
     rows: int | None
 
     def counted(self, numbers: Array) -> Array:
-        """The places, in the flat array, of numbers that count from the end."""
+        """The positions, in the flat array, of numbers that count from the end."""
         if numbers.dtype.kind != "i" or not numbers.size or numbers.min() >= 0:
             return np.zeros(0, np.int64)
         flat = numbers.reshape(-1)
@@ -57,8 +57,8 @@ class FromEnd:
 
 
 def counting_from_end(compiled: CompiledModel) -> dict[int, FromEnd]:
-    """The inputs of a model whose negative ids count from the end, by number; of several tables
-    that one reads, the largest.
+    """The inputs of a model whose negative ids count from the end, by number. An input that reads
+    several tables has the largest of them.
     """
     result: dict[int, FromEnd] = {}
     for lookup in lookups(compiled.model):
@@ -74,7 +74,9 @@ def counting_from_end(compiled: CompiledModel) -> dict[int, FromEnd]:
 
 
 def _rows(lookup: Lookup) -> int | None:
-    """The size of the axis that is gathered along."""
+    """The number of rows of a table: the size of the axis that is gathered along. None when it is
+    not known.
+    """
     data, _, axis = (lookup.model.spec(source) for source in lookup.node.inputs)
     if axis.value is None or data.rank is None:
         return None

@@ -13,15 +13,15 @@ from uncork.score.target import SUCCESS, finished_note, foreign_folder
 
 
 class OldOutput:
-    """What was at a target that is a folder, under its second name."""
+    """The old output of a target that is a folder, under its second name."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.path = target.with_name(f".{target.name}.old")
 
     def recover(self, deleting: bool) -> None:
-        """After a run that was killed, and that nobody resumes: put the old output back, or delete
-        it when there is a new one.
+        """Clean up after a run that was killed, and that nobody resumes: put the old output back,
+        or delete it when there is a new one.
         """
         is_there = os.path.lexists(self.target)
         if not os.path.lexists(self.path) or (is_there and not deleting):
@@ -56,7 +56,7 @@ class OldOutput:
             raise
 
     def delete(self) -> None:
-        """Delete it, if it is there; what tells that it was an output goes last."""
+        """Delete the old output, if it is there; what tells that it was an output goes last."""
         if not os.path.lexists(self.path):
             return
         reason = "" if self._is_empty() else self._foreign()
@@ -80,7 +80,7 @@ class OldOutput:
 
 
 def lacks_parts(folder: Path) -> bool:
-    """A part of a finished output was deleted."""
+    """Whether a part of a finished output was deleted."""
     note = finished_note(folder) or {}
     wanted = max(1, note.get("parts", 0))
     return bool(len(list(folder.glob("part-*.parquet"))) != wanted)

@@ -56,7 +56,7 @@ class OutputColumn:
 
     @property
     def _sizes(self) -> tuple[int | None, ...]:
-        """Of the lists, from the outermost; None where they are of any size."""
+        """The sizes of the column's lists, from the outermost; None where they are of any size."""
         sizes = self.dims if self.top_k is None else (self.top_k,)
         return (None, *sizes[1:]) if self.nullable and sizes else sizes
 
@@ -201,7 +201,7 @@ def _check_writable(field: pa.Field, otherwise: str) -> None:
 
 
 def best(scores: Array, count: int) -> tuple[Array, Array]:
-    """The places [rows, count] of each row's largest values, largest first, and the values.
+    """The positions [rows, count] of each row's largest values, largest first, and the values.
 
     Of equal ones the first; NaN is last.
     """
@@ -228,7 +228,7 @@ def best(scores: Array, count: int) -> tuple[Array, Array]:
 
 
 def _descending(values: Array) -> Array:
-    """Places of each row's values, largest first, equal ones in their order, NaN last."""
+    """The positions of each row's values, largest first, equal ones in their order, NaN last."""
     if values.dtype.kind == "f":
         return np.argsort(-values, axis=1, kind="stable")
     # The negative of the smallest integer does not exist: sorted the other way round, and turned.

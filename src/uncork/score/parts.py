@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 
 class PartWriter:
-    """A Parquet file that is there, whole, after `close`, and not before.
+    """A writer of a Parquet file that is there, whole, after `close`, and not before.
 
     Use as a context: what fails leaves nothing.
     """
@@ -103,7 +103,7 @@ class PartWriter:
         return size
 
     def finish(self) -> int:
-        """Write what there is to write: the file then waits for `commit`, which may be called in
+        """Write what is not written yet: the file then waits for `commit`, which may be called in
         another thread. Returns its size.
         """
         with self._guarded():
@@ -112,7 +112,7 @@ class PartWriter:
             return int(self._file.tell())
 
     def commit(self) -> None:
-        """Make the finished file durable and give it its name: the disk works, and nothing is
+        """Make the finished file durable and give it its name. The disk works here, and nothing is
         computed.
         """
         with self._guarded():
@@ -122,7 +122,7 @@ class PartWriter:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """What fails leaves nothing."""
+        """A context that removes the unfinished file when something in it fails."""
         try:
             yield
         except OSError as error:
@@ -138,7 +138,7 @@ class PartWriter:
         return UncorkError(f"cannot be written: {reason}", str(self.path))
 
     def abandon(self) -> None:
-        """Leave nothing behind."""
+        """Remove the unfinished file."""
         with contextlib.suppress(Exception):  # the disk is full, perhaps: there is nothing to save
             self._writer.close()
         self._remove()
@@ -150,7 +150,7 @@ class PartWriter:
 
 
 def _leaves(path: str, found: pa.DataType) -> list[str]:
-    """Parquet's names of the columns that a column consists of there."""
+    """The names of the leaves that Parquet stores a column as."""
     if (
         pa.types.is_list(found)
         or pa.types.is_large_list(found)
@@ -163,7 +163,7 @@ def _leaves(path: str, found: pa.DataType) -> list[str]:
 
 
 def _process(number: int) -> str:
-    """A process by a name that no other has which writes into the same folder, on this host or
+    """The name of a process, unique among those that write into the same folder, on this host or
     another.
     """
     host = re.sub(r"[^A-Za-z0-9_]", "_", socket.gethostname())[:40]
@@ -171,7 +171,9 @@ def _process(number: int) -> str:
 
 
 def scratch_files(folder: Path, process: int) -> list[Path]:
-    """What a process of this host, by its number, has begun in a folder and not finished."""
+    """The files that a process of this host, given by its number, has begun in a folder and not
+    finished.
+    """
     return list(folder.glob(f"*.{_process(process)}-*.tmp"))
 
 

@@ -37,8 +37,8 @@ class ScoringPlan:
     compiled: CompiledModel
 
     def describe(self) -> dict[str, Any]:
-        """What must be the same for a run to go on: values of JSON. Sizes and times stand for what
-        files hold.
+        """The description of a run, in values of JSON: what must be the same for the run to go on.
+        Sizes and times stand for what files hold.
         """
         job = self.job
         model = Path(job.model)
@@ -79,7 +79,7 @@ class ScoringPlan:
         return result
 
     def changed(self, before: dict[str, Any]) -> list[str]:
-        """What is not any more as it was when `describe` gave `before`: files of the model."""
+        """The names of what has changed since `describe` gave `before`: files of the model."""
         try:
             now = self.describe()
         except OSError:
@@ -87,7 +87,7 @@ class ScoringPlan:
         return [name for name in before if before[name] != now[name]]
 
     def __str__(self) -> str:
-        """What would be done, line by line: `--show-mapping`."""
+        """The plan in words, line by line: `--show-mapping`."""
         job = self.job
         files = f"{len(job.source.files):,} {job.source.format} file(s)"
         lines = [
@@ -136,7 +136,7 @@ class ScoringPlan:
 
 
 def _state(path: str | os.PathLike[str]) -> list[int] | None:
-    """Size and time of a file; `x.safetensors:key` is the file before the key."""
+    """The size and the time of a file; `x.safetensors:key` is the file before the key."""
     file = Path(path_of_table(path))
     status = file.stat() if file.is_file() else None
     return None if status is None else [status.st_size, status.st_mtime_ns]

@@ -69,7 +69,7 @@ def import_ray() -> Any:
 
 
 class RayWorker:
-    """An actor's part.
+    """The worker in a Ray actor.
 
     What it has is made when it is first needed, so that one that Ray has restarted is like a new
     one.
@@ -86,7 +86,7 @@ class RayWorker:
         self._scorer: UnitScorer | None = None
 
     def ready(self) -> Exception | None:
-        """Look at the files and load the model. Returns what is wrong."""
+        """Look at the files and load the model. Returns the error, or None."""
         _, error = self._guarded(self._ready)
         return error
 
@@ -114,7 +114,9 @@ class RayWorker:
         return self._scorer
 
     def _guarded(self, step: Callable[[], Any]) -> tuple[Any, Exception | None]:
-        """Errors are answers: what an actor raises, Ray wraps in an error of its own."""
+        """The result of a step, or the error that it raised. Errors are answers, since Ray wraps
+        what an actor raises in an error of its own.
+        """
         try:
             return step(), None
         except Exception as error:
@@ -253,14 +255,15 @@ class RayEngine:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _make_ready(self, worker: Any) -> None:
-        """Let a worker look at the files: it gets units when it has.
+        """Let a worker look at the files; when it has, it gets units.
 
-        Of one that Ray restarts, the call waits for that.
+        While Ray restarts the worker, the call waits.
         """
         self._calls[worker.ready.options(max_task_retries=_ATTEMPTS - 1).remote()] = (worker, None)
 
     def _answers(self) -> Iterator[tuple[Any, Unit | None, Any]]:
-        """The workers that are done with their calls, and their answers; None of one that died.
+        """The workers that are done with their calls, each with its unit and its answer; None for
+        the answer of one that died.
 
         Raises what a worker says.
         """
@@ -297,7 +300,7 @@ class RayEngine:
         return max(0.0, min([1.0, *due]))
 
     def _died(self, worker: Any, unit: Unit | None, error: Exception) -> None:
-        """Note a death; raises UncorkError when there is no sense in trying again."""
+        """Note the death of a worker. Raises UncorkError when there is no sense in trying again."""
         reason = f"the last because: {_last_line(error)}"
         broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(
             error, "actor_init_failed", False
@@ -337,7 +340,7 @@ class RayEngine:
 
 @dataclass
 class _Silence:
-    """Of a worker that does not answer: until when it is asked, and when next."""
+    """The silence of a worker that does not answer: until when it is asked, and when next."""
 
     end: float
     rest: float
@@ -347,8 +350,9 @@ class _Silence:
 
 @contextlib.contextmanager
 def _interrupted_after() -> Iterator[None]:
-    """Keep Ctrl-C for the end: a half-started Ray leaves processes behind, and ends this one with a
-    crash. Ray's processes, which a terminal interrupts as well, inherit that they do not listen.
+    """A context that keeps Ctrl-C for its end: a half-started Ray leaves processes behind, and ends
+    this one with a crash. Ray's processes, which a terminal interrupts as well, inherit the blocked
+    signal.
     """
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
@@ -368,7 +372,7 @@ def _interrupted_after() -> Iterator[None]:
 def _absolute(job: Job) -> Job:
     """The job with paths that do not depend on where a process was started.
 
-    Those of the source do not.
+    The paths of the source are of that kind already.
     """
     options = dict(job.load_options)
     options["weights"] = None if options["weights"] is None else os.path.abspath(options["weights"])
@@ -381,7 +385,7 @@ def _absolute(job: Job) -> Job:
 
 
 def _wait_for(folder: Path, finished: Finished) -> None:
-    """Until this process sees the parts of a unit that a node has written.
+    """Wait until this process sees the parts of a unit that a node has written.
 
     Raises UncorkError when it does not.
     """
@@ -401,6 +405,6 @@ def _wait_for(folder: Path, finished: Finished) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    """Ray's messages end with the cause."""
+    """The last line of an error's text: Ray's messages end with the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

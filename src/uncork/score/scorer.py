@@ -38,8 +38,8 @@ in_child(_renew)
 
 
 class Scorer:
-    """A model as a function on rows: a RecordBatch, Table or data frame in, one of its kind out, a
-    row for each row.
+    """A model as a function on rows: it takes a RecordBatch, Table or data frame, and gives one of
+    the same kind with a row for each row.
 
     >>> given = {"items": "padded(items, 20)"}
     >>> scorer = uncork.score.Scorer("model.xml", inputs=given, keep=["session"])  # doctest: +SKIP
@@ -174,7 +174,7 @@ class Scorer:
 
 
 def _with_plain_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, with lists of any length in place of those of one size."""
+    """The batch with its lists of fixed size as lists of any length."""
     arrays = [
         array.cast(pa.list_(array.type.value_type))
         if pa.types.is_fixed_size_list(array.type)
@@ -185,7 +185,7 @@ def _with_plain_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _batches(table: pa.Table, size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows in batches of one size, but for the last, each with the number of its first."""
+    """The batches of a table, of one size but for the last, each with its first row number."""
     for first in range(0, table.num_rows, size):
         part = table.slice(first, size).combine_chunks()
         yield first, part.to_batches()[0]

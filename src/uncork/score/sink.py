@@ -54,7 +54,8 @@ from uncork.score.unit import Counts, Job
 
 
 class Sink:
-    """The target of a run.
+    """The sink of a run: it collects the parts of finished units, and makes the output of them at
+    the end.
 
     `description` says what is being scored: a resumed run must have the same.
 
@@ -108,7 +109,9 @@ class Sink:
         return note
 
     def _check_names(self) -> None:
-        """Refuse an output that would destroy what is read, and rejects that it would destroy."""
+        """Refuse an output or rejects that would be written over what is read, and rejects that
+        would lie in the output.
+        """
         for path in (self.target, self.rejects, self.folder, self._old.path):
             if path is not None:
                 check_apart(str(path), path, self.reads)
@@ -149,7 +152,7 @@ class Sink:
             check_destination(self.rejects, foreign_file, **options)  # type: ignore[arg-type]
 
     def _begin(self) -> None:
-        """A new folder with a new journal."""
+        """Make a new folder with a new journal."""
         with contextlib.suppress(FileExistsError):
             self.folder.mkdir()
         path = self.folder / JOURNAL
@@ -187,7 +190,7 @@ class Sink:
         self._keep(records)
 
     def _check_folder(self) -> None:
-        """Refuse a folder of the name that holds anything else: it would be lost."""
+        """Refuse a folder in the place of the run's that holds anything else: it would be lost."""
         is_folder = self.folder.is_dir() and not self.folder.is_symlink()
         foreign = foreign_names(self.folder) if is_folder else [self.folder.name]
         if foreign:
@@ -198,7 +201,9 @@ class Sink:
             )
 
     def _keep(self, records: Iterable[Record]) -> None:
-        """Take the units whose parts are there; what else is in the folder is scored again."""
+        """Take over the units whose parts are there. All other files but the journal are deleted,
+        and their units scored again.
+        """
         for record in records:
             with contextlib.suppress(KeyError, TypeError):  # an ending, or another version's
                 kept = Finished.of(record)
@@ -211,7 +216,7 @@ class Sink:
                 path.unlink(missing_ok=True)
 
     def _compare(self, kept: Record) -> None:
-        """Refuse to go on with a run that was described otherwise."""
+        """Refuse to go on with a run whose description is another one."""
         now = json.loads(json.dumps(self.description))
         # Where nothing was rejected so far, bad rows may still be taken out. Nulls would need other
         # columns.
@@ -227,7 +232,9 @@ class Sink:
             )
 
     def _is_there(self, kept: Finished) -> bool:
-        """The parts of a unit are there, whole by their sizes and readable by their footers."""
+        """Whether the parts of a unit are there, whole by their sizes and readable by their
+        footers.
+        """
         counts, nulls = kept.counts, self.job.on_error == "null"
         parts = [
             (part_path(self.folder, kept.unit), kept.size, counts.rows if nulls else counts.scored)
@@ -242,7 +249,9 @@ class Sink:
     # ---- what earlier runs have left
 
     def _is_placed(self, ending: Record) -> bool:
-        """The file that was to be the output is gone from the folder, and the output is like it."""
+        """Whether the output was placed before: the file that was to be it is gone from the folder,
+        and the target is like it.
+        """
         if not self.is_file or (self.folder / str(ending.get("output"))).exists():
             return False
         size = self.target.stat().st_size if self.target.is_file() else None
@@ -250,7 +259,7 @@ class Sink:
         return size == ending.get("size") and note.get("run") == ending.get("run")
 
     def _is_rejects(self, ending: Record) -> bool:
-        """What is there as rejects was put there by the run that is taken up."""
+        """Whether what is there as rejects was put there by the run that is taken up."""
         assert self.rejects is not None
         size = self.rejects.stat().st_size if self.rejects.is_file() else None
         return bool(ending.get("rejects") == [str(self.rejects), size])
@@ -268,7 +277,9 @@ class Sink:
             journal.close()
 
     def _whole(self) -> Record | None:
-        """What the output says of its run, when that is finished and the same as this."""
+        """The note that a finished output keeps of its run, when that run is the same as this; None
+        otherwise.
+        """
         note = finished_note(self.target)
         counts = {} if note is None else note.get("counts")
         if note is None or note.get("run") != self.job.run or not isinstance(counts, dict):
@@ -336,7 +347,7 @@ class Sink:
     # ---- the end
 
     def finish(self, summary: dict[str, Any]) -> None:
-        """Give the output its name. Every unit has been noted."""
+        """Give the output its name, when every unit has been noted."""
         assert self._journal is not None
         rejected = self._joined_rejects()
         output = self._joined_parts() if self.is_file else self._completed(summary)
@@ -377,7 +388,7 @@ class Sink:
         )
 
     def _completed(self, summary: dict[str, Any]) -> Path:
-        """Make the folder what the target is to be."""
+        """Complete the folder as an output, with a note on its run, and return the note's path."""
         if not self.finished:
             PartWriter(part_path(self.folder, 0), self.job.schema).close()
         path = self.folder / SUCCESS
@@ -406,7 +417,7 @@ class Sink:
         return self.folder / name
 
     def _place_folder(self) -> None:
-        """The folder becomes the target; an old one is put back when it cannot."""
+        """Rename the folder to the target; an old one is put back when that fails."""
         if os.name == "nt":  # where a folder with an open file cannot be renamed
             self._close()
         with self._old.moved_away():
@@ -427,7 +438,7 @@ class Sink:
             ) from None
 
     def _tidied(self, journal: Journal | None) -> None:
-        """Take out of the target what was only of the run, and delete the old one."""
+        """Remove from the target what was only of the run, and delete the old output."""
         self._old.delete()
         for path in self.target.iterdir():
             if path.name.startswith("_rejects-") or path.name == REJECTED:
@@ -439,7 +450,7 @@ class Sink:
 
 
 def _rows(path: Path) -> int | None:
-    """The rows of a part by its footer; None when it is damaged."""
+    """The number of rows of a part, by its footer; None when it is damaged."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except (OSError, pa.ArrowException):

@@ -48,8 +48,8 @@ class File:
 
 @dataclass(frozen=True)
 class Span:
-    """`rows` rows of the groups `first` to `last` (both included) of a file, after `skip` rows of
-    them.
+    """A range of rows of a file: `rows` rows of the groups `first` to `last` (both included), after
+    `skip` rows of them.
     """
 
     file: int
@@ -84,7 +84,7 @@ class Source:
         return sum(file.rows for file in self.files)
 
     def first(self, rows: int) -> Source:
-        """The source as if it had the first rows only. What is cut off is not read."""
+        """The source cut to its first `rows` rows. What is cut off is not read."""
         files: list[File] = []
         for file in self.files:
             groups: list[int] = []
@@ -95,7 +95,7 @@ class Source:
         return replace(self, files=tuple(files))
 
     def to_json(self) -> dict[str, Any]:
-        """What tells two sources apart: files, sizes, times, rows."""
+        """The source in values of JSON, which tell two sources apart: files, sizes, times, rows."""
         return {
             "name": self.name,
             "format": self.format,

@@ -39,7 +39,7 @@ class Summary:
     def of_finished(
         output: str, rejects: str | None, note: dict[str, Any], parts: int, on_error: str
     ) -> Summary:
-        """Of a run that was finished; `note` is what its output says of it."""
+        """The summary of a run that was finished before; `note` is what its output says of it."""
         known = Counts.__dataclass_fields__  # another version may count more
         counts = Counts(**{name: count for name, count in note["counts"].items() if name in known})
         return Summary(output, rejects, counts, counts.rows, parts, 0.0, 0, 0, on_error, (), True)
@@ -49,7 +49,7 @@ class Summary:
         return (self.counts.rows - self.resumed_rows) / self.seconds if self.seconds else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """In the form `uncork-score-1`."""
+        """The summary as JSON in the form `uncork-score-1`."""
         return {
             "schema": "uncork-score-1",
             "output": self.output,
@@ -103,7 +103,7 @@ class Summary:
 
 @contextlib.contextmanager
 def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """A function to be told how many rows are done.
+    """A progress bar as a context, which gives a function to be told how many rows are done.
 
     It shows them, rows/s and the time left, when standard error is a terminal.
     """

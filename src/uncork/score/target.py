@@ -56,18 +56,20 @@ def is_one_file(output: str) -> bool:
 
 
 def check_rejects_name(rejects: str) -> None:
-    """Rejected rows are a Parquet file. Raises InputError for a name that says something else."""
+    """Refuse a name for the rejects that is not that of a Parquet file. Raises InputError."""
     if Path(rejects).suffix.lower() not in _FILES:
         raise InputError("rejected rows are a Parquet file: expected a name in .parquet", rejects)
 
 
 def foreign_names(folder: Path) -> list[str]:
-    """What is in the folder of a run and was not written by one."""
+    """The names in a run's folder of what no run has written."""
     return sorted(path.name for path in folder.iterdir() if _is_foreign(path))
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether a run did not write it. What another run has renamed meanwhile is nobody's."""
+    """Whether no run has written a path in a run's folder. A path that is gone meanwhile does not
+    count: another run has renamed it.
+    """
     try:
         ordinary = stat.S_ISREG(path.lstat().st_mode)
     except FileNotFoundError:
@@ -96,7 +98,7 @@ def foreign_file(path: Path) -> str:
 
 
 def finished_note(target: Path) -> dict[str, Any] | None:
-    """What a whole output says of the run that wrote it; None when it says nothing."""
+    """The note that a whole output keeps of the run that wrote it; None when there is none."""
     try:
         text = (target / SUCCESS).read_bytes() if target.is_dir() else _footer_note(target)
         note = json.loads(text)

@@ -38,7 +38,7 @@ REJECT_FIELDS = (
 
 @dataclass(frozen=True)
 class Job:
-    """See the module.
+    """Everything that a worker has to know of a run, the same for all of its units.
 
     `load_options` are keywords of `uncork.load`; `on_error` is fail, null or reject.
 
@@ -59,7 +59,7 @@ class Job:
     run: str = ""
 
     def note(self, counts: Counts) -> str:
-        """What a file of the output says of its run, in JSON."""
+        """The note that a file of the output keeps of its run, in JSON."""
         return json.dumps({"schema": "uncork-score-1", "run": self.run, "counts": asdict(counts)})
 
     @property
@@ -70,7 +70,7 @@ class Job:
 
     @property
     def plain_columns(self) -> list[str]:
-        """Columns of the output that hold scores: compressing them gains next to nothing."""
+        """The columns of the output that hold scores: compressing them gains next to nothing."""
         return [field.name for column in self.columns for field in column.fields]
 
     @property
@@ -80,7 +80,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """Every row of a unit is in exactly one of `scored` and `rejected`.
+    """The counts of rows: every row of a unit is in exactly one of `scored` and `rejected`.
 
     `negative_ids` of the scored rows were counted from the end of their table.
     """

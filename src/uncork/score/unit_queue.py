@@ -11,7 +11,7 @@ from uncork.score.source import Unit
 
 
 class UnitQueue:
-    """Units in order. Not for several threads at once."""
+    """The units that wait, in order. Not for several threads at once."""
 
     def __init__(self, units: Iterable[Unit] = ()) -> None:
         self._units = list(units)
@@ -20,7 +20,7 @@ class UnitQueue:
         return len(self._units)
 
     def add(self, units: Iterable[Unit]) -> None:
-        """More units, or some that were taken and are not scored."""
+        """Add more units, or some that were taken and are not scored."""
         self._units = sorted([*self._units, *units], key=lambda unit: unit.number)
 
     def take(self, last: Unit | None) -> Unit | None:
@@ -45,7 +45,7 @@ class UnitQueue:
 
 
 def goes_on(last: Unit, unit: Unit) -> bool:
-    """A unit begins where the last one ended, in the same row group."""
+    """Whether a unit begins where the last one ended, in the same row group."""
     before, after = last.spans[-1], unit.spans[0]
     return (before.file, before.last, before.skip + before.rows) == (
         after.file,

@@ -33,8 +33,8 @@ _PERIOD = 0.1
 
 
 def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
-    """Add numbers up and say them a few times a second: small batches would keep the parent busy
-    listening.
+    """A function that adds numbers up and says their sum a few times a second: small batches would
+    keep the parent busy listening.
     """
     waiting, last = 0, time.monotonic()
 
@@ -49,14 +49,14 @@ def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
 
 
 class _Committing:
-    """One thing at a time that is done in the background; what it raises comes out of `wait`."""
+    """A background thread that does one thing at a time; what it raises comes out of `wait`."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
 
     def start(self, step: Callable[[], None]) -> None:
-        """Begin, after what was begun before."""
+        """Start a step, after the one before it has ended."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(step,), daemon=True)
         self._thread.start()
@@ -68,7 +68,7 @@ class _Committing:
             self._error = error
 
     def wait(self) -> None:
-        """Until nothing is being done. Raises what was raised meanwhile."""
+        """Wait until nothing is being done. Raises what was raised meanwhile."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -78,7 +78,7 @@ class _Committing:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Run a worker: serve until standard input ends."""
     messages = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     # Ctrl-C reaches every process of a terminal; what happens then is the parent's to say.

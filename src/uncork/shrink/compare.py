@@ -13,8 +13,8 @@ from uncork.types import Array
 
 @dataclass(frozen=True)
 class OutputError:
-    """The largest absolute difference of an output, and the same in units of the largest magnitude
-    that was expected of it.
+    """The error of an output: its largest absolute difference, and that in units of the largest
+    magnitude that was expected of it.
 
     Infinite where one has NaN, or another text, and the other has not; `relative` is infinite where
     everything expected is 0.

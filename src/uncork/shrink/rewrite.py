@@ -42,7 +42,9 @@ _DECOMPRESSION = XmlElement(
 
 @dataclass(frozen=True)
 class ShrunkTable:
-    """What became of a table. Bytes are those of its constants; errors are of its elements."""
+    """A table that was stored smaller. Bytes are those of its constants; errors are of its
+    elements.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -137,7 +139,7 @@ def _parameter_bytes(codes: Codes) -> int:
 
 
 def _too_small(constant: Const, min_rows: int, target: ElementType) -> str:
-    """Why there is nothing to gain, or nothing."""
+    """Why there is nothing to gain for a table, in words; empty when there is."""
     rows = constant.shape.static[0]
     if rows < min_rows:
         return f"{rows:,} rows, fewer than {min_rows:,}"
@@ -151,8 +153,8 @@ def _too_small(constant: Const, min_rows: int, target: ElementType) -> str:
 
 @dataclass(frozen=True)
 class _Table:
-    """A constant that look-ups read, the output that they read (its own, or that of a Convert to
-    f32), and why it has to stay.
+    """A table: the constant that look-ups read, the output that they read (its own, or that of a
+    Convert to f32), and why it has to stay.
     """
 
     constant: Node
@@ -161,7 +163,9 @@ class _Table:
 
 
 def _tables(model: Model) -> list[_Table]:
-    """Constants of floats with rows, in the order of the first look-up that reads each."""
+    """The tables of a model: constants of floats with rows, in the order of the first look-up that
+    reads each.
+    """
     read_by = readers(model)
     found: dict[int, _Table] = {}
     for node in model.nodes:
@@ -187,7 +191,7 @@ def _tables(model: Model) -> list[_Table]:
 def _obstacle(
     model: Model, read_by: Mapping[Source, Sequence[Node]], constant: Node, values: Source
 ) -> str:
-    """Why a table has to stay as it is, or nothing."""
+    """Why a table has to stay as it is, in words; empty when it need not."""
     if model.spec(values).element_type is not ElementType.f32:
         return f"is looked up as {model.spec(values).element_type}: its results would be others"
     others = (
@@ -210,7 +214,7 @@ def _obstacle(
 
 
 class _Rewriting:
-    """Nodes that take the places of others."""
+    """A model being rewritten: the nodes that take the places of others."""
 
     def __init__(self, model: Model) -> None:
         self.before = model
@@ -222,7 +226,7 @@ class _Rewriting:
     def replace_table(
         self, constant: Node, values: Source, shape: tuple[int, ...], codes: Codes
     ) -> None:
-        """Codes and the layers that make values of them, instead of a constant and its Convert.
+        """Replace a constant and its Convert by codes and the layers that make values of them.
 
         The constant keeps its name.
         """
@@ -264,7 +268,7 @@ class _Rewriting:
         self.moved[values] = Source(last.id, 0)
 
     def model(self) -> Model:
-        """The model with everything in its place."""
+        """The rewritten model."""
         if not self.instead:
             return self.before
         nodes: list[Node] = []

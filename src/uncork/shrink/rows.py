@@ -97,7 +97,7 @@ def quantized(rows: Array, levels: int) -> tuple[Array, Array, Array]:
 
 
 def dequantized(codes: Array, zero_point: Array, scale: Array) -> Array:
-    """f32 [n, columns], in the steps of the layers that are written."""
+    """The values f32 [n, columns] of codes, by the steps of the layers that are written."""
     return np.asarray((codes.astype(np.float32) - zero_point[:, np.newaxis]) * scale[:, np.newaxis])
 
 
