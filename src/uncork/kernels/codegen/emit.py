@@ -76,7 +76,7 @@ class Kernel:
         direct: bool = False,
     ) -> None:
         """With `direct` the function takes its arguments as they are, not in a block; with `inside`
-        it does so, too, and only that kernel calls it.
+        it does so, too, and belongs to that kernel.
 
         Without a `target` it has nothing that only some processors have.
         """
