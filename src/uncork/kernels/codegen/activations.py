@@ -38,7 +38,7 @@ _WHOLE = 12582912.0
 
 
 def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
-    """(f, 2**n) of which 2**x is 2**f * 2**n, f in [-1/2, 1/2]; x is cut at +-`most`. NaN gives NaN
+    """(f, 2**n) with 2**x = 2**f * 2**n and f in [-1/2, 1/2]; x is cut at +-`most`. NaN gives NaN
     and any number.
     """
     limit = k.constant(most, F32, x.lanes)
@@ -50,8 +50,8 @@ def _split_power(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
 
 
 def _polynomial(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
-    """Of six coefficients, the constant first; in pairs, because each product waits for the one
-    before it.
+    """A polynomial of six coefficients, the constant first. They are taken in pairs, because each
+    product waits for the one before it.
     """
     numbers = [k.constant(coefficient, F32, x.lanes) for coefficient in coefficients]
     low, middle, high = (k.fma(x, numbers[i + 1], numbers[i]) for i in (0, 2, 4))

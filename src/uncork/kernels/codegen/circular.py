@@ -49,8 +49,8 @@ def _in_f64(function: Callable[[Kernel, Value], Value]) -> Callable[[Kernel, Val
 
 
 def _quarters(k: Kernel, x: Value) -> tuple[Value, Value]:
-    """(rest, n mod 4) of which x is n quarters of a turn and the rest, in [-pi/4, pi/4]. The kernel
-    gives up on huge angles.
+    """(rest, n mod 4): x is n quarters of a turn plus the rest, which lies in [-pi/4, pi/4]. The
+    kernel gives up on huge angles.
     """
     size = k.intrinsic("fabs", x)
     fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | _is_nan(k, x)
@@ -71,7 +71,9 @@ def _sine_and_cosine(k: Kernel, rest: Value) -> tuple[Value, Value]:
 
 
 def _turned(k: Kernel, x: Value, ahead: int) -> Value:
-    """The sine of an angle `ahead` quarters of a turn further on."""
+    """The sine of the angle x plus `ahead` quarters of a turn: with 0 the sine of x, with 1 its
+    cosine.
+    """
     rest, quarter = _quarters(k, x)
     sine, cosine = _sine_and_cosine(k, rest)
     odd = quarter.equals(1.0) | quarter.equals(3.0)
@@ -118,8 +120,8 @@ def _acos(k: Kernel, x: Value) -> Value:
 
 
 def _exp(k: Kernel, x: Value) -> Value:
-    """e^x of f64 numbers that f32 holds; beyond +-200, where f32 has only 0 and infinity, that of
-    +-200.
+    """e^x of f64 numbers that f32 holds; x is cut at +-200, beyond which f32 has only 0 and
+    infinity.
     """
     limit = k.constant(200.0, F64, x.lanes)
     x = k.select(x > limit, limit, k.select(x < -limit, -limit, x))

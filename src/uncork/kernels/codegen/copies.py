@@ -6,8 +6,8 @@ from uncork.kernels.codegen.emit import I8, I32, Kernel, Type, Value
 
 
 def copy_open(k: Kernel, source: Value | None, target: Value, size: Value) -> None:
-    """`size` bytes from `source` (None: zeros) to `target`, which do not overlap: the last vector
-    lies over the one before it.
+    """Copy `size` bytes from `source` (None: zeros) to `target`; the two do not overlap. The last
+    vector lies over the one before it.
     """
 
     def move(offset: Value, type_: Type, lanes: int = 1) -> None:

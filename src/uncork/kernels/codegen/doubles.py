@@ -30,9 +30,7 @@ def tanh(k: Kernel, x: Value) -> Value:
 
 
 def _power_less_1(k: Kernel, x: Value, most: float) -> tuple[Value, Value]:
-    """(2^f - 1, 2^n) of which 2^x is 2^f * 2^n; x is cut at +-`most`. NaN gives NaN and any
-    number.
-    """
+    """(2^f - 1, 2^n) with 2^x = 2^f * 2^n; x is cut at +-`most`. NaN gives NaN and any number."""
     limit = k.constant(most, F64, x.lanes)
     x = k.select(x > limit, limit, x)  # ordered comparisons keep NaN
     x = k.select(x < -limit, -limit, x)

@@ -75,8 +75,8 @@ class Kernel:
         inside: Kernel | None = None,
         direct: bool = False,
     ) -> None:
-        """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and
-        is a function of that kernel's own.
+        """With `direct` the function takes its arguments as they are, not in a block; with `inside`
+        it does so, too, and belongs to that kernel.
 
         Without a `target` it has nothing that only some processors have.
         """
@@ -146,13 +146,13 @@ class Kernel:
         )
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
-        """Lane by lane, one of two."""
+        """`yes` in the lanes where the condition is true, `no` in the others."""
         return Value(
             self, self.builder.select(condition.llvm, yes.llvm, no.llvm), yes.type, yes.lanes
         )
 
     def all_of(self, condition: Value) -> Value:
-        """Every lane is true."""
+        """Whether every lane is true."""
         bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
         return Value(
             self,
@@ -188,8 +188,8 @@ class Kernel:
         return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
 
     def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
-        """`total` of 16 f32 plus the products of 16 pairs of bf16, each pair in a 32-bit integer
-        (AVX512-BF16; small numbers are 0).
+        """`total` of 16 f32 plus, lane by lane, the products of two pairs of bf16, each pair in a
+        32-bit integer (AVX512-BF16; subnormal numbers count as 0).
         """
         pairs = ir.VectorType(BF16.llvm, 32)
         function = self.declared(
@@ -199,7 +199,9 @@ class Kernel:
         return Value(self, self.builder.call(function, given), F32, 16)
 
     def looked_up(self, table: Value, numbers: Value) -> Value:
-        """Of 16 f32, those that the lowest four bits of 16 32-bit integers say (AVX-512)."""
+        """A lookup in a table of 16 f32, by the lowest four bits of 16 32-bit integers
+        (AVX-512).
+        """
         function = self.declared(
             "llvm.x86.avx512.permvar.sf.512", table.llvm.type, [table.llvm.type, numbers.llvm.type]
         )
@@ -230,8 +232,8 @@ class Kernel:
         return self.fma(guess, error, guess)
 
     def scales(self, lanes: int) -> bool:
-        """The processor multiplies vectors of so many f32 by powers of 2 in one instruction: see
-        `scaled`.
+        """Whether the processor multiplies a vector of so many f32 by powers of 2 in one
+        instruction: see `scaled`.
         """
         return lanes == 16 and self.target is not None and self.target.has("avx512f")
 
@@ -246,8 +248,8 @@ class Kernel:
         return Value(self, self.builder.call(function, given), value.type, value.lanes)
 
     def permute_two(self, low: Value, high: Value, numbers: Value) -> Value:
-        """Lanes of two vectors of 16 f32 by their numbers, of which the last 5 bits count
-        (AVX-512).
+        """A vector of lanes picked from two vectors of 16 f32 by their numbers, of which the last 5
+        bits count (AVX-512).
         """
         kind = low.llvm.type
         function = self.declared(
@@ -289,7 +291,9 @@ class Kernel:
     # ---- memory (addresses are 64-bit integers; any alignment)
 
     def stack_bytes(self, size: int) -> Value:
-        """The address of so many bytes of this call's own: few, for they are on the stack."""
+        """The address of `size` bytes on the stack, which live as long as this call; they should be
+        few.
+        """
         return Value(self, self.builder.stack_bytes(size), I64)
 
     def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
@@ -299,8 +303,8 @@ class Kernel:
         )
 
     def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
-        """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their
-        size.
+        """Store numbers in memory. `streaming` stores bypass the caches; they want an `align` of
+        their size.
         """
         self.builder.store(
             value.llvm, self.pointer(address, value.type, value.lanes), align, streaming
@@ -333,7 +337,7 @@ class Kernel:
         )
 
     def store_masked(self, value: Value, address: Value, mask: Value) -> None:
-        """Numbers to memory where the mask is true."""
+        """Store numbers in memory where the mask is true."""
         pointer = self.pointer(address, value.type, value.lanes)
         kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
         function = self.declared(_masked_name("store", value.type, value.lanes), ir.Void, kinds)
@@ -348,8 +352,8 @@ class Kernel:
         self.builder.fence("seq_cst")
 
     def prefetch(self, address: Value, near: bool = True) -> None:
-        """Ask for a cache line that will be read soon, or later where it is not to come `near`. Any
-        address is safe.
+        """Prefetch the cache line at an address: into every level of the cache where it is to come
+        `near`, else not into the first one. Any address is safe.
         """
         byte = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
@@ -423,13 +427,13 @@ class Kernel:
         self.builder.position_at_end(go)
 
     def return_(self, status: Value) -> None:
-        """Return from inside a `if_`, with nothing after it there; `with` then goes on where the
-        condition does not hold.
+        """Return `status` from inside an `if_`, as the last thing there; the code after the `with`
+        block runs where the condition does not hold.
         """
         self.builder.ret(status.llvm)
 
     def finish(self, status: Value | None = None) -> None:
-        """Return from the kernel; 0 is well."""
+        """Return `status` from the kernel, by default 0, which means success."""
         self.builder.ret((status or self.integer(0)).llvm)
 
     def text(self) -> str:

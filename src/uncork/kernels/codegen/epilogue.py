@@ -14,8 +14,8 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 def relative_operands(
     epilogue: Epilogue, given: Mapping[str, Value], target: Value
 ) -> dict[str, Value]:
-    """The places of the operands: of those of elements their distance from the result, of all
-    others their address.
+    """The places of the epilogue's operands, by name: of an operand of elements its distance from
+    the result, of any other its address.
     """
     kinds = zip(epilogue.arguments, epilogue.operands)
     return {name: given[name] - target if kind == ELEMENT else given[name] for name, kind in kinds}
@@ -34,8 +34,8 @@ def advanced_operands(
 def apply_epilogue(
     k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]
 ) -> Value:
-    """The values that are stored for some sums. `operand(name, kind)` gives a vector of an operand,
-    or one number for all lanes.
+    """The values that an epilogue makes of a vector of sums, to be stored. `operand(name, kind)`
+    gives a vector of an operand, or one number for all lanes.
     """
     values = [total]
     values += [

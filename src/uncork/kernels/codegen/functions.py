@@ -67,7 +67,7 @@ def smaller(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def negated(k: Kernel, condition: Value) -> Value:
-    """A condition the other way round."""
+    """The logical negation of a condition."""
     return Value(k, k.builder.not_(condition.llvm), condition.type, condition.lanes)
 
 

@@ -33,7 +33,9 @@ COMBINE: dict[str, Combine] = {
 
 
 def identity(word: str, type_: Type) -> float:
-    """What changes nothing that it is joined with. Of "all" and "any" the numbers are 0 and 1."""
+    """The neutral element of a reduction: joined with any number, it changes nothing. The numbers
+    of "all" and "any" are 0 and 1.
+    """
     if word not in ("max", "min"):
         return 1 if word in ("prod", "all") else 0
     if type_.kind == "float":

@@ -88,7 +88,7 @@ class Block:
 
 
 class Function(Ref):
-    """A function of the module, or without blocks one from elsewhere."""
+    """A function of the module or, without blocks, the declaration of one from elsewhere."""
 
     __slots__ = ("args", "blocks", "internal", "names", "signature", "unaliased", "variables")
 
@@ -107,14 +107,14 @@ class Function(Ref):
         module.globals[name] = self
 
     def append_basic_block(self, name: str) -> Block:
-        """A block after those that there are."""
+        """A new basic block, the last one of the function so far."""
         self.names += 1
         block = Block(f"{name}{self.names}")
         self.blocks.append(block)
         return block
 
     def lines(self) -> Iterator[str]:
-        """The text."""
+        """The lines of the function's text."""
         result = self.signature.result
         if not self.blocks:
             yield f"declare {result} {self.name}({', '.join(map(str, self.signature.arguments))})"
@@ -140,13 +140,13 @@ class IRBuilder:
         self.function, self.module, self.block = function, module, block
 
     def position_at_end(self, block: Block) -> None:
-        """Go on writing there."""
+        """Write the instructions that follow at the end of this block."""
         self.block = block
 
     # ---- variables
 
     def alloca(self, type_: LLVMType) -> Ref:
-        """A variable."""
+        """A new variable on the stack."""
         self.function.names += 1
         name = f"%v{self.function.names}"
         self.function.variables.append(f"  {name} = alloca {type_}")
@@ -181,14 +181,14 @@ class IRBuilder:
     # ---- the ends of blocks
 
     def branch(self, target: Block) -> None:
-        """Go on in another block."""
+        """End the block with a jump to another block."""
         self._keep()
         self._end(f"br label %{target.name}")
 
     def cbranch(
         self, condition: Ref, yes: Block, no: Block, weights: tuple[int, int] | None = None
     ) -> None:
-        """Go on in one of two blocks; `weights` say how often in which."""
+        """End the block with a jump to one of two blocks; `weights` say how often to which."""
         self._keep()
         text = f"br i1 {condition.name}, label %{yes.name}, label %{no.name}"
         if weights is not None:
@@ -254,7 +254,7 @@ class IRBuilder:
         self.block.lines.append("  " + text)
 
     def binary(self, word: str, a: Ref, b: Ref) -> Ref:
-        """An instruction of two values of one type, which its result has."""
+        """An instruction with two operands of one type, which is the type of its result."""
         if a.type is WORD and word in FOLDED:
             return folded(self, word, a, b)
         return self._value(a.type, f"{word} {a.type.text} {a.name}, {b.name}")
@@ -262,7 +262,9 @@ class IRBuilder:
     # ---- words
 
     def word(self, word: str, a: Ref, b: Ref) -> Ref:
-        """An instruction of two words, or what it gave before in this block."""
+        """The result of an instruction with two words as operands; this block has each such
+        instruction once.
+        """
         key = word, a.name, b.name
         result = self.block.words.get(key)
         if result is None:
@@ -278,7 +280,7 @@ class IRBuilder:
         return self._value(a.type, f"fneg {a}")
 
     def not_(self, a: Ref) -> Ref:
-        """Every bit the other way round."""
+        """The bitwise complement of a value."""
         ones = Filled(a.type, -1) if isinstance(a.type, Vector) else Constant(a.type, -1)
         return self.binary("xor", a, ones)
 
@@ -286,7 +288,7 @@ class IRBuilder:
         return self.binary("xor", a, b)
 
     def compare(self, kind: str, operator: str, a: Ref, b: Ref) -> Ref:
-        """`kind` is "float" (false where one is NaN), "signed" or "unsigned"."""
+        """A comparison; `kind` is "float" (false where one is NaN), "signed" or "unsigned"."""
         word = _COMPARISONS[operator]
         if kind == "float":
             word = f"fcmp o{word}"
@@ -317,7 +319,9 @@ class IRBuilder:
         )
 
     def elements_at(self, pointer: Ref, numbers: Ref, type_: LLVMType) -> Ref:
-        """The addresses, a vector of `type_`, of elements by their numbers, from an address on."""
+        """A vector of addresses, of the type `type_`: those of the elements with these numbers,
+        counted from an address.
+        """
         return self._value(type_, f"getelementptr {_pointee(pointer)}, {pointer}, {numbers}")
 
     def load(self, pointer: Ref, align: int | None = None) -> Ref:
@@ -326,7 +330,7 @@ class IRBuilder:
         return self._value(_pointee(pointer), f"load {_pointee(pointer)}, {pointer}{end}")
 
     def store(self, value: Ref, pointer: Ref, align: int, streaming: bool = False) -> None:
-        """A value to an address."""
+        """Store a value at an address."""
         end = f", !nontemporal {self.module.metadata('!{i32 1}')}" if streaming else ""
         self._do(f"store {value}, {pointer}, align {align}{end}")
 

@@ -19,8 +19,8 @@ class LLVMType:
         return self.text
 
     def as_pointer(self) -> Pointer:
-        """The type of its address. It names what it points to: LLVM 15 wants that, and later ones
-        take it.
+        """The type of a pointer to this type. It names what it points to: LLVM 15 wants that, and
+        later ones take it.
         """
         return _pointer(self)
 
@@ -30,7 +30,7 @@ class LLVMType:
 
 
 class Integer(LLVMType):
-    """Bits, signed or not: instructions tell."""
+    """An integer type of some bits; instructions tell whether it is signed."""
 
     __slots__ = ("width",)
 
@@ -58,7 +58,7 @@ class Float(LLVMType):
 
 
 class Vector(LLVMType):
-    """Numbers side by side."""
+    """A vector type: so many elements of one type."""
 
     __slots__ = ("count", "element")
 
@@ -68,7 +68,7 @@ class Vector(LLVMType):
 
 
 class Pointer(LLVMType):
-    """An address of something."""
+    """A pointer type, by the type of what it points to."""
 
     __slots__ = ("pointee",)
 
@@ -78,7 +78,7 @@ class Pointer(LLVMType):
 
 
 class FunctionType(LLVMType):
-    """What a function takes and gives."""
+    """A function type: the types of the result and of the arguments."""
 
     __slots__ = ("arguments", "result")
 
@@ -88,7 +88,7 @@ class FunctionType(LLVMType):
 
 
 class Pair(LLVMType):
-    """Two numbers that one instruction gives."""
+    """The type of a pair of numbers that one instruction gives."""
 
     __slots__ = ("elements",)
 
@@ -110,7 +110,7 @@ Void = LLVMType("void")
 
 
 class Ref:
-    """Something that instructions use: a type, and what it is called in the text."""
+    """An operand of instructions: its type, and its name in the text."""
 
     __slots__ = ("name", "type")
 
@@ -122,7 +122,7 @@ class Ref:
 
 
 class _Undefined:
-    """Any value."""
+    """The class of `Undefined`, a constant that may have any value."""
 
 
 Undefined = _Undefined()
@@ -156,8 +156,8 @@ def _filled(type_: Vector, text: str) -> Ref:
 
 @functools.lru_cache(maxsize=4096)
 def _vector(type_: Vector, texts: tuple[str, ...]) -> Ref:
-    """The texts of long vectors are kept: to write them again and again would be much of the
-    time.
+    """A constant vector. The texts of long vectors are kept: to write them again and again would be
+    much of the time.
     """
     zero = type_.element.constant(0)
     element = type_.element.text

@@ -1,4 +1,5 @@
-"""A stable radix sort of keys that takes along where each was, as a function inside a kernel.
+"""A stable radix sort of keys, and of the places of their elements with them, as a function inside
+a kernel.
 
 Keys are unsigned numbers of 32 or 64 bits whose order is that of the elements: see `sortable`.
 Digits that all keys share cost nothing, so that small numbers of a wide type are sorted as fast as
@@ -19,8 +20,8 @@ def key_type(held: Type) -> Type:
 
 
 def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
-    """The key of an element: NaN after all numbers, -0.0 with 0.0. Descending keys come the other
-    way round.
+    """The sort key of an element: NaN comes after all numbers, -0.0 equals 0.0. `descending` keys
+    are in the opposite order.
     """
     bits = 64 if value.type.bits == 64 else 32
     wide = I64 if bits == 64 else I32

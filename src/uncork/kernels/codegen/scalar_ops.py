@@ -93,9 +93,7 @@ def _square(k: Kernel, a: Value) -> Value:
 
 
 def _root(k: Kernel, a: Value) -> Value:
-    """a to the power of 1/2: of -0 it is +0, and of -infinity +infinity, which the square root is
-    not.
-    """
+    """a to the power of 1/2. Unlike the square root it is +0 of -0, and +infinity of -infinity."""
     infinite = _number(k, a, math.inf)
     return k.select(a.equals(-infinite), infinite, k.intrinsic("sqrt", a + 0.0))
 
@@ -115,8 +113,8 @@ def _batch_norm(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
 
 
 def _quotient(k: Kernel, a: Value, b: Value) -> Value:
-    """a / b rounded as a division rounds it, by products with 1 / b, which does not change along a
-    row; b is 0 or a normal number.
+    """a / b rounded as a division rounds it, computed by products with 1 / b. b does not change
+    along a row, and is 0 or a normal number.
     """
     if a.type != F32:
         return a / b
@@ -128,8 +126,8 @@ def _quotient(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
-    """The nearest of so many levels between two limits, counted from the first of two others; see
-    `ops/fake_quantize.py`.
+    """FakeQuantize: the nearest of so many levels between the input's two limits, as a number
+    between the output's two limits; see `ops/fake_quantize.py`.
     """
     x, input_low, input_high, output_low, output_high = v
     steps, width = n[0], input_high - input_low
@@ -154,8 +152,8 @@ def _is_infinite(k: Kernel, a: Value, n: Numbers) -> Value:
 
 
 def _quotient_cut(k: Kernel, a: Value, b: Value) -> Value:
-    """Integers divided, cut towards zero; the kernel stops at a divisor of 0, which the reference
-    refuses.
+    """The quotient of integers, truncated towards zero; the kernel stops at a divisor of 0, which
+    the reference refuses.
     """
     k.stop_unless(k.all_of(_not(k, b.equals(0))), k.integer(1))
     if a.type.kind == "unsigned":
@@ -184,7 +182,9 @@ def _remainder_down(k: Kernel, a: Value, b: Value) -> Value:
 
 
 def _is_between(k: Kernel, remainder: Value, divisor: Value) -> Value:
-    """The quotient that left this remainder was cut up to the next integer."""
+    """Whether truncation has rounded the quotient that left this remainder up to the next
+    integer.
+    """
     return _not(k, remainder.equals(0)) & _xor(k, remainder < 0, divisor < 0)
 
 

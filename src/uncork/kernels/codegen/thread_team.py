@@ -22,14 +22,16 @@ _SPINS = 1000
 
 
 class ThreadTeam:
-    """One member's view, inside a kernel. All members call the same phases in the same order."""
+    """A team of threads as one member sees it, inside a kernel. All members call the same phases in
+    the same order.
+    """
 
     def __init__(
         self, k: Kernel, member: Value, members: Value, lines: Value, release_gil: Value
     ) -> None:
         """`lines`: the team's memory, two cache lines for each member, all zeros at the beginning;
-        `release_gil`: the address of a function
-        without arguments."""
+        `release_gil`: the address of a function without arguments.
+        """
         self._k, self._member, self._members, self._lines, self._let_run = (
             k,
             member,
@@ -42,7 +44,7 @@ class ThreadTeam:
 
     @staticmethod
     def clear(k: Kernel, members: Value, lines: Value) -> None:
-        """Zeros, before any member begins."""
+        """Set the team's memory to zeros, before any member begins."""
         with k.loop(0, members * 2) as line:
             k.store(k.integer(0), lines + line * _LINE)
 
@@ -77,7 +79,7 @@ class ThreadTeam:
         self._wait(end * members)
 
     def _wait(self, items: Value) -> None:
-        """Until all members together have done so many items."""
+        """Wait until all members together have done so many items."""
         k = self._k
         looks = k.variable(k.integer(0))
         with k.while_(lambda: self._all_done() < items):

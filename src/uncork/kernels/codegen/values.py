@@ -110,7 +110,9 @@ class Value:
         return self._compared("==", other)
 
     def below(self, limit: Value) -> Value:
-        """0 <= self < limit in one unsigned comparison: negative numbers are huge ones."""
+        """Whether 0 <= self < limit, by one unsigned comparison: negative numbers are huge ones
+        there.
+        """
         return Value(
             self.kernel,
             self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm),

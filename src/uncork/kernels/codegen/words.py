@@ -1,5 +1,5 @@
-"""Sums, differences and products of 64-bit words, of which what is known is computed as the text is
-written.
+"""Sums, differences and products of 64-bit words with constant folding: what is known is computed
+as the text is written.
 
 Places in memory are words and known numbers more: the numbers are added up here, and what is the
 same in a block is written once. LLVM has passes for that; they take longer than all else that it
@@ -20,15 +20,19 @@ _HALF = 1 << 63
 
 
 class Writer(Protocol):
-    """Who writes instructions of two words."""
+    """A writer of instructions with two words as operands."""
 
     def word(self, word: str, a: Ref, b: Ref) -> Ref:
-        """An instruction of two words, or what it gave before in this block."""
+        """The result of an instruction with two words as operands; a block has each such
+        instruction once.
+        """
         ...
 
 
 class _Offset(Ref):
-    """A word and a known number more. It is added where the sum is used, and not only added to."""
+    """The sum of a word and a known number. The instruction is written where the sum is used, and
+    not where it is only added to.
+    """
 
     __slots__ = ("_writer", "base", "number")
 
@@ -42,7 +46,7 @@ class _Offset(Ref):
 
 
 def folded(writer: Writer, word: str, a: Ref, b: Ref) -> Ref:
-    """`a` and `b` joined by one of `FOLDED`."""
+    """The result of one of the operations in `FOLDED` on `a` and `b`, with known numbers folded."""
     (base, number), (other, more) = _parts(a), _parts(b)
     if word == "mul":
         if base is None:
@@ -70,7 +74,7 @@ def _offset(writer: Writer, base: Ref | None, number: int) -> Ref:
 
 
 def _parts(word: Ref) -> tuple[Ref | None, int]:
-    """A word as another one, None where there is none, and a known number."""
+    """A word as the sum of another word (None where there is none) and a known number."""
     if isinstance(word, _Offset):
         return word.base, word.number
     name = word.name

@@ -18,8 +18,8 @@ from uncork.types import TensorSpec
 def adaptive_pool(
     word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target
 ) -> Selection:
-    """All spatial axes but the last into a row in working memory, window by window; then the
-    row.
+    """The nest of adaptive pooling: all spatial axes but the last are pooled into a row in working
+    memory, window by window; then the row is.
     """
     data = inputs[0]
     assert data is not None

@@ -35,8 +35,8 @@ class Groups:
 
     @staticmethod
     def of(shape: Sequence[SizeLike], axes: Collection[int]) -> Groups:
-        """The groups of a shape; there is one that is kept and one that is reduced, of one turn
-        where nothing else is.
+        """The groups of a shape. At least one is kept and one is reduced: of size 1 where the shape
+        has none.
         """
         found: list[tuple[SizeLike, bool]] = []
         for axis, size in enumerate(shape):
@@ -102,8 +102,8 @@ class Groups:
         results: bool = False,
         vectors: int = 2,
     ) -> Call:
-        """The nest, over an input X and an output Y of one element type; `results`: Y has what is
-        kept only.
+        """The call of the nest, over an input X and an output Y of one element type; with `results`
+        Y has only the groups that are kept.
 
         `vectors`: vectors of columns that are reduced at the same time.
         """

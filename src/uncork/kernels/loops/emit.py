@@ -54,7 +54,7 @@ def emit_nest(spec: Nest, machine: Target) -> str:
 
 
 def has_masks(machine: Target, spec: Nest) -> bool:
-    """The processor loads and stores some lanes of a vector of every type of the nest."""
+    """Whether the processor has masked loads and stores of vectors of every type of the nest."""
     least = min(STORED[name].bytes for _, name in spec.types)
     return machine.has("avx512bw") or (machine.has("avx2") and least >= 4)
 
@@ -140,7 +140,9 @@ class _Emitter:
         s.cache = {}
 
     def _vectors(self, axis: Axis, block: Block, inner: Callable[[], None], unroll: int) -> None:
-        """Full vectors, several or one at a time, where all they read is there; else the rest."""
+        """Emit the loop along the vector's axis: full vectors, several or one at a time, where all
+        elements that they read exist; then the rest.
+        """
         s, k = self.state, self.k
         first = k.integer(0)
         if axis.bounds:
@@ -177,7 +179,7 @@ class _Emitter:
     # ---- conditions
 
     def _fits(self, x: Value, vectors: int, size: Value, block: Block) -> Value:
-        """All that so many vectors read is there."""
+        """Whether all elements that so many vectors read exist."""
         s = self.state
         count = vectors * s.spec.lanes
         fine, seen = x + count <= size, set()
@@ -200,7 +202,9 @@ class _Emitter:
         return 0 if found is None else found.factors.get(self.state.vector, 0)
 
     def _inside(self, place: ast.expr, x: Value, count: int, limit: Value, padded: bool) -> Value:
-        """An index is inside a dimension for all lanes and in all turns of the loops inside."""
+        """Whether an index is inside a dimension for all lanes and in all turns of the loops
+        inside.
+        """
         s, k = self.state, self.k
         found = linear(place)
         assert found is not None
@@ -297,8 +301,8 @@ class _Emitter:
             place.set(combine(k, place.get(), term))
 
     def _scan(self, name: str, word: str, term: Value) -> None:
-        """Sums of 1, 2, 4, .. lanes before each lane, then what came before the vector; the last
-        lane goes on.
+        """Emit a running sum: to each lane the sums of 1, 2, 4, .. lanes before it are added, then
+        what came before the vector; the last lane goes on.
         """
         s, k, combine = self.state, self.k, COMBINE[word]
         (carry,) = s.running[name]

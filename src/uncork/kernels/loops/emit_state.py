@@ -60,7 +60,7 @@ class State:
         return self.arguments[axis] if fixed is None else self.k.integer(fixed)
 
     def varies(self, node: ast.AST) -> bool:
-        """The node differs from lane to lane."""
+        """Whether the value of a node differs from lane to lane."""
         if self.lanes == 1:
             return False
         names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
@@ -69,7 +69,7 @@ class State:
         )
 
     def iota(self, type_: Type = I32) -> Value:
-        """0, 1, 2, .. in the lanes."""
+        """The vector of lane numbers: 0, 1, 2, .."""
         return Value(
             self.k,
             ir.Constant(ir.VectorType(type_.llvm, self.lanes), list(range(self.lanes))),
@@ -80,7 +80,7 @@ class State:
     # ---- integers
 
     def position(self, node: ast.expr) -> Value:
-        """An integer expression that is the same in all lanes."""
+        """The value of an integer expression that is the same in all lanes."""
         k = self.k
         if isinstance(node, ast.Constant):
             return k.integer(int(ast.literal_eval(node)))
@@ -129,7 +129,9 @@ class State:
     def each(
         self, make: Callable[..., Value], *operands: Operand, type_: Type | None = None
     ) -> list[Value]:
-        """The function of each vector; numbers become vectors where others are."""
+        """The results of `make`, one for each vector of the operands; numbers become vectors where
+        others are.
+        """
         k = self.k
         typed = [values for values in operands if isinstance(values, list)]
         kind = type_ or next((v[0].type for v in typed if v[0].type != BOOL), self.default)
@@ -151,12 +153,12 @@ class State:
     # ---- which factor the vector's axis has in an index
 
     def is_checked(self, node: ast.expr) -> bool:
-        """An index of which the condition for full vectors tells whether it is inside."""
+        """Whether the condition for full vectors tells if this index is inside."""
         found = linear(node)
         return found is not None and all(n in self.at for n in found.factors)
 
     def factor(self, node: ast.expr) -> int:
-        """How far an index goes from lane to lane, where it is a sum of axes; else 0."""
+        """The step of an index from lane to lane, where it is a sum of axes; else 0."""
         found = linear(node)
         return (
             found.factors.get(self.vector, 0) if found is not None and self.is_checked(node) else 0

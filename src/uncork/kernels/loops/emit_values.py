@@ -100,7 +100,9 @@ class Values:
         return value if isinstance(value, list) else [self.k.constant(value, self.state.default)]
 
     def stored(self, node: ast.expr) -> tuple[str, list[list[Value]]]:
-        """The values that a view is given, and the word that says how they are stored, if any."""
+        """How values are stored in a view (one of the words `STORES`, or empty), and these
+        values.
+        """
         if isinstance(node, ast.Call) and name_of(node.func) in STORES:
             return name_of(node.func), [self.typed(part) for part in node.args]
         return "", [self.typed(node)]

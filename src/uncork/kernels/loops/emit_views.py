@@ -21,7 +21,7 @@ _FAR = 1 << 30
 
 
 def spread_of(node: ast.expr, vector: str) -> int:
-    """The divisor of an index `x // 2`; 0 when it is another."""
+    """The divisor of an index such as `x // 2`, x being the vector's axis; 0 of any other index."""
     divides = (
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.FloorDiv)
@@ -32,8 +32,8 @@ def spread_of(node: ast.expr, vector: str) -> int:
 
 
 def steps_of(state: State, view: str, found: Linear) -> tuple[int, Value, int, int]:
-    """Of an index along the vector: its step, where it begins without known parts, and these as a
-    multiple of the step and a rest.
+    """The parts of an index along the vector: its step, where it begins without known parts, and
+    these as a multiple of the step and a rest.
     """
     step = found.factors[state.vector]
     first = state.at[state.vector] * step
@@ -57,7 +57,7 @@ class Views:
         return STORED[self.state.types[view]].bytes
 
     def address(self, view: str, places: list[ast.expr], skip: set[int]) -> Value:
-        """The address at all indices but some."""
+        """The address of an element by all indices but those in `skip`, which count as 0."""
         s = self.state
         place = s.arguments[view]
         for d, node in enumerate(places):
@@ -66,7 +66,7 @@ class Views:
         return place
 
     def _valid(self, view: str, places: list[ast.expr], skip: set[int]) -> Value:
-        """All indices but some are inside."""
+        """Whether all indices but those in `skip` are inside."""
         s = self.state
         valid = self.k.constant(1, BOOL)
         for d, node in enumerate(places):
@@ -98,7 +98,7 @@ class Views:
         return self._gathered(view, places, along, padding)
 
     def _permutes(self, view: str) -> bool:
-        """The processor picks the lanes of a vector from two others."""
+        """Whether the processor picks the lanes of a vector of this view from two others."""
         machine = self.k.target
         return (
             self._bytes(view) == F32.bytes
@@ -110,8 +110,8 @@ class Views:
     def _near(
         self, view: str, places: list[ast.expr], table: ast.expr, begin: ast.expr | None = None
     ) -> list[Value]:
-        """From positions that lie within two vectors, from `begin` or the first one on; both are
-        read whole.
+        """The elements at positions that lie within two vectors, from `begin` or the first position
+        on; both vectors are read whole.
         """
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
@@ -227,7 +227,9 @@ class Views:
         ]
 
     def _spread(self, view: str, places: list[ast.expr], divisor: int) -> list[Value]:
-        """Each element as often as the divisor says; the vector begins at a multiple of it."""
+        """Vectors in which each element is repeated as often as the divisor says; the vector begins
+        at a multiple of it.
+        """
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
         lanes = max(1, s.lanes // divisor)
@@ -249,8 +251,8 @@ class Views:
     def _gathered(
         self, view: str, places: list[ast.expr], along: set[int], padding: Operand | None
     ) -> list[Value]:
-        """From positions that are computed or lie in tables; those that are not padded are
-        trusted.
+        """The elements at positions that are computed or lie in tables; positions without padding
+        are trusted to be inside.
         """
         k, s, name = self.k, self.state, self.state.types[view]
         base, lanes = self.address(view, places, along), s.lanes
@@ -345,7 +347,7 @@ class Views:
 
     def write(self, node: ast.Subscript, values: list[Value], whole: bool = False) -> None:
         """Store values where an index says; the vector goes along the last one, by steps of 1 or
-        -1. `whole`: also the lanes that there are not.
+        -1. `whole`: all lanes are stored, also those past the end.
         """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name = s.types[view]
@@ -376,8 +378,8 @@ class Views:
                 k.store_masked(value, address, mask)
 
     def write_interleaved(self, node: ast.Subscript, parts: list[list[Value]]) -> None:
-        """Store the elements of several vectors in turns; the vector goes along the last index by
-        as many steps.
+        """Store the elements of several vectors interleaved; along the last index the vector's step
+        is the number of these vectors.
         """
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name, count = s.types[view], len(parts)

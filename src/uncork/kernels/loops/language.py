@@ -55,8 +55,8 @@ REFUSED = "refused"
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop. `size`: the turns, where they are written out; `bounds`: from where to where;
-    neither: an argument says how many.
+    """A loop axis. `size`: the number of its turns, where the text says it; `bounds`: where it
+    begins and ends; with neither, an argument says how many turns.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Program:
 
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> Program:
-    """The program that a text is."""
+    """The parsed program of a text."""
     lines = [
         (len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()
     ]
@@ -144,7 +144,7 @@ def parse(text: str) -> Program:
 def _items(
     lines: list[tuple[int, str]], depth: int
 ) -> tuple[list[Assign | Block], list[tuple[int, str]]]:
-    """What stands at this depth, and the lines behind it."""
+    """The statements and blocks at this depth, and the lines behind them."""
     items: list[Assign | Block] = []
     while lines and lines[0][0] >= depth:
         indent, line = lines[0]
@@ -207,7 +207,7 @@ def _nodes(block: Block) -> Iterator[ast.AST]:
 
 
 def name_of(node: ast.expr) -> str:
-    """The name that a node is."""
+    """The identifier of a node that is a name."""
     assert isinstance(node, ast.Name)
     return node.id
 
@@ -224,7 +224,7 @@ def _views(block: Block) -> dict[str, int]:
 
 
 def _integers(block: Block, axes: dict[str, Axis]) -> list[str]:
-    """Names that nothing in the text gives a value."""
+    """The names of integer arguments: those that nothing in the text gives a value."""
     given = {*axes, *_views(block), *SCALAR_OPS, "lowest", "highest"}
     given |= {s.target.id for s in block.statements if isinstance(s.target, ast.Name)}
     return list(
@@ -258,14 +258,14 @@ SCALAR_OPS = frozenset(
 
 @dataclass(frozen=True)
 class Linear:
-    """A sum of names times numbers, and a number."""
+    """A linear expression: a sum of names times numbers, plus a number."""
 
     factors: dict[str, int]
     constant: int
 
 
 def linear(node: ast.expr) -> Linear | None:
-    """An index as a sum; None when it is none."""
+    """An index as a linear expression; None when it is none."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int):
         return Linear({}, node.value)
     if isinstance(node, ast.Name):

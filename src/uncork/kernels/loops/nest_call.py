@@ -35,7 +35,7 @@ def element_bytes(name: str) -> int:
 
 
 def computed_type(name: str) -> str:
-    """The type that values of another are computed in."""
+    """The type that values of an element type are computed in."""
     return "f32" if name in ("f16", "bf16") else name
 
 
@@ -122,7 +122,7 @@ class Call:
     scalar_type: str = ""
 
     def native(self) -> KernelPlan:
-        """The plan."""
+        """The kernel plan of the call."""
         call = self.kernel_call()
         split = self._split if self.shared else None
         scratch, cost = self.tables + self.scratch, nanoseconds(self.cost, 1.0)
@@ -185,7 +185,9 @@ class Call:
 
 
 def _own(view: View, scratch: SizeLike) -> View:
-    """The view of one of the threads, each of which has so much working memory of its own."""
+    """The view of one of the threads: `scratch` bytes further on, where it lies in working memory
+    that each thread has of its own.
+    """
     if isinstance(view.base, Scratch) and view.own:
         return replace(view, base=replace(view.base, offset=view.base.offset + scratch))
     return view
@@ -196,7 +198,7 @@ def _along(view: View, dimensions: Sequence[int], begin: SizeLike) -> View:
 
 
 def positions_of(text: str, view: str, axis: str) -> list[int]:
-    """The dimensions of a view that an axis stands for, alone."""
+    """The dimensions of a view whose index is this axis alone."""
     found: set[int] = set()
     for statement in parse(text).body.statements:
         for node in (*ast.walk(statement.target), *ast.walk(statement.value)):

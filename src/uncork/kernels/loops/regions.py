@@ -74,8 +74,8 @@ class Rooms:
     def bins(
         self, counts: tuple[int, int], sizes: tuple[SizeLike, SizeLike], weighted: bool
     ) -> dict[str, View]:
-        """Rows, and of each bin along both axes from where to where its cells are; what `pooled`
-        makes of these.
+        """The views that `pooled` uses: rows, where the cells of each bin begin and end along both
+        axes, and what `pooled` makes of these.
         """
         (rows, columns), (_, width) = counts, sizes
         views = {

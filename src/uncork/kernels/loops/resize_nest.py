@@ -1,5 +1,5 @@
-"""The nest that resizes: all axes but the last are joined into a row in working memory, cell by
-cell; then the row is.
+"""The nest that resizes. All axes but the last are joined into a row in working memory, cell by
+cell; then the row is resized.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Resizing:
                 self.tables[f"P{loop}"] = found.weights
 
     def _joined(self, loop: str, found: Taps) -> None:
-        """Cells of an axis of rows: their numbers and weights are read before the row is."""
+        """Join the cells of an axis of rows; their numbers and weights are read before the row
+        is.
+        """
         terms: list[tuple[dict[str, str], list[str]]] = []
         for tap in range(found.count):
             factor = [f"p{loop}{tap}"] if found.weighted else []
@@ -115,7 +117,7 @@ class Resizing:
         self.terms = [(places, weights)]
 
     def _row(self, axis: str, column: str, target: str, ends: bool = False) -> list[str]:
-        """The lines that give a target, along an axis, what the changed axes before the last one
+        """The lines that set `target`, along an axis, to what the changed axes before the last one
         make; `ends`: that is the result.
         """
         products: list[str] = []
@@ -133,7 +135,9 @@ class Resizing:
         ]
 
     def _ended(self, value: str) -> str:
-        """A number as an element of the result: whole ones are rounded and limited."""
+        """The expression of a number as an element of the result: whole ones are rounded and
+        limited.
+        """
         element_type = ElementType.parse(self.name)
         if not element_type.is_integer or self.name == self.computed:
             return value
@@ -141,7 +145,7 @@ class Resizing:
         return f"smaller(larger(rint({value}), {float(limits.min)}), {float(limits.max)})"
 
     def _lines(self) -> list[str]:
-        """What is done with a row."""
+        """The lines inside the outer loops, which compute a row and the result of it."""
         x, out, last = self.loops[-1], ", ".join(self.loops), self.last
         if last is None:
             return self._row(x, x, f"Y[{out}]", ends=True)
@@ -159,7 +163,7 @@ class Resizing:
         return [*self._row("u", "u", "T[u]"), *columns, f"  Y[{out}] = {self._ended('s')}"]
 
     def call(self, target: Target) -> Call:
-        """The nest."""
+        """The call of the nest."""
         outer, lines = self.loops[:-1], [*self.before, *self._lines()]
         text = "\n".join(
             [" ".join(outer) + ":", *("  " + line for line in lines)] if outer else lines

@@ -25,8 +25,8 @@ _NEAR = 16
 
 
 class KnownTaps:
-    """Of each place of the result its cells and, but for nearest, their weights: the reference's
-    own numbers.
+    """The taps of an axis of known sizes: for each place of the result its cells and, but for
+    nearest, their weights, which are the reference's own numbers.
     """
 
     calls: Sequence[KernelCall] = ()
@@ -45,8 +45,8 @@ class KnownTaps:
         self.count = len(self._cells)
 
     def of_channels(self, count: int) -> KnownTaps:
-        """The taps of an axis joined with one behind it that stays, of so many elements, as one
-        axis.
+        """The taps of this axis and the one behind it, which has `count` elements and stays, joined
+        into one axis.
         """
         joined = copy.copy(self)
         beside = np.arange(count, dtype=np.int32)
@@ -77,8 +77,8 @@ class KnownTaps:
 
     @property
     def is_near(self) -> bool:
-        """The cells of a vector of places lie within two vectors, from that of the first place
-        on.
+        """Whether the cells of a vector of places lie within two vectors, from that of the first
+        place on.
         """
         cells = np.concatenate([self._cells, np.repeat(self._cells[:, -1:], _NEAR, axis=1)], axis=1)
         windows = np.lib.stride_tricks.sliding_window_view(cells, _NEAR, 1)[:, ::_NEAR]
@@ -155,7 +155,7 @@ class OpenTaps:
 
     @property
     def _grows(self) -> bool:
-        """The result is at least as long, whatever the sizes are."""
+        """Whether the result is at least as long as the input, whatever the sizes are."""
         return self._given.scale is not None and float(self._given.scale) >= 1
 
     @property

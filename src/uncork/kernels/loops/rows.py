@@ -55,8 +55,8 @@ def standardised(
     divide: bool,
     inside: bool,
 ) -> Selection:
-    """The mean over the axes taken away and, if asked for, the rest divided by the standard
-    deviation.
+    """The nest that takes away the mean over the axes and, if asked for, divides the rest by the
+    standard deviation.
     """
     if is_empty(shape):
         return KernelPlan("standardise_nothing", [])

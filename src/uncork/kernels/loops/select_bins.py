@@ -75,7 +75,9 @@ def _selected(
     target: Target,
     grouped: bool = False,
 ) -> Selection:
-    """`lines` pool the box n of image b; `grouped`: each bin has channels of its own."""
+    """The selection of the nest whose `lines` pool the box n of image b; `grouped`: each bin has
+    channels of its own.
+    """
     data, rois = inputs
     assert data is not None and rois is not None
     name = data.element_type.name
@@ -127,7 +129,9 @@ def _selected(
 
 
 def _cells(axis: str, bins: int, scale: str) -> list[str]:
-    """Corners rounded to cells, halves away from zero; of each bin from where to where (A, B)."""
+    """The lines that round corners to cells, halves away from zero, and tell where the cells of
+    each bin begin and end (A, B).
+    """
     first, last, size = _NUMBERS[axis]
     lines = []
     for word, number in (("f", first), ("l", last)):
@@ -148,7 +152,9 @@ def _cells(axis: str, bins: int, scale: str) -> list[str]:
 
 
 def _edges(axis: str, bins: int, scale: str) -> list[str]:
-    """Corners rounded and made smaller; bins from the floor to the ceiling of their edges."""
+    """The lines that round corners and scale them; bins reach from the floor to the ceiling of
+    their edges.
+    """
     first, last, size = _NUMBERS[axis]
     lines = []
     for word, number, more in (("f", first, "0.0"), ("l", last, "1.0")):
@@ -177,8 +183,8 @@ def _bounds(axis: str, begin: str, end: str, size: str) -> list[str]:
 
 
 def _places(axis: str, bins: int) -> list[str]:
-    """Places between the cells, from corner to corner: the weights of both cells around each (P);
-    none where it lies outside.
+    """The lines of places between the cells, from corner to corner: the weights of both cells
+    around each place (P); none where it lies outside.
     """
     first, last, size = _NUMBERS[axis]
     lines = [

@@ -45,7 +45,9 @@ def select_normalising(
 def _group(
     operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
 ) -> Selection:
-    """Twice over each group: its mean, then the mean of the squared distances from it."""
+    """GroupNormalization by two passes over each group: its mean, then the mean of the squared
+    distances from it.
+    """
     norm = cast("GroupNormalization", operation)
     groups, inner = norm.num_groups, product(shape[2:])
     channels = shape[1] // groups
@@ -77,7 +79,7 @@ def _group(
 def _norm(
     operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target
 ) -> Selection:
-    """Divided by the root of a sum of squares."""
+    """GRN and NormalizeL2: the input divided by the root of a sum of squares."""
     if isinstance(operation, GRN):
         axes: tuple[int, ...] = (1,)
         total = f"s + {literal(operation.bias)}"
@@ -151,7 +153,7 @@ def _window(
 
 
 def _power(value: str, exponent: float, name: str) -> str:
-    """A power of a value, by roots where they do."""
+    """The expression of a power of a value, by square roots where these give it."""
     known = {
         1.0: value,
         0.5: f"sqrt({value})",

@@ -111,7 +111,7 @@ def _select(
 
 
 def _of_all(word: str, planes: SizeLike, count: SizeLike, name: str, target: Target) -> Selection:
-    """One window, of all cells."""
+    """Pooling by one window, of all cells."""
     text = (
         "n:\n  r*: m = max(X[n, r])\n  Y[n] = m"
         if word == "max"
@@ -163,8 +163,8 @@ def _sliding(
 
 
 def _text(word: str, windows: Sequence[Window], share: _Share | None, together: bool) -> str:
-    """The nest. `together`: all rows of a plane come before any column, so that what is read then
-    is not just being written.
+    """The text of the nest. `together`: all rows of a plane come before any column, so that what is
+    read then is not just being written.
     """
     *rows, last = windows
     fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
@@ -215,7 +215,9 @@ def _padded(cell: str, windows: Sequence[Window], value: str) -> str:
 
 
 class _Share:
-    """What the sum of a window is multiplied with: one divided by how many of its cells count."""
+    """The factor of a window's sum that makes it a mean: one divided by how many of its cells
+    count.
+    """
 
     def __init__(self, operation: AvgPool1, windows: Sequence[Window]) -> None:
         self.windows, self.in_data = windows, operation.exclude_pad
@@ -238,7 +240,9 @@ class _Share:
             self.factor = " * (A[x] * d)"
 
     def views(self, name: str) -> dict[str, View]:
-        """Views of which only is asked what lies inside: the data, or the data with its padding."""
+        """Views that only tell which positions lie inside: the data, or the data with its
+        padding.
+        """
         sizes = tuple(w.size if self.in_data else w.begin + w.size + w.end for w in self.windows)
         return {"C": View(In(0), name, sizes[-1:]), "R": View(In(0), name, sizes[:-1])}
 
@@ -251,8 +255,8 @@ def _with_indices(
     index: str,
     target: Target,
 ) -> Selection:
-    """Values first, then the first place of each: a second look at the window, whose cells are
-    still near.
+    """Max pooling with indices: the values first, then the first place of each, by a second look at
+    the window, whose cells are still near.
     """
     cells = ", ".join(w.tap_index() for w in windows)
     taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])

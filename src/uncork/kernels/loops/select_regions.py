@@ -87,8 +87,8 @@ def select_align(
 
 
 def _begin(align: ROIAlign3) -> list[str]:
-    """The image of a box; of each axis where the box begins (sx), a bin's side (px), its cells (cx)
-    and a cell's side (dx).
+    """The lines that find the image of a box and, along each axis, where the box begins (sx), a
+    bin's side (px), its cells (cx) and a cell's side (dx).
     """
     lines = [
         "b = real(I[n])",
@@ -125,15 +125,15 @@ def _cells(align: ROIAlign3, axis: str) -> str:
 
 
 def _corner(align: ROIAlign3, number: int) -> str:
-    """A number of the box as the image counts."""
+    """The expression of a box's corner in the coordinates of the image."""
     moved = f"(R[n, {number}] + 0.5)" if align.aligned_mode == "half_pixel" else f"R[n, {number}]"
     scaled = f"{moved} * {literal(align.spatial_scale)}"
     return scaled if align.aligned_mode == "asymmetric" else f"({scaled} - 0.5)"
 
 
 def _cell(axis: str, turn: str, size: str) -> list[str]:
-    """Of a cell along an axis: whether it is near the image (ix), the cell of the image below its
-    middle (lx), how far it is behind it (fx), and whether there is a next one (jx).
+    """The lines of a cell along an axis: whether it is near the image (ix), the cell of the image
+    below its middle (lx), how far it is behind it (fx), and whether there is a next one (jx).
     """
     last = f"number({size} - 1)"
     return [
@@ -180,7 +180,9 @@ def _mean(align: ROIAlign3) -> list[str]:
 
 
 def _largest(align: ROIAlign3) -> list[str]:
-    """Cell by cell, all channels together: the largest of a bin's values and 0."""
+    """The lines that pool the largest values, cell by cell, all channels together: the largest of a
+    bin's values and 0.
+    """
     rows = []
     for index, (row, inside) in enumerate((("qy", ""), ("ry", "jy"))):
         cells = []

@@ -90,7 +90,9 @@ def select_resizing(
 def _with_channels(
     along: Sequence[Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike]
 ) -> tuple[list[Taps], Sequence[SizeLike], Sequence[SizeLike]]:
-    """The last axis that changes and a few channels behind it as one axis, which fills vectors."""
+    """The last axis that changes, joined with a few channels behind it into one axis, which fills
+    vectors.
+    """
     channels = shape[-1] if shape else 0
     found = next((taps for taps in along if taps.axis == len(shape) - 2), None)
     if (
@@ -106,8 +108,8 @@ def _with_channels(
 
 
 def _as_the_reference(along: Sequence[Taps], rank: int) -> bool:
-    """The sums are made in the order of the reference, so that halves are halves: one axis of rows,
-    then the last one.
+    """Whether the sums are made in the order of the reference, so that halves are halves: one axis
+    of rows, then the last one.
     """
     axes = [taps.axis for taps in along]
     return axes == sorted(axes) and sum(axis < rank - 1 for axis in axes) <= 1

@@ -114,7 +114,7 @@ def _coordinate(sample: GridSample9, name: str, which: int, size: str) -> str:
 
 
 def _weight(sample: GridSample9, part: str, tap: int) -> str:
-    """The weight of a cell so many cells from the one below the place."""
+    """The expression of the weight of a cell, `tap` cells from the one below the place."""
     if sample.mode == "bilinear":
         return part if tap else f"1.0 - {part}"
     distance = {-1: f"({part} + 1.0)", 0: part, 1: f"(1.0 - {part})", 2: f"(2.0 - {part})"}[tap]
@@ -124,8 +124,8 @@ def _weight(sample: GridSample9, part: str, tap: int) -> str:
 
 
 def _cell(sample: GridSample9, name: str, place: str, size: str) -> list[str]:
-    """A whole coordinate as an integer, of NaN any, as its weight is one; with zeros around the
-    image also whether it is inside.
+    """The lines that make a whole coordinate an integer. NaN becomes 0; its weight is NaN. With
+    zeros around the image they also tell whether it is inside.
     """
     whole, last = f"where(differs({place}), 0.0, {place})", f"number({size} - 1)"
     lines = [f"z = {whole}"]

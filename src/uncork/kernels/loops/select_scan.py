@@ -44,7 +44,9 @@ def select_running_sum(
 
 
 def _along_columns(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: Target) -> Call:
-    """Neighbours stay neighbours; a sum in reverse begins at the end of its views and goes back."""
+    """The running sum along an axis with neighbours behind it, which stay neighbours; a sum in
+    reverse begins at the end of its views and goes back.
+    """
     outer, count, inner = sizes
     add, put = "t = sum(X[n, c, x])", "Y[n, c, x] = t"
     text = f"n x*:\n  c: {put}; {add}" if scan.exclusive else f"n x*:\n  c: {add}; {put}"
@@ -62,8 +64,8 @@ def _along_columns(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: T
 
 
 def _along_rows(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: Target) -> Call:
-    """Sums of lanes within each vector. An exclusive sum is the other one a place further on, and 0
-    at the first place.
+    """The running sum along the last axis, by sums of lanes within each vector. An exclusive sum is
+    the inclusive one moved by a place, with 0 at the first place.
     """
     outer, count, _ = sizes
     size = element_bytes(name)

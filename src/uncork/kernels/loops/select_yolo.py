@@ -60,5 +60,5 @@ def select_probabilities(
 
 
 def _each(loop: str, first: int, last: int, value: str) -> str:
-    """Numbers of a region that are computed each by itself."""
+    """The line that computes numbers of a region, each by itself."""
     return f"{loop}={first}..{last} s*: Y[n, r, {loop}, s] = {value.format(loop)}"

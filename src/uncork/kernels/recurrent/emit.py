@@ -33,7 +33,9 @@ def emit_recurrent(spec: Recurrent, machine: Target) -> str:
 
 
 class _Driver:
-    """One direction: rows in order of length, the products with X ahead, then step by step."""
+    """The emitter of one direction: rows in order of length, the products with X ahead, then step
+    by step.
+    """
 
     def __init__(self, frame: Frame) -> None:
         self.f, self.k, self.spec = frame, frame.k, frame.spec
@@ -67,7 +69,7 @@ class _Driver:
         k.finish()
 
     def _begin(self) -> ThreadTeam | None:
-        """What comes before all steps; member -1 of a team does it for the others."""
+        """Emit what comes before all steps; member -1 of a team does it for the others."""
         k, a = self.k, self.f.a
         if not self.spec.team:
             self._prepare()
@@ -91,7 +93,7 @@ class _Driver:
             layout.write(k, self.f.tiles_step, k.minimum(self.f.a["batch"], k.integer(tiles.ROWS)))
 
     def _steps(self, first: Value, last: Value, running: Variable, team: ThreadTeam | None) -> None:
-        """The steps whose products with X are there."""
+        """Emit the steps whose products with X are there."""
         base = self.k.variable(self.f.p["products"])
         with self.k.loop(first, last) as t:
             self.rows.leave(running, t)

@@ -12,7 +12,7 @@ from uncork.kernels.recurrent.spec import Recurrent
 
 
 def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> None:
-    """f32 as bf16; with `low` also what that leaves, so many bytes further on."""
+    """Store f32 as bf16; with `low` also the rest, as bf16 so many bytes further on."""
     high = k.to_bf16(value)
     k.store(high, address)
     if low is not None:
@@ -70,7 +70,7 @@ class GateEpilogues:
         self._new(k, row, k.fma(z, h - n, n), offset)
 
     def _new(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
-        """A vector of the new state, and as factors of the next step."""
+        """Store a vector of the new state, also as factors of the next step."""
         k.store(value, self._state(row, "new") + offset)
         self._pairs(k, row, value, offset)
 

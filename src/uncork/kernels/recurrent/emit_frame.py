@@ -76,7 +76,7 @@ class Frame:
         return places
 
     def copy(self, source: Value | None, target: Value, count: Value | None = None) -> None:
-        """One row of H values, or the first ones; zeros without a source."""
+        """Copy a row of H values, or the first `count` of them; without a source store zeros."""
         k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"] if count is None else count
         whole = hidden & -lanes
         with k.loop(0, whole, lanes) as i:
@@ -95,8 +95,8 @@ class Frame:
             )
 
     def round(self, source: Value, target: Value, count: Value, blocks: Value, low: Value) -> None:
-        """`count` f32 as bf16, and zeros up to whole blocks; second parts `low` bytes further
-        on.
+        """Store `count` f32 as bf16, with zeros up to whole blocks; second parts are `low` bytes
+        further on.
         """
         k, lanes = self.k, self.spec.lanes
         second = low if self.spec.parts == 2 else None

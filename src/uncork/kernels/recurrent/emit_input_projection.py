@@ -85,7 +85,7 @@ class InputProjection:
                 target.set(target.get() + self.f.ahead_row)
 
     def _multiply(self, rows: Variable, team: ThreadTeam | None) -> None:
-        """The rows that the table of sources names, times W, panel by panel."""
+        """Multiply the rows that the table of sources names by W, panel by panel."""
         k, a, p, f = self.k, self.a, self.p, self.f
         width = f.gate_vectors * f.vector
 
@@ -109,8 +109,8 @@ class InputProjection:
         each(k, f.ahead_row // width, run, team)
 
     def _sources(self, first: Value, last: Value, live: Variable) -> Variable:
-        """Where the rows of X lie that some steps take, one after the other; with bf16 they are
-        rounded. How many there are.
+        """Make the table of the rows of X that some steps take, one after the other; with bf16 the
+        rows are rounded. The result is how many there are.
         """
         k, a, p, f = self.k, self.a, self.p, self.f
         rows = k.variable(k.integer(0))

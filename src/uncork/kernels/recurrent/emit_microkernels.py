@@ -14,7 +14,7 @@ from uncork.kernels.recurrent.emit_frame import Frame
 
 
 class Microkernels:
-    """Makes microkernels that end in different ways."""
+    """A maker of microkernels that end in different ways."""
 
     def __init__(self, frame: Frame) -> None:
         self.k, self.spec, self.number = frame.k, frame.spec, frame.type
@@ -38,7 +38,7 @@ def each(
     team: ThreadTeam | None,
     backwards: Value | None = None,
 ) -> None:
-    """Items 0 to `count`, by this thread or by the team."""
+    """Run items 0 to `count`, by this thread or by the team."""
     if team is not None:
         team.phase(count, run, backwards)
         return

@@ -18,7 +18,9 @@ class Output:
     def give(
         self, t: Value, rows: Value, new: Value, first: Value | None = None, units: int = 0
     ) -> None:
-        """New states to Y, and where a row ends to Ho and Co: all units, or some of a panel."""
+        """Write new states to Y and, where a row ends, to Ho and Co: all units, or some of a
+        panel.
+        """
         k, a, p, f = self.f.k, self.f.a, self.f.p, self.f
         start, count = k.integer(0), a["hidden"]
         if first is not None:

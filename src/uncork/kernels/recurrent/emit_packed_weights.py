@@ -1,4 +1,6 @@
-"""The emitter of packed weights: rows side by side, step by step of the inner product."""
+"""The emitter of the kernel that packs weights: rows side by side, step by step of the inner
+product.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_packed_weights(spec: PackWeights, machine: Target) -> str:
-    """The LLVM text."""
+    """The LLVM text of the kernel that packs weights."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     weights, inner, hidden, panels, target = k.arguments
     size, type_ = spec.size, F64 if spec.size == F64.bytes else F32

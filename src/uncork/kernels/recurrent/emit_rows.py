@@ -9,7 +9,7 @@ from uncork.kernels.recurrent.emit_frame import Frame
 
 
 class Rows:
-    """Rows in the order of their lengths, longest first."""
+    """The rows of the batch in the order of their lengths, longest first."""
 
     def __init__(self, frame: Frame) -> None:
         self.f, self.k, self.a, self.p, self.spec = frame, frame.k, frame.a, frame.p, frame.spec
@@ -47,7 +47,9 @@ class Rows:
             k.store(length, p["lengths"] + position * 8)
 
     def begin(self) -> None:
-        """Initial states in order, tables of addresses, zeros where Y and Ho have no step."""
+        """Bring initial states into order, make tables of addresses, and write zeros where Y and Ho
+        have no step.
+        """
         k, a, p, f = self.k, self.a, self.p, self.f
         hidden = a["hidden"] * self.spec.size
         with k.loop(0, a["batch"]) as row:

@@ -43,7 +43,7 @@ class Step:
             self.first = microkernels.make("step", 2, common, ends.rnn)
 
     def run(self, t: Value, rows: Value, products: Value, team: ThreadTeam | None) -> None:
-        """Step `t` of so many rows: from one of the two states to the other, then out to Y.
+        """Run step `t` of so many rows: from one of the two states to the other, then out to Y.
         `products` are those with X.
         """
         k, a, p, f = self.k, self.a, self.p, self.f

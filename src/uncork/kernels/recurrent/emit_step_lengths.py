@@ -1,4 +1,6 @@
-"""How far the rows of a sequence must run for the steps that are asked for."""
+"""The emitter of the kernel that tells how far the rows of a sequence must run for the steps that
+are asked for.
+"""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class Packed:
 
 
 def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
-    """`w [G*H, I]`, `r [G*H, H]`, `bias [G*H]` (`[4*H]` for "gru_after") of one direction, in
-    OpenVINO's order of gates.
+    """The packed form of `w [G*H, I]`, `r [G*H, H]`, `bias [G*H]` (`[4*H]` for "gru_after") of one
+    direction, in OpenVINO's order of gates.
     """
     hidden = r.shape[1]
     every = range(spec.gates)

@@ -28,13 +28,13 @@ from uncork.types import ElementType, TensorSpec
 
 
 def supports(precision: str, target: Target) -> bool:
-    """The target has instructions for products in this precision, or f32 is as fast."""
+    """Whether the target has instructions for products in this precision, or f32 is as fast."""
     return precision != "bf16" or (target.has("avx512bf16") and target.lanes == 16)
 
 
 def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str]:
-    """In which precision products are made where the caller allows this one, and which of them in
-    tiles: see `Recurrent`.
+    """The precision in which products are made where the caller allows this one, and which products
+    are made in tiles: see `Recurrent`.
 
     Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in
     f32), and only where rows share the reading of the weights.

@@ -48,12 +48,12 @@ def select_cell(
 
 
 def _zeros(operation: Recurrent, element_type: ElementType) -> TensorSpec:
-    """Biases of a cell that has none."""
+    """Biases of zeros, for a cell that has none."""
     count = operation.bias_count() * operation.hidden_size
     return TensorSpec(element_type, PartialShape([count]), np.zeros(count, element_type.dtype))
 
 
 def _with_direction(spec: TensorSpec) -> TensorSpec:
-    """Weights as those of a sequence of one direction."""
+    """The weights of a cell as those of a sequence of one direction."""
     shape = PartialShape([Dimension(1, 1), *spec.shape.dims])
     return TensorSpec(spec.element_type, shape, None if spec.value is None else spec.value[None])

@@ -57,7 +57,7 @@ def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, memb
 
 
 def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
-    """With fewer rows than this there is more to gain from sharing units than rows."""
+    """The number of rows below which there is more to gain from sharing units than rows."""
     return members * (_BLOCK if spec.gates * hidden * hidden * spec.size > _TEAM_BYTES else 1)
 
 
@@ -116,7 +116,7 @@ class SequenceCalls:
         return _lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
 
     def pack_now(self, sources: Sequence[Array]) -> None:
-        """Constant weights, once for all calls."""
+        """Pack constant weights, once for all calls."""
         for d in range(len(self.walks)):
             w, r, b = (source[d] for source in sources)
             table = None if self.lookup is None else self.lookup.table
@@ -130,7 +130,9 @@ class SequenceCalls:
             self.keep.append(packing)
 
     def pack_in_calls(self) -> None:
-        """Weights of the call, by kernels in the step's memory: the same panels as `pack` makes."""
+        """Have kernels pack the weights of each call, in the step's memory: the same panels as
+        `pack` makes.
+        """
         spec, hidden = self.spec, self.hidden
         units = spec.units
         gates, biases = spec.gates, spec.gates + (spec.cell == "gru_after")
@@ -161,7 +163,7 @@ class SequenceCalls:
             self.weights.append(places)
 
     def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
-        """One direction of some rows of the batch."""
+        """The call of the kernel for one direction of some rows of the batch."""
         directions, row, steps = len(self.walks), self.hidden * self.spec.size, self.steps
         at = (first * directions + d) * row  # of a row's state in this direction
         has_cell = self.spec.cell == "lstm"
@@ -211,7 +213,7 @@ class SequenceCalls:
         return self.spec, operands
 
     def split(self, threads: int) -> Stages:
-        """The work of so many threads."""
+        """The stages in which so many threads share the work."""
         directions = range(len(self.walks))
         members = threads // len(directions)
         if (
@@ -236,7 +238,7 @@ class SequenceCalls:
         return by_rows
 
     def _by_rows(self, threads: int) -> Stages:
-        """Every thread does rows of its own."""
+        """The stages in which every thread does rows of its own."""
         directions = range(len(self.walks))
         calls: list[KernelCall] = []
         scratch: SizeLike = self.packed_bytes
@@ -247,7 +249,7 @@ class SequenceCalls:
         return Stages([*([call] for call in self.packing), calls], scratch)
 
     def _by_team_or_rows(self, batch: Size, by_team: Stages, by_rows: Stages, limit: int) -> Stages:
-        """The team where there are fewer rows than the limit."""
+        """The stages of the team where there are fewer rows than the limit, else those by rows."""
         packing = by_rows.stages[: len(self.packing)]
         few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
         when = (
@@ -258,7 +260,7 @@ class SequenceCalls:
         return Stages([*packing, *few, *many], largest(by_team.scratch, by_rows.scratch), when)
 
     def _by_team(self, members: int) -> Stages:
-        """Every direction by so many threads, which share its units."""
+        """The stages in which so many threads run every direction and share its units."""
         spec = replace(self.spec, team=True)
         stages: list[list[KernelCall]] = [[call] for call in self.packing]
         calls: list[KernelCall] = []
@@ -284,8 +286,8 @@ def _lines(count: SizeLike) -> SizeLike:
 def _packed_arrays(
     spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None
 ) -> list[Array]:
-    """`pack` in the order of the kernel's arguments; the products of a table with W in place of
-    W.
+    """The arrays of `pack` in the order of the kernel's arguments; with a table, its products with
+    W take the place of W.
     """
     made = pack(spec, w if table is None else w[:, :0], r, b)
     return [

@@ -59,7 +59,7 @@ class Recurrent:
 
     @property
     def parts(self) -> int:
-        """Of how many bf16 a factor is the sum; 0 where factors are f32."""
+        """The number of bf16 whose sum is a factor; 0 where factors are f32."""
         return {"f32": 0, "bf16": 1, "bf16x3": 2}[self.precision]
 
     @property
@@ -89,8 +89,8 @@ class Recurrent:
 
     @property
     def block(self) -> int:
-        """Inner products, and rows of their factors, are read in blocks of so many: bf16 in pairs,
-        AMX by whole tiles.
+        """The size of the blocks in which inner products, and rows of their factors, are read: bf16
+        in pairs, AMX by whole tiles.
         """
         return 32 if self.tiles else 2
 

@@ -1,4 +1,4 @@
-"""What the kernel that tells how far the rows of a sequence must run is specialised for."""
+"""The spec of the kernel that tells how far the rows of a sequence must run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What a kernel is specialised for: types of the indices and of the lengths, and what indices
-    beyond the steps mean.
+    """The spec of the kernel: types of the indices and of the lengths, and what indices beyond the
+    steps mean.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_step_lengths:emit_lengths"

@@ -79,7 +79,7 @@ class Context:
         return int(self.words[CONTEXT.index(name)])
 
     def value(self, number: SizeOperand) -> int:
-        """The number of this call."""
+        """The number that an operand is in this call."""
         return number if isinstance(number, int) else int(self.words[self._slots_at + number.index])
 
     def set_symbol(self, slot: Slot, value: int) -> None:

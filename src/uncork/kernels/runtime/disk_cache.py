@@ -57,7 +57,7 @@ class Entry:
 
 
 class Folder:
-    """See the module. `path` None: nothing is kept."""
+    """The folder of a cache: see the module. `path` None: nothing is kept."""
 
     def __init__(self, path: Path | None, most: int = MAX_BYTES) -> None:
         self.path = path
@@ -146,14 +146,16 @@ class Folder:
 
 
 def _checksum(key: str, content: bytes) -> bytes:
-    """Of what a file holds and of what it is for: files cannot be exchanged by giving one the name
-    of another.
+    """A digest of a file's content and its key: files cannot be exchanged by giving one the name of
+    another.
     """
     return hashlib.sha256(key.encode() + b"\n" + content).digest()
 
 
 def _trusted(path: Path) -> bool:
-    """The folder is this user's alone, or not there yet. Says so once where it is not."""
+    """Whether the folder is this user's alone, or not there yet. A warning says so once where it is
+    not.
+    """
     try:
         status = os.stat(path)
     except OSError:
@@ -175,7 +177,7 @@ def _trusted(path: Path) -> bool:
 
 
 def _ours(status: os.stat_result) -> bool:
-    """Nobody else could have written the file, or in the folder."""
+    """Whether nobody else could have written the file, or in the folder."""
     if not hasattr(os, "getuid"):
         return True
     return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022

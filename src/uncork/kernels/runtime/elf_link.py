@@ -42,7 +42,8 @@ class _Section:
 
 
 def link(data: bytes, function: str) -> tuple[bytes, int]:
-    """(code that wants to begin at a page, where in it the function begins) of an object file.
+    """The linked code of an object file, which wants to begin at a page, and where in it the
+    function begins.
 
     Raises Unlinkable for an object that only LLVM can load.
     """

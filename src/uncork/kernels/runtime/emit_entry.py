@@ -41,7 +41,7 @@ class _Entry:
         self.made = k.variable(k.integer(0))  # the list of results
 
     def number(self, value: int | Value) -> Value:
-        """A Python integer."""
+        """Make a Python integer."""
         k = self.k
         given = k.integer(value) if isinstance(value, int) else value
         return k.call_address(self.first.head("long"), [given])

@@ -183,7 +183,7 @@ def _look_at_cost(loop: _Loop, limit: Value, chunk: Variable, thread: Variable) 
 
 
 def _look_at_signals(loop: _Loop, limit: Value) -> None:
-    """A handler may raise: the entry of the call finds the exception."""
+    """Let handlers of signals run. One may raise: the entry of the call finds the exception."""
     k, failed = loop.k, loop.failed
     with k.if_(failed.get().equals(OK) & (loop.made.get() < limit), likely=False):
         visit = loop.python("enter")
@@ -193,7 +193,9 @@ def _look_at_signals(loop: _Loop, limit: Value) -> None:
 
 
 def _end(loop: _Loop) -> None:
-    """Outputs are what the last turn gave, of the sizes that the plan knows."""
+    """Copy to the outputs what the last turn gave, which must have the sizes that the plan
+    knows.
+    """
     k = loop.k
     with k.if_else(loop.made.get() > 0, likely=True) as (some, none):
         with some, loop.rows("kept") as (address, size):

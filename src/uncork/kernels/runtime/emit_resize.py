@@ -79,7 +79,7 @@ def emit_resize() -> str:
 
 
 def _compute(k: Kernel, tables: Tables) -> None:
-    """The size program: every operation in turn; overflow is looked at once, at the end."""
+    """Run the size program, every operation in turn; overflow is looked at once, at the end."""
     overflow = k.variable(k.integer(0))
 
     def checked(name: str, a: Value, b: Value) -> Value:
@@ -89,8 +89,8 @@ def _compute(k: Kernel, tables: Tables) -> None:
         return Value(k, k.builder.extract_value(pair, 0), I64)
 
     def divided(a: Value, b: Value) -> Value:
-        """Towards minus infinity; a divisor below 1 counts as 1, since a check on it may still be
-        to come.
+        """The quotient rounded towards minus infinity; a divisor below 1 counts as 1, since a check
+        on it may still be to come.
         """
         divisor = k.maximum(b, k.integer(1))
         quotient = a // divisor
@@ -134,7 +134,7 @@ def _check(k: Kernel, tables: Tables) -> None:
 
 
 def _place(k: Kernel, tables: Tables) -> None:
-    """First fit, in the order in which buffers are first used.
+    """Place buffers in the working memory by first fit, in the order in which they are first used.
 
     `live` is the list of live buffers, by where they begin; it goes on from that of the segment
     before (`live_before`).
@@ -195,7 +195,9 @@ def _place(k: Kernel, tables: Tables) -> None:
 
 
 def _patch(k: Kernel, tables: Tables) -> None:
-    """Words of arguments, of results' sizes and of small tensors that are made of sizes."""
+    """Write new values to words of arguments, of results' sizes and of small tensors that are made
+    of sizes.
+    """
     with k.loop(0, tables.head("patches")) as i:
         target, width, constant, a, b, c = tables.entry("patch_table", i, PATCH)
         value = constant + k.load(a, I64) + k.load(b, I64) + k.load(c, I64)

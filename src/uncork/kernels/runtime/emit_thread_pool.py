@@ -56,7 +56,9 @@ class _Pool:
         self.ask("unlock", self.address + LOCK)
 
     def sleep(self, condition: int) -> None:
-        """Until another thread wakes this one, or for no reason. The lock is open meanwhile."""
+        """Wait until another thread wakes this one, or for no reason. The lock is open
+        meanwhile.
+        """
         self.ask("wait", self.address + condition, self.address + LOCK)
 
     def spin_while(self, waits: Callable[[], Value]) -> None:
@@ -77,13 +79,13 @@ class _Pool:
 
 
 def _made_call(k: Kernel, table: Value, number: Value) -> Value:
-    """Make a call of the table: its status."""
+    """Make a call of the table; the result is its status."""
     entry = table + number * 16
     return k.call_address(k.load(entry, I64), [k.load(entry + 8, I64)])
 
 
 def emit_dispatch(spec: Dispatch, target: Target) -> str:
-    """The LLVM text of the kernel."""
+    """The LLVM text of the kernel that makes calls together."""
     k = Kernel(spec.name, ("pool", "calls", "table"), target)
     address, calls, table = k.arguments
     pool = _Pool(k, address)
@@ -130,8 +132,8 @@ def _note(k: Kernel, status: Variable, found: Value) -> None:
 
 
 def _start_threads(k: Kernel, pool: _Pool, wanted: Value) -> None:
-    """Threads for so many calls; when the system gives no more, those that there are must do. They
-    block signals as they begin.
+    """Start threads for so many calls; when the system gives no more, those that there are must do.
+    They block signals as they begin.
     """
     nothing = k.integer(0)
     with k.if_(pool.get("threads") < wanted, likely=False):

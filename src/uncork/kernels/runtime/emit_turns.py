@@ -79,7 +79,7 @@ def emit_turns() -> str:
 
 
 def _count(loop: _Loop) -> None:
-    """The body takes the number of the turn."""
+    """Give the body the number of the turn."""
     k, counter, turn = loop.k, loop.head("counter"), loop.head("turn")
     width = loop.head("counter_width")
     with k.if_(width.equals(8)):
@@ -112,7 +112,9 @@ def _bind(loop: _Loop, new: Variable) -> None:
 
 
 def _check_buffers(loop: _Loop, new: Variable) -> None:
-    """Parameters have the sizes that are numbers, and there is room for what the turn gives."""
+    """Check that Parameters have the sizes that are numbers, and that there is room for what the
+    turn gives.
+    """
     k = loop.k
     with k.if_(new.get().equals(1)):
         with loop.rows("fixed", FIXED) as (place, number):
@@ -137,7 +139,7 @@ def _check_buffers(loop: _Loop, new: Variable) -> None:
 
 
 def _carry(loop: _Loop) -> None:
-    """What the turn gave goes to the next one, and says whether there is another one."""
+    """Carry what the turn gave to the next one; return STOPPED when it says that there is none."""
     k = loop.k
     with (
         loop.rows("buffer", TURN_BUFFER) as (_, _, _, _, rank, sizes, kept),

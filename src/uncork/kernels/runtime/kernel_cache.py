@@ -33,8 +33,8 @@ _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 @contextlib.contextmanager
 def compilations_told(progress: Progress) -> Iterator[None]:
-    """Have a function told how far the compiling of many kernels is, for as long as this lasts,
-    beside who is told already.
+    """A context in which a function is told how far the compiling of many kernels is, beside those
+    who are told already.
     """
     others = _progress.get()
 
@@ -55,13 +55,15 @@ _NOT_OF_THE_KERNEL = (UncorkError, MemoryError, Warning)
 
 
 class CannotCompile(Exception):
-    """LLVM makes no kernel of what it was given, on this machine or in this version: references do
-    the work.
+    """LLVM cannot compile what it was given, on this machine or in this version: references do the
+    work.
     """
 
 
 def _cannot_compile(name: str, error: Exception) -> CannotCompile:
-    """With LLVM's words, or what another version of llvmlite makes of a call."""
+    """The exception for a kernel, with LLVM's words, or what another version of llvmlite makes of a
+    call.
+    """
     return CannotCompile(
         f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}"
     )
@@ -78,7 +80,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A kernel's object file, and what it is linked to where LLVM is not needed to load it."""
+    """A kernel's object file and, where LLVM is not needed to load it, the code linked from it."""
 
     code: bytes
     linked: bytes | None = None

@@ -38,8 +38,8 @@ _count = threading.Lock()
 
 
 class _OfThread(threading.local):
-    """Target machines that a thread has made, by CPU and features: one that is used again costs a
-    third less for a small kernel.
+    """The target machines that a thread has made, by CPU and features. Compiling a small kernel
+    costs a third less with one that is used again.
     """
 
     def __init__(self) -> None:
@@ -124,8 +124,8 @@ def _object_of(module: Any, machine: Any) -> bytes:
 
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
-    """Have code generated without the pass of `_AS_WRITTEN` for as long as this lasts: each
-    compilation does, and who has many says so once.
+    """A context in which code is generated without the pass of `_AS_WRITTEN`. Each compilation
+    opens it; who has many opens it once around them.
 
     LLVM has the option once for the process. Others that compile beside this, such as Numba, have
     the pass again when the last thread is done.

@@ -79,7 +79,7 @@ def panels_of(columns: Array, width: int, dtype: type[np.generic] = np.float32) 
 
 
 def begins_a_line(array: Array) -> bool:
-    """The array's first byte is the first one of a cache line: kernels of such tables are
+    """Whether the array's first byte is the first one of a cache line: kernels of such tables are
     others.
     """
     return bool(array.ctypes.data % _LINE == 0)
@@ -102,7 +102,7 @@ in_child(_renew_lock)
 def packed(
     sources: Sequence[Array], how: Hashable, make: Callable[[], Sequence[Array]]
 ) -> PackedWeights:
-    """What `make` gives, or gave before for the very same arrays and the same `how`."""
+    """The arrays that `make` gives, or gave before for the very same arrays and the same `how`."""
     key = (how, *map(id, sources))
     with _lock:
         result = _known.get(key)

@@ -27,8 +27,8 @@ _RESIZE = Wanted("resize", "resize", _resize_text)
 
 
 def entry_functions() -> tuple[Wanted, ...]:
-    """What calls of segments go through, for whoever has it compiled with the kernels of a
-    model.
+    """The functions that calls of segments go through, for whoever has them compiled with the
+    kernels of a model.
     """
     return _RESIZE, ENTRY
 

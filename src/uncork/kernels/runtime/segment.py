@@ -53,8 +53,8 @@ class _Block(np.ndarray):
     keep: object
 
     def renew_locks(self) -> None:
-        """Let a thread in, in a child process, where no other thread is. Sizes that one has begun
-        to bind are bound again.
+        """Free the segment in a child process, where the thread that was in it is not. Sizes that
+        it has begun to bind are bound again.
         """
         self[HEAD.index("busy")] = self[HEAD.index("stamp")] = 0
 
@@ -266,8 +266,8 @@ class Segment:
     def _lay_out(
         self, steps: Sequence[Step], words: list[int]
     ) -> tuple[list[tuple[int, KernelArgument]], list[int]]:
-        """Places for the arguments of steps, behind `words`: arguments by their places, and where
-        those of each step begin.
+        """Lay out places for the arguments of steps behind `words`: the result is the arguments by
+        their places, and where those of each step begin.
         """
         targets: list[tuple[int, KernelArgument]] = []
         starts: list[int] = []
@@ -292,7 +292,9 @@ class Segment:
     def _collect(
         self, plan: SegmentPlan, targets: Sequence[tuple[int, KernelArgument]], words: list[int]
     ) -> tuple[list[tuple[bool, int, int, int, int, int, int]], list[tuple[int, int, int, int]]]:
-        """Patches at new sizes and addresses of every call; known words are written at once."""
+        """The patches that new sizes need, and the addresses that every call sets; known words are
+        written at once.
+        """
         context = self._context
         zero, memory = context.zero, context.word("memory")
         patches: list[tuple[bool, int, int, int, int, int, int]] = []
@@ -339,8 +341,8 @@ class Segment:
         return self._bodies[body]
 
     def lacks_memory(self) -> bool:
-        """A body that a step runs has asked for more memory than it had; another segment will have
-        it.
+        """Whether a body that a step runs has asked for more memory than it had; another segment
+        will have it.
         """
         lacking = False
         for body, table in self._bodies.items():
@@ -350,8 +352,8 @@ class Segment:
         return lacking
 
     def misfits(self) -> bool:
-        """A body that a step runs does not take the sizes of the last call: no step runs it in
-        plans to come.
+        """Whether a body that a step runs does not take the sizes of the last call: no step runs it
+        in plans to come.
         """
         unfit = [body for body, table in self._bodies.items() if table.misfits()]
         for body in unfit:

@@ -110,7 +110,9 @@ class StepBody:
     is_unfit: bool = False
 
     def give_up(self) -> None:
-        """A call did not fit: the layer runs in another way from now on."""
+        """Give up the body after a call that did not fit: the layer runs in another way from now
+        on.
+        """
         self.is_unfit = True
         self.refuse()
 
@@ -159,7 +161,7 @@ class Step:
                 yield argument
 
     def map_arguments(self, change: Callable[[KernelArgument], KernelArgument]) -> Step:
-        """The step with every argument changed so."""
+        """The step with each argument replaced by what `change` makes of it."""
         arguments = (
             CallTable(tuple(call.map_arguments(change) for call in argument.calls))
             if isinstance(argument, CallTable)
@@ -285,7 +287,7 @@ class SegmentPlan:
 
     @property
     def runs_bodies(self) -> bool:
-        """One of the steps runs bodies."""
+        """Whether one of the steps runs a body."""
         return bool(self.bodies)
 
     @property
@@ -305,7 +307,9 @@ class SegmentPlan:
             body.segment.forget_memory()
 
     def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
-        """The segment for arrays that come as other arguments."""
+        """The plan for arrays that come as other arguments of the call: `positions` maps the old
+        positions to the new ones.
+        """
         if all(index == position for index, position in positions.items()):
             return self
 

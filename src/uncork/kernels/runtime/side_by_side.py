@@ -1,5 +1,5 @@
-"""Compilation side by side: each thing's first half in Python, one by one, its second outside
-Python's lock.
+"""Compilation side by side: for each thing the first half is done in Python, one by one, the second
+half outside Python's lock.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _END = 1
 
 
 class SideBySide(Generic[Key, Made]):
-    """`finish(key, write(key))` of all keys, as many at a time as there are threads, this one among
-    them.
+    """A run that makes `finish(key, write(key))` of all keys, as many at a time as there are
+    threads, this one among them.
 
     Long texts are finished first: the last one then ends soon after the others.
     """
@@ -33,7 +33,9 @@ class SideBySide(Generic[Key, Made]):
         finish: Callable[[Key, str], Made],
         progress: Progress | None = None,
     ) -> None:
-        """Keys for which `write` or `finish` raises an Exception have none but that."""
+        """A key for which `write` or `finish` raises an Exception has that in `failed`, and no
+        result.
+        """
         self._keys, self._write, self._finish, self._progress = list(keys), write, finish, progress
         self._written: PriorityQueue[tuple[int, int, str]] = PriorityQueue()
         #: What is finished: of an interrupted run, too.

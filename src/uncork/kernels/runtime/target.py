@@ -64,7 +64,9 @@ class Target:
 
 @functools.lru_cache(maxsize=1)
 def host_target() -> Target:
-    """The processor of this machine, without what has to be asked for."""
+    """The processor of this machine, without features that a process must ask the system for
+    (AMX).
+    """
     return Target.of(_machine(), *host(), yields=bool(release_gil()))
 
 
@@ -123,7 +125,7 @@ def remembered(folder: Folder, described: str) -> tuple[str, str]:
 
 
 def asked() -> tuple[str, str]:
-    """LLVM's own answer."""
+    """The CPU's name and features, as LLVM itself tells them."""
     from uncork.kernels.runtime.llvm import host
 
     return host()
@@ -142,8 +144,8 @@ def described_by_system(path: str = "/proc/cpuinfo") -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def versions() -> str:
-    """The version of the package, the source of the kernels, the version of llvmlite, the system
-    and the architecture.
+    """A text that tells apart the versions of the package, of the source of the kernels, of
+    llvmlite, the system and the architecture.
 
     The version stands for the source where only compiled files are installed.
     """
@@ -156,7 +158,7 @@ def versions() -> str:
 
 
 def digest_of_sources(folder: Path) -> bytes:
-    """Changes with every Python file of a folder and of those in it."""
+    """A digest that changes with every Python file of a folder and of those in it."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         content = path.read_bytes()

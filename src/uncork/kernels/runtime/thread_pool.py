@@ -156,8 +156,8 @@ _makers: list[int] = []
 
 @contextlib.contextmanager
 def made_by(function: int) -> Iterator[None]:
-    """Plans that are made meanwhile have a native function at this address make the calls of their
-    shared steps, as the kernel does: for whoever measures parts one by one.
+    """A context for measuring parts one by one: in plans that are made inside, a native function at
+    this address makes the calls of shared steps, as the kernel does.
     """
     _makers.append(function)
     try:

@@ -154,7 +154,7 @@ class TurnTable:
         return [kind, _Ref(self._pointers + bind.argument), bind.offset, slot]
 
     def set_parameter(self, number: int, address: int, shape: Sequence[int]) -> None:
-        """What a Parameter takes in the next turn."""
+        """Set the address and the sizes of what a Parameter takes in the next turn."""
         self._words[self._pointers + number] = address
         self._write(self._sizes[number], shape)
 
@@ -188,20 +188,20 @@ class TurnTable:
         return max(1, needed) if self._segment.lacks_memory() or lacks else 0
 
     def bodies_lack_memory(self) -> bool:
-        """A body that a step of the body runs has asked for memory in vain; another table will have
-        it.
+        """Whether a body that a step of the body runs has asked for memory in vain; another table
+        will have it.
         """
         return self._segment.lacks_memory()
 
     def misfits(self) -> bool:
-        """The last step that ran the body was not for this plan: its sizes break a guard, or are
-        others than it was told.
+        """Whether the last step that ran the body was not for this plan: its sizes break a guard,
+        or are others than it was told.
         """
         status = self._words[TURNS_HEAD.index("status")]
         return status in _MISFITS or self.bodies_misfit()
 
     def bodies_misfit(self) -> bool:
-        """The last call was not for the plan of a body that a step of the body runs."""
+        """Whether the last call was not for the plan of a body that a step of the body runs."""
         return self._segment.misfits()
 
     @property
@@ -210,16 +210,15 @@ class TurnTable:
         return self.context.memory.nbytes + self._segment.working_bytes
 
     def set_steps(self, steps: Mapping[int, int]) -> None:
-        """By how many bytes each sliced Parameter goes on from turn to turn."""
+        """Set by how many bytes each sliced Parameter goes on from turn to turn."""
         for row, parameter in enumerate(self._sliced):
             self._words[self._slices + 2 * row + 1] = steps[parameter]
 
     def set_buffer(
         self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()
     ) -> None:
-        """Where a result of a turn goes, and how large it may be: `other` is where that of the turn
-        after
-        it goes; turns that lie one behind the other have this `shape` and no other.
+        """Set where a result of a turn goes, and how large it may be: `other` is where that of the
+        turn after it goes; turns that lie one behind the other have this `shape` and no other.
         """
         self._write(self._kept[number], shape)
         self._words[self._pointers + self._inputs + number] = address
