@@ -54,8 +54,7 @@ from uncork.score.unit import Counts, Job
 
 
 class Sink:
-    """The sink of a run: it collects the parts of finished units, and makes the output of them at
-    the end.
+    """The sink of a run: it collects the parts of finished units and makes the output of them.
 
     `description` says what is being scored: a resumed run must have the same.
 
@@ -109,9 +108,7 @@ class Sink:
         return note
 
     def _check_names(self) -> None:
-        """Refuse an output or rejects that would be written over what is read, and rejects that
-        would lie in the output.
-        """
+        """Refuse an output that would destroy what is read, and rejects that it would destroy."""
         for path in (self.target, self.rejects, self.folder, self._old.path):
             if path is not None:
                 check_apart(str(path), path, self.reads)
@@ -201,9 +198,7 @@ class Sink:
             )
 
     def _keep(self, records: Iterable[Record]) -> None:
-        """Take over the units whose parts are there. All other files but the journal are deleted,
-        and their units scored again.
-        """
+        """Take over the units whose parts are there; all others are scored again."""
         for record in records:
             with contextlib.suppress(KeyError, TypeError):  # an ending, or another version's
                 kept = Finished.of(record)
@@ -232,9 +227,7 @@ class Sink:
             )
 
     def _is_there(self, kept: Finished) -> bool:
-        """Whether the parts of a unit are there, whole by their sizes and readable by their
-        footers.
-        """
+        """Whether the parts of a unit are there, of their sizes and readable by their footers."""
         counts, nulls = kept.counts, self.job.on_error == "null"
         parts = [
             (part_path(self.folder, kept.unit), kept.size, counts.rows if nulls else counts.scored)
@@ -277,9 +270,7 @@ class Sink:
             journal.close()
 
     def _whole(self) -> Record | None:
-        """The note that a finished output keeps of its run, when that run is the same as this; None
-        otherwise.
-        """
+        """The note that a finished output keeps of its run; None where that is another run."""
         note = finished_note(self.target)
         counts = {} if note is None else note.get("counts")
         if note is None or note.get("run") != self.job.run or not isinstance(counts, dict):
