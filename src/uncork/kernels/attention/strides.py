@@ -1,5 +1,5 @@
-"""Where the elements of tensors lie, axis by axis, seen through moves; and the loops over batches
-and heads that they share.
+"""Strided views of tensors, also after moves of their elements, and the loops over batches and
+heads that the views share.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from uncork.types import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One dimension of a strided tensor: how many elements, the bytes from one to the next; each
-    stands for `repeats` that follow each other.
+    """One dimension of a strided view: its number of elements, and the bytes from one to the next.
+    Each element is repeated `repeats` times in a row.
     """
 
     size: SizeLike
@@ -30,21 +30,21 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor's axes, and the bytes to its first element."""
+    """A strided view of a tensor: its axes, and the bytes to its first element."""
 
     axes: tuple[Axis, ...]
     offset: SizeLike = 0
 
 
 def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
-    """A tensor whose elements lie one after the other."""
+    """The view of a tensor whose elements lie one after the other."""
     return View(
         tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape))
     )
 
 
 def first_of(view: View, axis: int, count: TensorSpec) -> View:
-    """The first elements along an axis, so many."""
+    """The view of the first `count` elements along an axis."""
     sizes = count.sizes()
     if not sizes or sizes[0] is None:
         raise KernelDeclined("how many keys there are is known at the call only")
@@ -54,7 +54,7 @@ def first_of(view: View, axis: int, count: TensorSpec) -> View:
 
 
 def moved(view: View, moves: Sequence[Move]) -> View:
-    """The same elements after the moves."""
+    """The view of a tensor after the moves."""
     for move in moves:
         axes, offset = list(view.axes), view.offset
         if isinstance(move, Transposed):
@@ -73,8 +73,8 @@ def moved(view: View, moves: Sequence[Move]) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop of a strided walk: how many turns and, for each tensor, the bytes from one to the
-    next.
+    """One loop over several strided views: its number of turns and, for each view, the bytes from
+    one turn to the next.
     """
 
     size: SizeLike
@@ -82,8 +82,8 @@ class Loop:
 
 
 def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]) -> list[Loop]:
-    """Loops over the batch of these sizes, as few as can be, with what each tensor has of it,
-    aligned at the right.
+    """The loops over the batch dimensions, as few as possible, with the strides of each tensor; its
+    dimensions are aligned at the right, as NumPy broadcasts.
     """
     loops: list[Loop] = []
     for index, size in enumerate(sizes):

@@ -64,8 +64,8 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
 def in_order_of_words(
     k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value
 ) -> None:
-    """A row of the data in the order in which codes of four bits are decoded, with zeros behind
-    it.
+    """Copy a row of the data in the order in which codes of four bits are decoded, with zeros
+    behind it.
     """
     stored, lanes = spec.stored, spec.stored.lanes
     side = min(PER_WORD, lanes)
@@ -103,7 +103,7 @@ def multiply_rows(
     numbers: Sequence[Value],
     column: Value,
 ) -> None:
-    """Some rows by some columns."""
+    """Multiply some rows by some columns."""
     stored, lanes = spec.stored, spec.stored.lanes
     columns = [column_at(a, column + c) for c in range(spec.columns)]
     accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * spec.columns)))

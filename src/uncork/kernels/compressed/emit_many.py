@@ -75,7 +75,7 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
 
 
 def _widened(spec: ManyRows) -> Widening:
-    """The vectors of panels of codes."""
+    """A function that widens the codes of a panel, vector by vector."""
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
         column = Column(codes, codes, codes)
@@ -94,8 +94,8 @@ def _decode(
     scratch: Value,
     panel: Value,
 ) -> None:
-    """Decode and transpose as many columns as a vector has lanes; columns that do not exist are the
-    last one again.
+    """Decode and transpose as many columns as a vector has lanes; columns past the last one repeat
+    it.
     """
     stored, lanes = spec.stored, spec.lanes
     whole = a["inner"] // stored.block * stored.block

@@ -29,7 +29,7 @@ class Column:
 
 
 def column_at(a: Mapping[str, Value], number: Value) -> Column:
-    """A column by its number, of a kernel with these arguments."""
+    """The addresses of the column with this number, in a kernel with these arguments."""
     codes, parameters = number * a["code_row"], number * a["parameter_row"]
     return Column(a["codes"] + codes, a["zeros"] + parameters, a["scales"] + parameters)
 
@@ -43,8 +43,8 @@ class Decoder:
         self.by_table = self.four_bits and stored.lanes == 16
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
-        """The vectors of the block that begins at a position; what lies past the last weight is 0
-        with any zero point and scale.
+        """The decoded vectors of the block that begins at a position; past the last weight codes
+        are 0, with any zero point and scale.
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None
@@ -87,7 +87,7 @@ class Decoder:
         return widened(k, name, value) if type_ == U16 else value.to(I32).to(F32)
 
     def _book(self) -> Value:
-        """The value of every code."""
+        """The table of the values of all codes of four bits."""
         name = self.stored.element_type
         if name == "nf4":
             values = [float(x) for x in code_book(ElementType.nf4)]

@@ -1,5 +1,5 @@
-"""Which kernel multiplies with weights as they are stored: one for few rows, one for many (of f32,
-or of whole numbers where those are as exact), or either as the call tells.
+"""Selection of the kernel that multiplies by stored weights: one for few rows, one for many (in
+f32, or in integers where those are as exact), or a choice between them at each call.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ _CONVERTING, _CONVERTING_LANES = "znver", 16
 
 
 def declined(weights: CompressedMatrix, target: Target) -> str:
-    """Why no kernel multiplies with these weights on this machine; nothing where one does, for
-    every data of f32.
+    """The reason why no kernel multiplies data of f32 by these weights on this machine; empty where
+    one multiplies all such data.
     """
     name = weights.element_type.name
     if target.has("sse2") and not target.has("f16c") and (name == "f16" or weights.half):
@@ -161,13 +161,15 @@ def select_compressed(
 
 
 def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
-    """The condition of a part, where only the call knows how many rows there are."""
+    """The condition under which a part runs, where only the call knows how many rows there are."""
     return AtLeast(rows, least, otherwise=below) if isinstance(rows, Size) else None
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One way to make the product: bytes of working memory, and stages, for so many threads."""
+    """One way to compute the product: its bytes of working memory and its stages, for a number of
+    threads.
+    """
 
     name: str
     scratch: Callable[[int], SizeLike]
@@ -176,8 +178,8 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product; `operands` are the arguments that all its kernels have, `others` those of its
-    end.
+    """A product with stored weights; `operands` are the arguments that all its kernels have,
+    `others` those of its epilogue.
     """
 
     rows: SizeLike
@@ -192,7 +194,7 @@ class _Product:
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
     def few(self, target: Target, end: Epilogue) -> _Part:
-        """Weights are decoded in registers."""
+        """The way by a kernel that decodes weights in registers."""
         most = 4 if _has_many_registers(target) else 2
         columns = 1 if self.weights.columns < 4 else 4
         spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end)
@@ -201,7 +203,9 @@ class _Product:
         return self._decoded(spec, spec.columns, 0, scratch)
 
     def many(self, target: Target, end: Epilogue, panels: bool) -> _Part:
-        """Weights are decoded into panels, but for codes that lie in panels."""
+        """The way by a kernel that decodes weights into panels, unless the codes lie in panels
+        already.
+        """
         spec = ManyRows(self.stored, _vectors(target), end, panels)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
@@ -227,7 +231,7 @@ class _Product:
         return _Part(spec.name, lambda threads: scratch * threads, stages)
 
     def dots(self, spec: DotRows, groups: int) -> _Part:
-        """Sums in whole numbers."""
+        """The way by a kernel that sums in integers."""
         calls = DotCalls(spec, self.rows, self.weights.inner, groups)
 
         def stages(threads: int) -> list[Sequence[KernelCall]]:
@@ -251,8 +255,8 @@ def _vectors(target: Target) -> int:
 
 
 def _fits_panels(stored: Stored, target: Target) -> bool:
-    """Whether codes are kept in panels where no call has few rows: those of 16 bits, that are
-    widened and no more, of a processor that converts beside its multiplications.
+    """Whether codes are kept in panels where no call has few rows: codes of 16 bits that are only
+    widened, on a processor that converts beside its multiplications.
     """
     converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
     return converts and stored.bits == 16 and not stored.zeros and not stored.scales
@@ -282,7 +286,7 @@ def _stored(weights: CompressedMatrix, target: Target) -> Stored:
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:
-    """Products of whole numbers and these scales are 0, or normal numbers of f16."""
+    """Whether all products of the integers and these scales are 0 or normal numbers of f16."""
     if not weights.element_type.is_integer or weights.scales is None:
         return False
     scales = np.abs(weights.scales[weights.scales != 0])
@@ -302,13 +306,13 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
 
 
 def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
-    """The values of a constant as f32 of this shape, one after the other."""
+    """The values of a constant, broadcast to this shape, as contiguous f32."""
     return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
 
 
 def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
-    """What keeps the codes column by column, and they themselves: where they lie so, in the mapped
-    file as it may be, nothing is copied.
+    """The object that keeps the codes alive, and the codes column by column. Nothing is copied
+    where they lie so already, perhaps in the mapped file.
     """
     if (
         stored.element_type not in FOUR_BITS
@@ -323,8 +327,8 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
 
 
 def _in_panels(weights: CompressedMatrix, width: int) -> tuple[object, Array]:
-    """What keeps the codes in panels of so many columns, and they themselves; columns that do not
-    exist are 0.
+    """The object that keeps the codes alive, and the codes in panels of `width` columns; columns
+    past the last one are 0.
     """
 
     def made() -> list[Array]:

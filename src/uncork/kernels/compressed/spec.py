@@ -18,8 +18,8 @@ CONVERTED, SPLIT = "converted", "split"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a
-    scale for each `group`, or (0) column.
+    """How weights are stored: in vectors of `lanes` along the inner dimension, with a zero point
+    and a scale for each `group` of them, or for each column where `group` is 0.
 
     What a step gives is rounded to f16 where `rounds_difference` and `rounds_product` say so; the
     product by arithmetic (SPLIT) where none is too small or too large for f16.
@@ -50,7 +50,7 @@ class Stored:
 
     @property
     def groups_in_block(self) -> int:
-        """Groups that a block has parts of; each is of whole blocks or a part of one."""
+        """The number of groups that a block meets; a group is whole blocks, or a part of one."""
         return 1 if not self.group else max(1, self.block // self.group)
 
     @property

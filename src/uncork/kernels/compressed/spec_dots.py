@@ -28,8 +28,9 @@ _BYTES_IN_WORD = 4
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """Rows of f32 as digits `[row, run, place, number]`, their records and flags; for codes of four
-    bits every eight numbers in the order in which these are split.
+    """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
+    records and flags. For codes of four bits every eight numbers are in the order in which the
+    codes are split.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -46,8 +47,9 @@ class Digits:
 
 @dataclass(frozen=True, slots=True)
 class DotRows:
-    """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
-    panel, then multiplied by `rows` rows at a time, of which there are at least so many.
+    """The spec of products of rows of digits: the codes of `vectors` vectors of columns are
+    transposed into a panel, then multiplied by `rows` rows at a time. A call has at least `rows`
+    rows.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_dots:emit_dot_rows"
@@ -76,7 +78,7 @@ class DotRows:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments: those of the other products but the table, then what the digits'
-        kernel made, and the panel.
+        """The kernel's arguments: those of the other products except the table, then the digits
+        with their records and flags, the panel, and those of the epilogue.
         """
         return (*ARGUMENTS[:-1], "digits", "records", "flags", "panel", *self.end.arguments)

@@ -1,4 +1,5 @@
-"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes.
+"""Kernel that converts numbers of f32 to codes of a grid and back; channels are neighbours or
+planes.
 
 The kernel gives up at a NaN, which has no code.
 """
@@ -35,14 +36,14 @@ def emit_codes(spec: Codes, machine: Target) -> str:
 
 
 def _word(k: Kernel, a: dict[str, Value], guard: Guard, address: Value, lanes: int) -> Value:
-    """The codes of numbers in memory, in 32 bits each."""
+    """The codes of f32 numbers in memory, each in a word of 32 bits."""
     value = k.load(address, F32, lanes)
     guard.look(value)
     return to_word(k, kept(k, value, a["numbers"]))
 
 
 def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
-    """Rows from `first` on: the channels of each are neighbours."""
+    """Convert the rows from `first` on, whose channels are neighbours."""
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         of_numbers, of_codes = row * a["channels"] * 4, row * a["words"]
         source, target = (
@@ -70,7 +71,9 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
 
 
 def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Value) -> None:
-    """Pixels from `first` on: a word of channels of some neighbours at a time."""
+    """Convert the pixels from `first` on of an image whose channels are planes: a word of channels
+    of some neighbouring pixels at a time.
+    """
     numbers = image * a["channels"] * a["pixels"] * 4
     codes = image * a["pixels"] * a["words"]
     to_planes, to_words = (a["target"], a["source"]) if spec.back else (a["source"], a["target"])

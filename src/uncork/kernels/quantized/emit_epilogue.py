@@ -1,4 +1,4 @@
-"""The epilogue of a quantized layer: scalar operations, and numbers or codes that are stored."""
+"""The epilogue of a quantized layer: scalar operations, then the store of numbers or codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
 def moved_operands(
     end: CodesEpilogue, a: dict[str, Value], made: Value, column: Value
 ) -> dict[str, Value]:
-    """The operands' places for a tile that begins at a number of the result, and at a column."""
+    """The addresses of the epilogue's operands for a tile that begins at element `made` of the
+    result, at a column.
+    """
     result = {}
     for index, kind in enumerate(end.operands):
         name = f"end_{index}"
@@ -33,7 +35,7 @@ def store_with_epilogue(
     column: int,
     guard: Guard | None,
 ) -> None:
-    """Store a piece of the result, after its epilogue; codes where it has some."""
+    """Store a piece of the result after its epilogue, as codes where the epilogue makes codes."""
     place = a["target_pixel"] * pixel + column
     values = [
         value,

@@ -1,4 +1,4 @@
-"""The emitter of borders around rows of codes, which windows see that reach out of the data."""
+"""Kernel that copies rows of codes with a border, for windows that reach beyond the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def emit_surround(spec: Surround, machine: Target) -> str:
     target = k.variable(a["target"])
 
     def written(count: Value) -> None:
-        """Write a number of codes of the border."""
+        """Write `count` codes of the border."""
         begin = target.get()
         done = k.variable(k.integer(0))
         for some in _SIZES:

@@ -44,7 +44,7 @@ _LARGEST_SUM, _LARGEST_IN_F32, _LARGEST_CODE = 2**31 - 1, 2**24, 255
 
 
 def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
-    """A quantized product as kernels know it. Raises KernelDeclined where they do not."""
+    """The work of a quantized product. Raises KernelDeclined where no kernel computes it."""
     plain = operation.plain(inputs)
     data = plain[0]
     (result,) = operation.operation.describe(plain)
@@ -76,7 +76,7 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
 
 
 def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Array]:
-    """Rows of a matrix as a row of pixels."""
+    """The geometry and the codes of a matrix product, whose rows are taken as a row of pixels."""
     matmul, sizes = operation.product, extents(data)
     assert isinstance(matmul, MatMul)
     if len(sizes) < 2 or matmul.transpose_a:

@@ -21,10 +21,11 @@ ENTRY = 8
 
 @dataclass(frozen=True, slots=True)
 class CodesEpilogue:
-    """What comes after the sums have been scaled and shifted, as words.
+    """The epilogue after the sums have been scaled and shifted: a sequence of scalar operations.
 
-    They are said of 0, then of the operands, then of words before them. With `codes` the last one
-    is rounded to a code; `rescaled` before that, unless scale and shift have done so already.
+    Their arguments are numbered: 0 is the sum, then come the operands, then the results of
+    operations before them. With `codes` the last result is rounded to a code; it is `rescaled`
+    before that, unless scale and shift have done so already.
     """
 
     operands: tuple[str, ...] = ()
@@ -36,7 +37,7 @@ class CodesEpilogue:
 
     @property
     def name(self) -> str:
-        """The part of a kernel's name that says it."""
+        """The part of a kernel's name that tells its epilogue."""
         told = "".join(f"_{op.op}" for op in self.ops)[:40]
         digest = f"_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}" if self.ops else ""
         return told + digest + flags(self, "codes", "rescaled", "guarded")
@@ -89,7 +90,7 @@ class Dots(EpilogueSpec):
 
 @dataclass(frozen=True, slots=True)
 class Depthwise(EpilogueSpec):
-    """Sums of products of each channel for itself, `widths` pixels of a row at a time.
+    """The spec of a depthwise convolution of codes, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
     `pixel` bytes, and so many channels.
@@ -119,7 +120,9 @@ class Depthwise(EpilogueSpec):
 
 @dataclass(frozen=True, slots=True)
 class Surround:
-    """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
+    """The spec of the kernel that copies rows of codes, as 16 bits when `wide`, with a border of
+    one code.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
     arguments: ClassVar[tuple[str, ...]] = (
@@ -136,7 +139,8 @@ class Surround:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Numbers to codes, or (`back`) codes to numbers, of rows of channels.
+    """The spec of the kernel that converts numbers to codes, or (`back`) codes to numbers, in rows
+    of channels.
 
     With `planes` the numbers are images whose channels are planes.
     """
