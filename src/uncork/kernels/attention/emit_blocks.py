@@ -1,5 +1,5 @@
-"""The steps of attention on a block of scores: scores become weights by a running maximum, and the
-weighted values are summed.
+"""The steps of attention on a block of scores: weights by a running maximum, and sums of values by
+them.
 
 The scores of a block of keys are weighted by the largest score so far. Where a later block has a
 larger one, what was summed up before is multiplied by the power of the difference; the sum of all
@@ -66,8 +66,8 @@ def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:
 
 
 class Block:
-    """A block of rows in working memory: the largest score, the sum of weights and the factor of
-    each row, its sums of values, and its scores.
+    """A block of rows in working memory: largest scores, sums of weights, factors; sums of values;
+    scores.
     """
 
     def __init__(self, k: Kernel, spec: Attention, arguments: dict[str, Value]) -> None:

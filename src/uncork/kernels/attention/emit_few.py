@@ -69,7 +69,7 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
 
 
 def _picked(k: Kernel, addresses: Sequence[Value], number: Value) -> Value:
-    """One of a few addresses, selected by its number."""
+    """One of a few addresses."""
     result = addresses[0]
     for i, address in enumerate(addresses[1:], 1):
         result = k.select(number.equals(i), address, result)

@@ -120,7 +120,7 @@ def select_attention(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A kernel with its operands, and the number of items that it computes."""
+    """A kernel, and how many things there are to do."""
 
     spec: Attention
     operands: list[Operand]
@@ -141,8 +141,8 @@ class _Work:
 
 
 def _query_rows(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
-    """The number of queries that are computed at once where there are few: those that share keys,
-    as far as registers hold their scores.
+    """Queries that are computed at once where there are few: as many as share keys, as far as
+    registers hold them.
     """
     queries = targets * members if isinstance(targets, int) else members
     most = 1 if spec.size > 8 * spec.lanes else spec.vectors
@@ -314,7 +314,7 @@ def _words(
 def _scale(
     fused: FusedAttention, scale: TensorSpec | None, query: TensorSpec | None, size: int
 ) -> Operand:
-    """The factor of the scores: its bits in f32 where it is known, else the input that holds it."""
+    """The bits of the factor in f32, or where it lies."""
     assert query is not None
     if fused.factor is not None:
         number = fused.factor

@@ -118,8 +118,8 @@ class Attention:
 
     @property
     def fixed_offsets(self) -> dict[str, int]:
-        """The offsets of the parts of the working memory, in bytes. The packed keys, then the
-        copied values, follow the parts of fixed size.
+        """Where the parts of the working memory begin, in bytes. Behind what has one size lie the
+        packed keys, and then copied values.
         """
         parts = {
             "state": 3 * self.queries * 4,

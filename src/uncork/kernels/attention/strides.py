@@ -15,8 +15,8 @@ from uncork.types import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One dimension of a strided view: its number of elements, and the bytes from one to the next.
-    Each element is repeated `repeats` times in a row.
+    """One dimension of a strided tensor: how many elements, the bytes from one to the next; each
+    stands for `repeats` that follow each other.
     """
 
     size: SizeLike
@@ -30,7 +30,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A strided view of a tensor: its axes, and the bytes to its first element."""
+    """A tensor's axes, and the bytes to its first element."""
 
     axes: tuple[Axis, ...]
     offset: SizeLike = 0
@@ -73,8 +73,8 @@ def moved(view: View, moves: Sequence[Move]) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop over several strided views: its number of turns and, for each view, the bytes from
-    one turn to the next.
+    """One loop of a strided walk: how many turns and, for each tensor, the bytes from one to the
+    next.
     """
 
     size: SizeLike

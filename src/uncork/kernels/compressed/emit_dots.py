@@ -1,5 +1,5 @@
 """Products of rows of digits with stored weights: panel by panel, the codes of some columns are
-transposed, then multiplied with all rows in integers.
+turned, and all rows multiplied with them in whole numbers.
 
 A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
 f32 by a loop for such rows.

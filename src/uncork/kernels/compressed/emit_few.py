@@ -64,8 +64,8 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
 def in_order_of_words(
     k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value
 ) -> None:
-    """Copy a row of the data in the order in which codes of four bits are decoded, with zeros
-    behind it.
+    """A row of the data in the order in which codes of four bits are decoded, with zeros behind
+    it.
     """
     stored, lanes = spec.stored, spec.stored.lanes
     side = min(PER_WORD, lanes)

@@ -94,8 +94,8 @@ def _decode(
     scratch: Value,
     panel: Value,
 ) -> None:
-    """Decode and transpose as many columns as a vector has lanes; columns past the last one repeat
-    it.
+    """Decode and transpose as many columns as a vector has lanes; columns that do not exist are the
+    last one again.
     """
     stored, lanes = spec.stored, spec.lanes
     whole = a["inner"] // stored.block * stored.block

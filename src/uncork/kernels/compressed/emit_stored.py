@@ -29,7 +29,7 @@ class Column:
 
 
 def column_at(a: Mapping[str, Value], number: Value) -> Column:
-    """The addresses of the column with this number, in a kernel with these arguments."""
+    """A column by its number, of a kernel with these arguments."""
     codes, parameters = number * a["code_row"], number * a["parameter_row"]
     return Column(a["codes"] + codes, a["zeros"] + parameters, a["scales"] + parameters)
 
@@ -87,7 +87,7 @@ class Decoder:
         return widened(k, name, value) if type_ == U16 else value.to(I32).to(F32)
 
     def _book(self) -> Value:
-        """The table of the values of all codes of four bits."""
+        """The value of every code."""
         name = self.stored.element_type
         if name == "nf4":
             values = [float(x) for x in code_book(ElementType.nf4)]

@@ -76,8 +76,8 @@ _CONVERTING, _CONVERTING_LANES = "znver", 16
 
 
 def declined(weights: CompressedMatrix, target: Target) -> str:
-    """The reason why no kernel multiplies data of f32 by these weights on this machine; empty where
-    one multiplies all such data.
+    """Why no kernel multiplies with these weights on this machine; nothing where one does, for
+    every data of f32.
     """
     name = weights.element_type.name
     if target.has("sse2") and not target.has("f16c") and (name == "f16" or weights.half):
@@ -161,15 +161,13 @@ def select_compressed(
 
 
 def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
-    """The condition under which a part runs, where only the call knows how many rows there are."""
+    """The condition of a part, where only the call knows how many rows there are."""
     return AtLeast(rows, least, otherwise=below) if isinstance(rows, Size) else None
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One way to compute the product: its bytes of working memory and its stages, for a number of
-    threads.
-    """
+    """One way to make the product: bytes of working memory, and stages, for so many threads."""
 
     name: str
     scratch: Callable[[int], SizeLike]
@@ -178,8 +176,8 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product with stored weights; `operands` are the arguments that all its kernels have,
-    `others` those of its epilogue.
+    """A product; `operands` are the arguments that all its kernels have, `others` those of its
+    end.
     """
 
     rows: SizeLike
@@ -255,8 +253,8 @@ def _vectors(target: Target) -> int:
 
 
 def _fits_panels(stored: Stored, target: Target) -> bool:
-    """Whether codes are kept in panels where no call has few rows: codes of 16 bits that are only
-    widened, on a processor that converts beside its multiplications.
+    """Whether codes are kept in panels where no call has few rows: those of 16 bits, that are
+    widened and no more, of a processor that converts beside its multiplications.
     """
     converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
     return converts and stored.bits == 16 and not stored.zeros and not stored.scales
@@ -306,7 +304,7 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
 
 
 def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
-    """The values of a constant, broadcast to this shape, as contiguous f32."""
+    """The values of a constant as f32 of this shape, one after the other."""
     return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
 
 

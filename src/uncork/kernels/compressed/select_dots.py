@@ -81,8 +81,8 @@ def _are_moderate(scales: Array | None) -> bool:
 
 @dataclass(frozen=True)
 class DotCalls:
-    """The calls of a product of `rows` rows: the working memory has the digits first, then a part
-    for each thread.
+    """The calls of a product of so many rows: working memory has the digits first, then a share of
+    every thread.
     """
 
     spec: DotRows

@@ -18,8 +18,8 @@ CONVERTED, SPLIT = "converted", "split"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How weights are stored: in vectors of `lanes` along the inner dimension, with a zero point
-    and a scale for each `group` of them, or for each column where `group` is 0.
+    """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a
+    scale for each `group`, or (0) column.
 
     What a step gives is rounded to f16 where `rounds_difference` and `rounds_product` say so; the
     product by arithmetic (SPLIT) where none is too small or too large for f16.

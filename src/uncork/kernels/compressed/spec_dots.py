@@ -47,9 +47,8 @@ class Digits:
 
 @dataclass(frozen=True, slots=True)
 class DotRows:
-    """The spec of products of rows of digits: the codes of `vectors` vectors of columns are
-    transposed into a panel, then multiplied by `rows` rows at a time. A call has at least `rows`
-    rows.
+    """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
+    panel, then multiplied by `rows` rows at a time, of which there are at least so many.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_dots:emit_dot_rows"

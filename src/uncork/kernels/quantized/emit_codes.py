@@ -1,5 +1,4 @@
-"""Kernel that converts numbers of f32 to codes of a grid and back; channels are neighbours or
-planes.
+"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes.
 
 The kernel gives up at a NaN, which has no code.
 """
@@ -36,7 +35,7 @@ def emit_codes(spec: Codes, machine: Target) -> str:
 
 
 def _word(k: Kernel, a: dict[str, Value], guard: Guard, address: Value, lanes: int) -> Value:
-    """The codes of f32 numbers in memory, each in a word of 32 bits."""
+    """The codes of numbers in memory, in 32 bits each."""
     value = k.load(address, F32, lanes)
     guard.look(value)
     return to_word(k, kept(k, value, a["numbers"]))

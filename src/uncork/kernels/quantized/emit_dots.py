@@ -1,6 +1,4 @@
-"""Kernel of sums of products of codes: tiles of pixels by vectors of outputs in registers, then the
-epilogue.
-"""
+"""Sums of products of codes: tiles of pixels by vectors of outputs in registers, then the end."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def emit_dots(spec: Dots, machine: Target) -> str:
     size = 1 if spec.end.codes else 4
 
     def row(image: Value, y: Value, group: Value | None) -> None:
-        """Compute the tiles of a row, for one group of outputs or, with None, for each of them."""
+        """The tiles of a row, for a group of outputs or for each of them."""
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
         # Places in the result, in numbers: other tensors that lie on it have them too.
         first = image * a["target_image"] + y * a["target_row"]
@@ -123,7 +121,7 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
 def _sum(
     k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], accumulators: int
 ) -> None:
-    """Sum all products of a tile; the accumulators take turns."""
+    """All products of a tile; the chains take turns."""
     method = DOT_METHODS[spec.how]
     unrolled = max(_UNROLLED, accumulators) * max(1, 2 // method.codes)
     column = method.weights // method.codes * spec.width

@@ -13,9 +13,7 @@ from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
 def moved_operands(
     end: CodesEpilogue, a: dict[str, Value], made: Value, column: Value
 ) -> dict[str, Value]:
-    """The addresses of the epilogue's operands for a tile that begins at element `made` of the
-    result, at a column.
-    """
+    """The operands' places for a tile that begins at a number of the result, and at a column."""
     result = {}
     for index, kind in enumerate(end.operands):
         name = f"end_{index}"
@@ -35,7 +33,7 @@ def store_with_epilogue(
     column: int,
     guard: Guard | None,
 ) -> None:
-    """Store a piece of the result after its epilogue, as codes where the epilogue makes codes."""
+    """Store a piece of the result, after its epilogue; codes where it has some."""
     place = a["target_pixel"] * pixel + column
     values = [
         value,

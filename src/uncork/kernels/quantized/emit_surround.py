@@ -20,7 +20,7 @@ def emit_surround(spec: Surround, machine: Target) -> str:
     target = k.variable(a["target"])
 
     def written(count: Value) -> None:
-        """Write `count` codes of the border."""
+        """Write a number of codes of the border."""
         begin = target.get()
         done = k.variable(k.integer(0))
         for some in _SIZES:

@@ -81,7 +81,7 @@ class BoundEpilogue:
 
 
 class _Builder:
-    """The builder of an epilogue: it reads the members of a fused operation one after the other."""
+    """The builder of an epilogue: it reads members one after the other."""
 
     def __init__(
         self,

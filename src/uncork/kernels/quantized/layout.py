@@ -25,7 +25,7 @@ _RUNS = 16
 
 @dataclass(frozen=True)
 class Work:
-    """A product of codes: its geometry (a matrix is a row of pixels), weights, grid and epilogue.
+    """A product of codes: its geometry (of a matrix: a row of pixels), weights, grid and end.
 
     `codes` are the weights' `[outputs, channels, rows, columns]`.
     """
@@ -109,7 +109,7 @@ class Laid:
         return (self.most * self.image + 63) // 64 * 64 if self.laid else 0
 
     def lay_out(self, images: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
-        """The calls that copy the data of some images with the code of zero around them."""
+        """The data of some images with the code of zero around them."""
         if not self.laid:
             return
         g, channels = self.g, self.channels

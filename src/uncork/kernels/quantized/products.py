@@ -100,7 +100,7 @@ class _Maker(Laid):
 
     @property
     def run(self) -> int:
-        """The number of codes in a run, which lie one after the other."""
+        """Codes of a run: what lies one after the other."""
         return self.channels * (self.g.columns.taps if self.merged else 1)
 
     @property
@@ -112,9 +112,7 @@ class _Maker(Laid):
         return 0 if is_known(self.row) else self.number_of_runs * ENTRY
 
     def _loops(self) -> list[tuple[SizeLike, SizeLike, SizeLike]]:
-        """The loops over runs along rows and columns of taps: how many, and the bytes from one to
-        the next in the table and in the data.
-        """
+        """Runs along rows and columns of taps: how many, bytes apart in the table and the data."""
         g = self.g
         columns = 1 if self.merged else g.columns.taps
         return [

@@ -44,7 +44,7 @@ _LARGEST_SUM, _LARGEST_IN_F32, _LARGEST_CODE = 2**31 - 1, 2**24, 255
 
 
 def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
-    """The work of a quantized product. Raises KernelDeclined where no kernel computes it."""
+    """A quantized product as kernels know it. Raises KernelDeclined where they do not."""
     plain = operation.plain(inputs)
     data = plain[0]
     (result,) = operation.operation.describe(plain)

@@ -90,7 +90,7 @@ class Dots(EpilogueSpec):
 
 @dataclass(frozen=True, slots=True)
 class Depthwise(EpilogueSpec):
-    """The spec of a depthwise convolution of codes, `widths` pixels of a row at a time.
+    """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
     `pixel` bytes, and so many channels.
@@ -120,9 +120,7 @@ class Depthwise(EpilogueSpec):
 
 @dataclass(frozen=True, slots=True)
 class Surround:
-    """The spec of the kernel that copies rows of codes, as 16 bits when `wide`, with a border of
-    one code.
-    """
+    """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
     arguments: ClassVar[tuple[str, ...]] = (
@@ -139,8 +137,7 @@ class Surround:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """The spec of the kernel that converts numbers to codes, or (`back`) codes to numbers, in rows
-    of channels.
+    """Numbers to codes, or (`back`) codes to numbers, of rows of channels.
 
     With `planes` the numbers are images whose channels are planes.
     """
