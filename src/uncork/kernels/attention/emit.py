@@ -1,5 +1,5 @@
-"""Attention of many queries: keys are packed into panels once for a group of heads, then block by
-block as `emit_blocks` has it.
+"""Kernel of attention for many queries: the keys are packed into panels once for a group of heads,
+then each block of queries meets the keys block by block, by the steps of `emit_blocks`.
 
 A block of queries and keys has its scores computed as products of matrices are: rows of queries by
 vectors of keys, in registers.
@@ -30,7 +30,7 @@ class _Head:
     output: Value
     mask: Value
     sink: Value
-    #: Every value is a number: values that weigh nothing may be left out.
+    #: Whether every value is finite: values that weigh nothing may be left out then.
     plain: Value | None
 
 
@@ -79,8 +79,8 @@ def emit_attention(spec: Attention, machine: Target) -> str:
 def _pack_keys(
     k: Kernel, spec: Attention, block: Block, a: dict[str, Value], source: Value, packed: Value
 ) -> None:
-    """All keys as panels `[size][panel]` of f32, turned in registers; what lies past the last key
-    is some key again.
+    """Pack all keys as panels `[size][panel]` of f32, transposed in registers; lanes past the last
+    key are not used.
     """
     lanes, sources = spec.lanes, a["sources"]
 
@@ -127,8 +127,8 @@ def _pack_keys(
 def _take_values(
     k: Kernel, spec: Attention, block: Block, a: dict[str, Value], values: Value, copied: Value
 ) -> Value:
-    """Copy the values where that is wanted; 1 where every one of them is a number, or nobody
-    asks.
+    """Copy the values where the kernel reads copies. The result is 1 where every value is finite,
+    or where none was looked at, else 0.
     """
     if not spec.copies_values and not spec.causal:
         return k.integer(1)
@@ -156,7 +156,7 @@ def _attend(
     packed: Value,
     first: Value,
 ) -> None:
-    """The block of queries from number `first` on, of one head."""
+    """Compute attention for the block of one head's queries that begins at number `first`."""
     sources, last = a["sources"], a["targets"] - 1
     count = k.minimum(a["targets"] - first, k.integer(spec.queries))
     rows = (count + (spec.rows - 1)) // spec.rows * spec.rows
@@ -209,8 +209,8 @@ def _score(
     base: Value,
     width: Value,
 ) -> None:
-    """Scores of all rows with the keys from `base` on: panels of all vectors, of which the last one
-    may have fewer keys, then what is left, the largest power of two of vectors at a time.
+    """Compute the scores of all rows with the keys from `base` on: whole panels first, the last of
+    which may have fewer keys, then the vectors left, the largest power of two of them at a time.
     """
     lanes, panel = spec.lanes, spec.panel
     vectors_there = (width + (lanes - 1)) // lanes
@@ -220,7 +220,7 @@ def _score(
         return block.queries + row * (spec.size * 4) if spec.copies_queries else query(row)
 
     def scores(number: Value, vectors: int, begin: Value) -> None:
-        """Some vectors of a panel, from a key of it on."""
+        """Compute the scores with some vectors of a panel, from its key `begin` on."""
         table = packed + (base // panel + number) * (panel * spec.size * 4) + begin * 4
         key = number * panel + begin
         with k.loop(0, rows, spec.rows) as first:

@@ -54,7 +54,7 @@ def power(k: Kernel, x: Value) -> Value:
 
 
 def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:
-    """The lanes of a vector joined, in every lane."""
+    """All lanes of a vector joined by `join` (a sum or a maximum, say), repeated in every lane."""
     step = x.lanes // 2
     while step:
         picks = ir.Constant(
@@ -104,7 +104,7 @@ class Block:
     # ---- masks
 
     def masked(self, score: Value, mask_row: Value, key: Value, there: Value | None) -> Value:
-        """Scores with the mask of their row; only those keys are `there`."""
+        """Scores with the mask of their row applied; `there` says which of the keys exist."""
         k, spec = self.k, self.spec
         if not spec.mask:
             return score
@@ -127,8 +127,8 @@ class Block:
     # ---- the stages
 
     def begin(self, rows: Value, sink: Callable[[Value], Value]) -> None:
-        """No sums yet; the sink of a row, whose address is given by its number, weighs as a key
-        without a value does.
+        """Start rows without sums. The sink of a row, whose address `sink(row)` gives, counts as a
+        key without a value.
         """
         k, spec = self.k, self.spec
         least = k.constant(_LEAST, F32)
@@ -144,7 +144,7 @@ class Block:
             k.store(k.constant(0.0, F32, spec.lanes), self.sums + i * 4)
 
     def weigh(self, rows: Value, query_rows: int, width: Value, limit: Limit) -> None:
-        """Scores of `width` keys become weights, `query_rows` rows at a time."""
+        """Turn the scores of `width` keys into weights, `query_rows` rows at a time."""
         k, lanes = self.k, self.spec.lanes
         each = range(query_rows)
         with k.loop(0, rows, query_rows) as first:
@@ -212,8 +212,8 @@ class Block:
     def add_values(
         self, rows: Value, vectors: int, values: Value, value_row: Value, width: Value
     ) -> None:
-        """The values of `width` keys, by their weights, to the sums of all rows: `vectors` at
-        once.
+        """Add the values of `width` keys, multiplied by their weights, to the sums of all rows,
+        `vectors` vectors of columns at a time.
         """
         k, spec = self.k, self.spec
         whole, rest = divmod(spec.width // spec.lanes, vectors)
@@ -288,7 +288,9 @@ class Block:
                 k.store(total, offsets[r] + v * lanes * 4)
 
     def finish(self, rows: Value, output: Callable[[Value], Value]) -> None:
-        """Sums divided by those of the weights, to the address of each row's output."""
+        """Divide the sums of values by the sums of weights, and store each row at its output's
+        address.
+        """
         k, spec = self.k, self.spec
         with k.loop(0, rows) as r:
             target = output(r)

@@ -89,7 +89,7 @@ def _attend(
     sink: Sequence[Value],
     targets: Sequence[Value],
 ) -> None:
-    """Some queries over all keys of their head."""
+    """Compute attention of some queries over all keys of their head."""
     rows = k.integer(spec.query_rows)
     vectors = max(1, _SUMS // spec.query_rows)
     block.begin(rows, lambda row: _picked(k, sink, row))
@@ -142,7 +142,9 @@ def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:
 
 
 def _tree(k: Kernel, parts: Iterable[Value], lanes: int) -> Value:
-    """A vector of the sums of the lanes of as many vectors, which are made one after the other."""
+    """A vector whose lanes are the sums over the lanes of `lanes` vectors, which are made one after
+    the other.
+    """
     stack: list[tuple[int, Value]] = []
     for x in parts:
         step = 1

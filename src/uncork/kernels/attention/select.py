@@ -50,8 +50,8 @@ _TENSORS = ("query", "key", "value", "output", "mask", "sink")
 
 @dataclass(frozen=True, slots=True)
 class _Tensors:
-    """The tensors as the kernels see them, by name; the mask and the sink stretched to the rank of
-    the weights, where they are.
+    """The tensors of attention as strided views, by name. The mask and the sink, where there are
+    any, are broadcast to the rank of the weights.
     """
 
     views: dict[str, View]
@@ -194,7 +194,9 @@ def _native(
 def _tensors(
     fused: FusedAttention, given: dict[str, TensorSpec | None], output: TensorSpec
 ) -> _Tensors:
-    """Raises KernelDeclined where sizes are not known, or where they cannot be walked through."""
+    """The tensors as strided views. Raises KernelDeclined where sizes are not known, or where no
+    strides describe the tensors.
+    """
     views: dict[str, View] = {}
     for name, moves in (*zip(("query", "key", "value"), fused.moves), ("mask", ()), ("sink", ())):
         spec = given[name]
@@ -265,7 +267,9 @@ def _neighbours(axis: Axis, width: int) -> bool:
 
 
 def _loops(tensors: _Tensors) -> tuple[Loop, Loop, Loop]:
-    """Batches, heads of keys, and the heads of queries that share one."""
+    """The loops over batches, over heads of keys, and over the heads of queries that share a head
+    of keys.
+    """
     loops = batch_loops(tensors.sizes, tensors.batch)
     alone = Loop(1, dict.fromkeys(_TENSORS, 0))
     members = alone
@@ -286,7 +290,7 @@ def _words(
     heads: Loop,
     members: Loop,
 ) -> list[Operand]:
-    """Addresses, strides and the factor."""
+    """The first operands of the kernel: addresses, strides and the factor of the scores."""
     offsets = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
     operands: list[Operand] = []
     for name in _TENSORS:

@@ -41,7 +41,8 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What a kernel is specialised for. Heads have `size` numbers, those of values `depth`.
+    """The spec of a kernel of attention. Queries and keys have `size` numbers in a head, values
+    `depth`.
 
     `vectors` of `lanes` keys, or columns of values, are computed at once. The mask's type is ""
     where there is none; it may be one number for all keys of a row (`row_mask`). `scaled`: the
@@ -107,12 +108,12 @@ class Attention:
 
     @property
     def copies_queries(self) -> bool:
-        """Queries are widened once a block."""
+        """Whether the queries of a block are first copied as f32."""
         return self.element_type != "f32"
 
     @property
     def copies_values(self) -> bool:
-        """Values are brought to f32 and whole vectors once for all queries."""
+        """Whether the values are copied once for all queries, as f32 in rows of whole vectors."""
         return self.element_type != "f32" or self.width != self.depth
 
     @property

@@ -1,5 +1,5 @@
-"""Where the elements of tensors lie, axis by axis, seen through moves; and the loops over batches
-and heads that they share.
+"""Strided views of tensors, also after moves of their elements, and the loops over batches and
+heads that the views share.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class View:
 
 
 def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
-    """A tensor whose elements lie one after the other."""
+    """The view of a tensor whose elements lie one after the other."""
     return View(
         tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape))
     )
 
 
 def first_of(view: View, axis: int, count: TensorSpec) -> View:
-    """The first elements along an axis, so many."""
+    """The view of the first `count` elements along an axis."""
     sizes = count.sizes()
     if not sizes or sizes[0] is None:
         raise KernelDeclined("how many keys there are is known at the call only")
@@ -54,7 +54,7 @@ def first_of(view: View, axis: int, count: TensorSpec) -> View:
 
 
 def moved(view: View, moves: Sequence[Move]) -> View:
-    """The same elements after the moves."""
+    """The view of a tensor after the moves."""
     for move in moves:
         axes, offset = list(view.axes), view.offset
         if isinstance(move, Transposed):
@@ -82,8 +82,8 @@ class Loop:
 
 
 def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]) -> list[Loop]:
-    """Loops over the batch of these sizes, as few as can be, with what each tensor has of it,
-    aligned at the right.
+    """The loops over the batch dimensions, as few as possible, with the strides of each tensor; its
+    dimensions are aligned at the right, as NumPy broadcasts.
     """
     loops: list[Loop] = []
     for index, size in enumerate(sizes):

@@ -1,4 +1,6 @@
-"""Rows of f32 as digits: fixed point by runs, see `spec_dots`."""
+"""Kernel that turns rows of f32 into digits, which are fixed point with a unit for each run of
+numbers, see `spec_dots`.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def _run(
     digits: Value,
     record: Value,
 ) -> Value:
-    """The digits of a run and its record; whether its numbers have digits: if not, all are 0."""
+    """Write the digits of a run and its record. The result says whether all numbers of the run have
+    digits; if not, the digits are 0.
+    """
     largest = k.variable(k.constant(0, I32, _LANES))
     with k.loop(0, count, _LANES) as at:
         # Compared as whole numbers: NaN is above infinity then.

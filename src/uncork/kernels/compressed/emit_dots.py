@@ -68,8 +68,8 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
 
 
 def _flipped(spec: DotRows) -> tuple[int, int]:
-    """Bits of a word to flip, so that codes have the sign that the instruction wants, and what that
-    adds to every code.
+    """The bits of a word to flip, so that codes are signed or unsigned as the instruction wants,
+    and the number that this adds to every code.
     """
     signed = spec.stored.element_type.startswith("i")
     if spec.stored.bits == 4:  # without a sign codes of four bits are both
@@ -82,8 +82,8 @@ def _flipped(spec: DotRows) -> tuple[int, int]:
 def _turn(
     k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, words: Value, panel: Value
 ) -> None:
-    """The words of as many columns as a vector has lanes; columns that do not exist are the last
-    one again.
+    """Transpose the words of as many columns as a vector has lanes into the panel; columns past the
+    last one repeat it.
     """
     lanes, (flip, _) = spec.lanes, _flipped(spec)
     columns = [
@@ -112,8 +112,8 @@ def _turn(
 def _parameters(
     k: Kernel, spec: DotRows, a: dict[str, Value], first: Value, scales: Value, zeros: Value
 ) -> None:
-    """Scales and zero points of a panel, `[group, column]`; of these what every code has too
-    much, less than nothing.
+    """Store the scales and zero points of a panel, `[group, column]`. Zero points are stored
+    negated, less what flipped bits add to the codes.
     """
     if not (spec.stored.scales or spec.stored.zeros):
         return
@@ -183,8 +183,8 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
 def _begin(
     k: Kernel, spec: DotRows, record: Value, zeros: Value, sums: list[list[Variable]]
 ) -> None:
-    """What a zero point, and what was added to codes, make too much is taken off first, as whole
-    numbers: nothing cancels later.
+    """Start the sums with the correction for zero points and for what flipped bits add to codes. It
+    comes first and in integers, so that nothing cancels later.
     """
     _, more = _flipped(spec)
     for index, line in enumerate(sums):
@@ -207,7 +207,7 @@ def _sum(
     words: Value,
     sums: list[list[list[Variable]]],
 ) -> None:
-    """The products of a run."""
+    """Add the products of a run to the sums."""
 
     def step(word: Value) -> None:
         place = panel + word * (spec.width * 4)

@@ -103,7 +103,7 @@ def multiply_rows(
     numbers: Sequence[Value],
     column: Value,
 ) -> None:
-    """Some rows by some columns."""
+    """Multiply some rows by some columns."""
     stored, lanes = spec.stored, spec.stored.lanes
     columns = [column_at(a, column + c) for c in range(spec.columns)]
     accumulators = max(1, min(4, _ACCUMULATORS // (len(data) * spec.columns)))

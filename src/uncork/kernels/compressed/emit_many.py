@@ -75,7 +75,7 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
 
 
 def _widened(spec: ManyRows) -> Widening:
-    """The vectors of panels of codes."""
+    """A function that widens the codes of a panel, vector by vector."""
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
         column = Column(codes, codes, codes)

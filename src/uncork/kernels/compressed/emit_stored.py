@@ -43,8 +43,8 @@ class Decoder:
         self.by_table = self.four_bits and stored.lanes == 16
 
     def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
-        """The vectors of the block that begins at a position; what lies past the last weight is 0
-        with any zero point and scale.
+        """The decoded vectors of the block that begins at a position; past the last weight codes
+        are 0, with any zero point and scale.
         """
         k, stored = self.k, self.stored
         left = self.inner - position if partly else None

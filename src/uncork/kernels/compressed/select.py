@@ -1,5 +1,5 @@
-"""Which kernel multiplies with weights as they are stored: one for few rows, one for many (of f32,
-or of whole numbers where those are as exact), or either as the call tells.
+"""Selection of the kernel that multiplies by stored weights: one for few rows, one for many (in
+f32, or in integers where those are as exact), or a choice between them at each call.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class _Product:
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
     def few(self, target: Target, end: Epilogue) -> _Part:
-        """Weights are decoded in registers."""
+        """The way by a kernel that decodes weights in registers."""
         most = 4 if _has_many_registers(target) else 2
         columns = 1 if self.weights.columns < 4 else 4
         spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end)
@@ -201,7 +201,9 @@ class _Product:
         return self._decoded(spec, spec.columns, 0, scratch)
 
     def many(self, target: Target, end: Epilogue, panels: bool) -> _Part:
-        """Weights are decoded into panels, but for codes that lie in panels."""
+        """The way by a kernel that decodes weights into panels, unless the codes lie in panels
+        already.
+        """
         spec = ManyRows(self.stored, _vectors(target), end, panels)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
@@ -227,7 +229,7 @@ class _Product:
         return _Part(spec.name, lambda threads: scratch * threads, stages)
 
     def dots(self, spec: DotRows, groups: int) -> _Part:
-        """Sums in whole numbers."""
+        """The way by a kernel that sums in integers."""
         calls = DotCalls(spec, self.rows, self.weights.inner, groups)
 
         def stages(threads: int) -> list[Sequence[KernelCall]]:
@@ -282,7 +284,7 @@ def _stored(weights: CompressedMatrix, target: Target) -> Stored:
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:
-    """Products of whole numbers and these scales are 0, or normal numbers of f16."""
+    """Whether all products of the integers and these scales are 0 or normal numbers of f16."""
     if not weights.element_type.is_integer or weights.scales is None:
         return False
     scales = np.abs(weights.scales[weights.scales != 0])
@@ -307,8 +309,8 @@ def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
 
 
 def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
-    """What keeps the codes column by column, and they themselves: where they lie so, in the mapped
-    file as it may be, nothing is copied.
+    """The object that keeps the codes alive, and the codes column by column. Nothing is copied
+    where they lie so already, perhaps in the mapped file.
     """
     if (
         stored.element_type not in FOUR_BITS
@@ -323,8 +325,8 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
 
 
 def _in_panels(weights: CompressedMatrix, width: int) -> tuple[object, Array]:
-    """What keeps the codes in panels of so many columns, and they themselves; columns that do not
-    exist are 0.
+    """The object that keeps the codes alive, and the codes in panels of `width` columns; columns
+    past the last one are 0.
     """
 
     def made() -> list[Array]:

@@ -1,4 +1,4 @@
-"""Which products with stored weights are summed in whole numbers, and how that is called."""
+"""Which products with stored weights are summed in integers, and the calls of their kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ _LINE = 64
 def dot_rows(
     weights: CompressedMatrix, stored: Stored, target: Target, end: Epilogue
 ) -> DotRows | None:
-    """The kernel, where these weights have one that is as exact as that of f32."""
+    """The spec of the kernel that sums in integers, where it is as exact for these weights as the
+    kernel of f32; else None.
+    """
     how, lanes = dot_method_of(target)
     unit = _unit(stored)
     if (
@@ -52,7 +54,7 @@ def dot_rows(
 
 
 def _unit(stored: Stored) -> int:
-    """Numbers of a run: those of a group, or a part of it."""
+    """The length of a run: a group, or a part of one; 0 where groups are not made of such runs."""
     group = stored.group
     if not group:
         return _UNIT
@@ -62,7 +64,7 @@ def _unit(stored: Stored) -> int:
 
 
 def is_whole(weights: CompressedMatrix) -> bool:
-    """Codes less zero points are whole numbers that f16 holds."""
+    """Whether all codes less zero points are integers that f16 holds."""
     zeros = weights.zero_points
     return zeros is None or (
         weights.element_type.is_integer
@@ -121,7 +123,7 @@ class DotCalls:
         return -(-(self._panel + padded) // _LINE) * _LINE
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
-        """Rows as digits, shared by threads."""
+        """The calls that turn rows into digits, shared by threads."""
         spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS)
         given: list[Operand] = [In(0), Scratch(0), Scratch(self._records), Scratch(self._flags)]
         return [
@@ -137,7 +139,9 @@ class DotCalls:
         number: int,
         others: Sequence[Operand],
     ) -> KernelCall:
-        """Some columns, by thread `number`; `operands` are the arguments that all products have."""
+        """The call by which thread `number` computes some columns; `operands` are the arguments
+        that all products have.
+        """
         own = self.shared + self.own * number
         found = [
             *operands,

@@ -50,7 +50,7 @@ class Stored:
 
     @property
     def groups_in_block(self) -> int:
-        """Groups that a block has parts of; each is of whole blocks or a part of one."""
+        """The number of groups that a block meets; a group is whole blocks, or a part of one."""
         return 1 if not self.group else max(1, self.block // self.group)
 
     @property

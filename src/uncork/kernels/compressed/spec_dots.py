@@ -28,8 +28,9 @@ _BYTES_IN_WORD = 4
 
 @dataclass(frozen=True, slots=True)
 class Digits:
-    """Rows of f32 as digits `[row, run, place, number]`, their records and flags; for codes of four
-    bits every eight numbers in the order in which these are split.
+    """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
+    records and flags. For codes of four bits every eight numbers are in the order in which the
+    codes are split.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_digits"
@@ -76,7 +77,7 @@ class DotRows:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments: those of the other products but the table, then what the digits'
-        kernel made, and the panel.
+        """The kernel's arguments: those of the other products except the table, then the digits
+        with their records and flags, the panel, and those of the epilogue.
         """
         return (*ARGUMENTS[:-1], "digits", "records", "flags", "panel", *self.end.arguments)

@@ -1,4 +1,6 @@
-"""A convolution over data in blocks of channels, as its kernels are told of it."""
+"""The description of a convolution over data in blocks of channels, from which its kernels are
+made.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ RATE = 6.0
 
 @dataclass(frozen=True)
 class BlockedWork:
-    """A convolution over blocks: of `inner` channels of the data and `lanes` of the result, and
-    what ends it.
+    """A convolution over blocks of `inner` channels of the data and `lanes` channels of the result,
+    with its epilogue.
     """
 
     geometry: Geometry
@@ -39,8 +41,8 @@ class BlockedWork:
 
     @property
     def step(self) -> int:
-        """Channels that lie in one block together, wherever a group begins: those of a step of the
-        sums.
+        """The channels of a step of the sums: as many as lie in one block together, wherever a
+        group begins.
         """
         return gcd(self.geometry.channels, self.inner)
 
@@ -61,6 +63,6 @@ class BlockedWork:
 
     @property
     def cost(self) -> float:
-        """Rough, in nanoseconds, of a pixel of the result."""
+        """The rough cost of a pixel of the result, in nanoseconds."""
         g = self.geometry
         return g.groups * g.outputs * g.inner / (RATE * self.lanes)

@@ -77,7 +77,9 @@ def _meets(work: BlockedWork) -> bool:
 
 
 def _by_rows(g: Geometry) -> Geometry:
-    """The geometry with pixels that lie in one row as several rows."""
+    """The geometry with its only row of pixels divided into several rows; the geometry itself where
+    it has more rows than one.
+    """
     cells = known(g.columns.size)
     some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
     return (
@@ -213,8 +215,8 @@ class _Maker:
         return int(self._tables[key].ctypes.data)
 
     def fill_address_table(self) -> Iterator[KernelCall]:
-        """The calls that fill the tables of addresses where only the call knows sizes: steps at
-        once that are whole blocks, else each.
+        """The calls that fill the tables of addresses where only the call knows sizes: for all
+        steps together where each is a whole block, else step by step.
         """
         if is_known(self.block):
             return
@@ -235,7 +237,7 @@ class _Maker:
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
     ) -> Iterator[KernelCall]:
-        """What some rows of some images see, with zeros around the data."""
+        """The calls that copy what some rows of some images see, with zeros around the data."""
         if not self.padded:
             return
         g, work = self.g, self.work
@@ -278,8 +280,9 @@ class _Maker:
         sets: tuple[SizeLike, SizeLike],
         some_tiles: tuple[SizeLike, SizeLike],
     ) -> KernelCall:
-        """Some rows of a region, of the strip that begins at a row, for some sets of a run, of a
-        group; of rows whose length is known, some tiles.
+        """The call that computes some rows of a region for some sets of a run, in one group, within
+        the strip that begins at row `strip`; where the length of rows is known, some of their
+        tiles.
         """
         g, work = self.g, self.work
         run = self.runs[number]
@@ -359,8 +362,8 @@ class _Maker:
         return spec, [operands[name] for name in spec.arguments]
 
     def _asks_ahead(self, region: Region, filters: Array) -> bool:
-        """The filters of a set of outputs are asked for while the set before is computed, which
-        has tiles enough for that.
+        """Whether the filters of a set of outputs are prefetched while the set before is computed,
+        which needs enough tiles for that.
         """
         rows, columns = region.rows[1], region.columns[1]
         if filters.nbytes <= _FEW_FILTERS or filters[0].nbytes > _MOST_AHEAD:
@@ -389,7 +392,8 @@ class _Maker:
     def _shared(
         self, images: tuple[SizeLike, SizeLike], region: Region, strip: SizeLike, threads: int
     ) -> Iterator[KernelCall]:
-        """A region, of the strip that begins at a row, by rows, tiles of rows and sets of outputs.
+        """The calls of several threads for a region, in the strip that begins at row `strip`: they
+        share rows, tiles of rows and sets of outputs.
 
         Threads read the larger one of data and filters in parts.
         """

@@ -81,7 +81,7 @@ class _Maker:
         self.packed_weights = packed([work.source], how, lambda: [self._packed()])
 
     def _packed(self) -> Array:
-        """`[position, group, channel, outputs of the group]`"""
+        """The transformed filters, `[position, group, channel, outputs of the group]`."""
         g, wide = self.g, self.blocks * self.work.lanes
         filters = self.work.filters[0]
         made = zeros((self.patch_size, g.outputs // wide, g.channels, wide))
@@ -103,7 +103,7 @@ class _Maker:
         outputs: tuple[SizeLike, SizeLike],
         share: int,
     ) -> KernelCall:
-        """Some groups of tiles, for some sets of outputs, by the thread of a number."""
+        """The call by which thread `share` computes some groups of tiles for some outputs."""
         g, work = self.g, self.work
         pixel, result = work.inner * 4, work.lanes * 4
         of_set, channel = g.channels * self.blocks * result, outputs[0] * (self.blocks * result)
@@ -162,15 +162,15 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
 
 
 def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
-    """Groups of so many channels and outputs lie side by side in blocks, which have the same size
-    in the data and in the result.
+    """Whether groups of so many channels and outputs lie side by side in blocks, which have the
+    same size in the data and in the result.
     """
     return inner == lanes and channels == outputs and lanes % channels == 0
 
 
 def _pixels(g: Geometry, vector_members: int, target: Target) -> int:
-    """Vectors of pixels at a time: of groups as many as registers hold the sums of, and what they
-    see.
+    """The number of vectors of pixels at a time; for groups of several channels, as many as
+    registers hold the sums of, beside the data that they see.
     """
     count, most = g.columns.count, _PIXELS
     if g.channels > 1:
@@ -184,7 +184,7 @@ def _pixels(g: Geometry, vector_members: int, target: Target) -> int:
 
 
 def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
-    """The calls of a convolution of each channel, or few channels, for itself."""
+    """The calls of a convolution of each channel, or of small groups of channels, by itself."""
     g = work.geometry
     # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
     vector_members = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1

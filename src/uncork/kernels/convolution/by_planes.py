@@ -1,5 +1,5 @@
-"""Convolutions by others over planes, before or after which their data or results are laid out
-otherwise.
+"""Convolutions computed by other convolutions over planes, with data laid out anew before or
+results after.
 
 Three axes: what windows see along the first one are so many times the channels. Transposed ones:
 the pixels whose places leave the same remainders by the strides see the same taps, and no zeros
@@ -167,8 +167,8 @@ def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class _Phase:
-    """The windows along an axis that see the same taps: the first, how far they are apart, as an
-    axis of their own, and the taps.
+    """The windows along an axis that see the same taps: the first one, how far they are apart, an
+    axis of these windows alone, and the taps.
     """
 
     first: int
@@ -193,7 +193,9 @@ def _phases(axis: Axis) -> Iterator[_Phase]:
 def by_phases(
     found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int
 ) -> Selection:
-    """A transposed convolution as one of planes for each remainder of places by the strides."""
+    """A transposed convolution as one convolution of planes for each remainder of positions by the
+    strides.
+    """
     whole = found.planar
     groups, outputs, channels = found.filters.shape[:3]
     ordered = found.ordered(whole)

@@ -106,7 +106,7 @@ def filters_for(g: Geometry, filters: Array, taps: bool) -> list[Array]:
 
 
 def shared(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
-    """`shares` of a number."""
+    """The `shares` of a known number, as ints."""
     return shares(count, parts, block)
 
 
@@ -284,7 +284,9 @@ class _Maker:
         return calls
 
     def compute(self, part: Part, scratch: SizeLike, held: Part | None = None) -> KernelCall:
-        """A part, whose cells are laid out, or those of one that holds it."""
+        """The call that computes a part, from its own cells or from those laid out for `held`, a
+        part that contains it.
+        """
         g = self.g
         layout = self.layout(held or part)
         above = 0 if held is None else part.rows[0] - held.rows[0]
@@ -341,8 +343,8 @@ class _Maker:
         return offsets.ctypes.data
 
     def split(self, threads: int) -> Stages:
-        """By images if there are enough of them, else by groups, else by blocks of channels and
-        rows.
+        """The stages of several threads, which share images if there are enough of them, else
+        groups, else blocks of channels and rows.
         """
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))

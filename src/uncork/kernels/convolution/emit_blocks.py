@@ -1,5 +1,5 @@
-"""Direct convolutions over blocks of channels: tiles of pixels, each with what its taps see by a
-table.
+"""Kernel of direct convolutions over blocks of channels, by tiles of pixels; a table says where
+each tap finds its data and filters.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
 
 
 def side_by_side(parts: Sequence[Value]) -> Value:
-    """One vector of one or two."""
+    """Two vectors joined end to end; one vector as it is."""
     if len(parts) == 1:
         return parts[0]
     one, other = parts

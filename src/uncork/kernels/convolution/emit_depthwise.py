@@ -143,7 +143,9 @@ def _border(
 
 
 def _member(k: Kernel, place: Value, lanes: int, member: int, members: int) -> Value:
-    """In each lane the member of its group that has a number, of what lies at a place."""
+    """A vector that has, in each lane, the member with number `member` of that lane's group, from
+    the numbers at a place.
+    """
     if members == lanes:
         return k.splat(k.load(place + member * 4, F32), lanes)
     cell = k.load(place, F32, lanes)

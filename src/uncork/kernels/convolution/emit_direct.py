@@ -46,7 +46,7 @@ def emit_direct(spec: DirectConvolution, machine: Target) -> str:
 
 
 def _kinds(spec: DirectConvolution) -> tuple[int, ...]:
-    """The blocks of pixels that there are, by their vectors."""
+    """The kinds of blocks of pixels, each given by its number of vectors."""
     return (*spec.vectors, MASKED) if spec.open else spec.vectors
 
 

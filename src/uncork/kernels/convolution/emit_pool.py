@@ -88,7 +88,7 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
 
 
 def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
-    """A column of cells that the rows of taps see, as one."""
+    """The cells that the rows of taps see in one column, joined to one."""
     cells = [k.load(line + place, F32, spec.lanes) for line in row.lines]
     result = cells[0]
     for cell in cells[1:]:
@@ -109,7 +109,9 @@ def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
 
 
 def _share(k: Kernel, spec: Pooled, row: _Row, columns: Value) -> Value | None:
-    """What a sum is multiplied with: one divided by the cells that count; 1 where there is none."""
+    """The factor that makes a mean of a sum: one divided by the number of cells that count, at
+    least 1. None for other poolings.
+    """
     if spec.op != "sum":
         return None
     if spec.counts_all:

@@ -182,7 +182,9 @@ def _products(outer: Kernel, spec: Winograd, width: int) -> Kernel:
 
 
 def _into(outer: Kernel, spec: Winograd) -> Kernel:
-    """The transform of the data that a tile sees, of a block; what lies outside is zeros."""
+    """A function that transforms the data that a tile sees, of one block; cells outside the data
+    are zeros.
+    """
     side, lanes = spec.outputs + 2, spec.inner
     arguments = ["source", "target", "position", "patch", "top", "left", "height", "width", "row"]
     k = Kernel("into", arguments, inside=outer)
@@ -216,7 +218,9 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
 
 
 def _out(outer: Kernel, spec: Winograd) -> Kernel:
-    """The transform of the products of a tile to its pixels, of a block, and what ends them."""
+    """A function that transforms the products of a tile, of one block, to pixels and applies the
+    epilogue.
+    """
     side, lanes, m = spec.outputs + 2, spec.lanes, spec.outputs
     arguments = [
         "source",

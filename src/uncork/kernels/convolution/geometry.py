@@ -31,8 +31,8 @@ _FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`count` windows, `stride` apart, of `taps` cells that are `dilation` apart, over `size` cells
-    that lie `lhs_dilation` apart.
+    """The windows of a convolution along one axis: `count` windows, `stride` apart, of `taps` cells
+    that are `dilation` apart, over `size` cells that lie `lhs_dilation` apart.
 
     The first window begins `begin` cells before the data.
     """
@@ -61,14 +61,14 @@ class Axis:
 
     @property
     def trivial(self) -> bool:
-        """One cell, seen once through one tap."""
+        """Whether the axis is one cell, seen once through one tap."""
         return (
             self.inside and self.taps == 1 and certainly(self.size, 1) and certainly(self.count, 1)
         )
 
     @property
     def pointwise(self) -> bool:
-        """Each cell gives the output's at its own place."""
+        """Whether each window sees just the cell at its own place."""
         return self.inside and self.taps == self.stride == 1 and same(self.size, self.count)
 
     @property
@@ -95,8 +95,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class DataRange:
-    """`length` cells of the data, `step` apart from `first` on, and the positions they go to,
-    `position_step` apart from `position` on.
+    """A range of cells of the data and their positions: `length` cells, `step` apart from `first`
+    on, go to positions `position_step` apart from `position` on.
     """
 
     first: SizeLike
@@ -108,8 +108,8 @@ class DataRange:
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Of `data [images, groups * channels, rows, columns]` and `filters [groups, outputs, channels,
-    taps of rows, taps of columns]`.
+    """The geometry of a convolution of `data [images, groups * channels, rows, columns]` with
+    `filters [groups, outputs, channels, taps of rows, taps of columns]`.
     """
 
     images: SizeLike
@@ -141,7 +141,7 @@ class Geometry:
 
     @property
     def is_open(self) -> bool:
-        """Whether only the call knows how large it is."""
+        """Whether only the call knows some of the sizes."""
         return not is_known(self.images) or self.rows.is_open or self.columns.is_open
 
     @property
@@ -179,7 +179,7 @@ class Windows:
 
     @property
     def planar(self) -> Geometry:
-        """The geometry along rows and columns only; None where there are more axes."""
+        """The geometry along rows and columns, of a convolution of at most two axes."""
         rows, columns = [Axis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
         groups, outputs, channels = self.filters.shape[:3]
         return Geometry(self.images, groups, channels, outputs, rows, columns)
@@ -239,7 +239,9 @@ def windows(
 
 
 def typical(g: Geometry) -> Geometry:
-    """The geometry of one image, open sizes as numbers: to compare costs, nothing else."""
+    """The geometry of one image with typical numbers for open sizes, which serves only to compare
+    costs.
+    """
     axes = [
         replace(
             axis,
@@ -257,8 +259,8 @@ def typical(g: Geometry) -> Geometry:
 
 
 def runs_of_images(g: Geometry, image: SizeLike, scratch: int) -> int:
-    """The number of runs in which open images are laid out, with so many bytes for one: they are to
-    stay in a cache, and runs cost calls.
+    """The number of runs in which an open number of images of `image` bytes is laid out: the images
+    of a run are to stay in a cache, but each run costs calls.
     """
     if is_known(g.images):
         return 1
@@ -327,5 +329,5 @@ def _transposed_axes(
 
 
 def _plain(size: SizeLike) -> SizeLike:
-    """A number as int, though it was made of expressions."""
+    """The size as an int where its expression is a constant."""
     return plain(Size.of(size))

@@ -135,7 +135,7 @@ def cost(g: Geometry, widest: int) -> float:
 
 
 def serves(g: Geometry) -> bool:
-    """Whether im2col serves where something is open: copies of windows of any number would take too
+    """Whether im2col serves. Where sizes are open, copies of any number of windows would take too
     much memory.
     """
     kind = layout(g).kind
@@ -179,7 +179,7 @@ class _Maker:
     # together, tables, addresses, a row.
 
     def _ordered(self, filters: Array) -> Array:
-        """`[groups, outputs, inner]`, in the order in which a window's cells lie."""
+        """The filters as `[groups, outputs, inner]`, in the order in which a window's cells lie."""
         if self.layout.kind != "direct":
             filters = filters.transpose(0, 1, 3, 4, 2)
         return filters.reshape(self.g.groups, self.g.outputs, self.g.inner)
@@ -243,13 +243,13 @@ class _Maker:
         return shares(g.images, max(1, -(-known(self.size(g.images)) // scratch)))
 
     def held(self, images: SizeLike) -> SizeLike:
-        """The images for which there is room in a run of so many: runs of an open number share
-        tables.
+        """The number of images that a run of `images` has room for: where sizes are open, the most
+        of any run, since runs share tables.
         """
         return self.most if self.g.is_open else images
 
     def lay_out(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
-        """What brings the cells of some images into place; calls follow each other."""
+        """The calls, one after the other, that lay out the cells of some images."""
         g, lay = self.g, self.layout
         if lay.kind == "direct":
             return
@@ -336,7 +336,7 @@ class _Maker:
         share: int,
         threads: int,
     ) -> KernelCall:
-        """Some of the windows of some images, and of the outputs, by one of the threads."""
+        """The call by which thread `share` computes some windows of some images and outputs."""
         g, lay = self.g, self.layout
         held = self.held(images)
         laid_out = self.laid_out(held)

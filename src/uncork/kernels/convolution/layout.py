@@ -34,7 +34,7 @@ class Layout:
         return not (is_known(self.channel) and is_known(self.row) and is_known(self.remainder))
 
     def offsets(self, g: Geometry) -> Array:
-        """Of each product of a sum, from the first cell of a window."""
+        """The offset of the cell of each product of a sum, from the first cell of a window."""
         tap = np.arange(g.columns.taps) * g.columns.dilation
         places = (
             [self.remainders.index(r) for r in tap % g.columns.stride]
@@ -51,9 +51,9 @@ class Layout:
 
 
 def blocks_of(columns: int, lanes: int) -> list[tuple[int, int, int]]:
-    """A row of pixels as (first, vectors, first pixel of the last vector): the last vector of all
-    shares pixels with the one before,
-    where a row is no whole number of vectors."""
+    """The blocks of a row of pixels as (first pixel, vectors, first pixel of the last vector).
+    Where a row is no whole number of vectors, its last vector shares pixels with the one before.
+    """
     count = -(-columns // lanes)
     sizes = [3] * (count // 3) + [count % 3] * (count % 3 > 0)
     if count > 3 and count % 3 == 1:

@@ -38,8 +38,8 @@ def tile(
     end: EpilogueEmitter,
     ahead: bool = False,
 ) -> Kernel:
-    """A function that makes `count` steps, an argument, for `width` pixels that see what lies
-    `step` bytes apart.
+    """A function that sums up the products of `count` steps, an argument, for `width` pixels that
+    see what lies `step` bytes apart.
 
     With `ahead` it asks for filters from the argument "ahead" on, a part of as many as it reads;
     else for those that it will soon read itself.

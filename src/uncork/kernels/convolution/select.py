@@ -91,7 +91,7 @@ def select_convolution(
 
 
 def planar(work: Work, widest: int) -> Selection:
-    """Over planes of pixels, or window by window."""
+    """The plan of a convolution over planes of pixels, or by im2col where that is cheaper."""
     g = work.geometry
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"

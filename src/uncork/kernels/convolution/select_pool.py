@@ -33,7 +33,7 @@ _MOST = 32
 
 
 def pooling_of(operation: Operation | None) -> Pooling | None:
-    """The pooling that a layer with one result is; None where it is none."""
+    """The pooling that an operation is or has as its `pool`; else None."""
     pool = getattr(operation, "pool", operation)
     return pool if isinstance(pool, Pooling) else None
 

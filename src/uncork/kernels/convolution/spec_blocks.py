@@ -96,8 +96,8 @@ class Winograd(EpilogueSpec):
 
 @dataclass(frozen=True, slots=True)
 class Depthwise(EpilogueSpec):
-    """Groups of `members` channels, 1 for each channel by itself: `rows` x `columns` taps, `width`
-    pixels of a row at a time.
+    """The spec of a convolution of groups of `members` channels, 1 for each channel by itself:
+    `rows` x `columns` taps, `width` pixels of a row at a time.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"

@@ -26,8 +26,8 @@ ARGUMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """`op` over windows of `rows` x `columns` cells, `width` pixels of a row at a time: "max", or
-    "sum" for means.
+    """The spec of a pooling: `op` ("max", or "sum" for means) over windows of `rows` x `columns`
+    cells, `width` pixels of a row at a time.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_pool:emit_pool"

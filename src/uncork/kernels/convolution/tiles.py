@@ -31,19 +31,19 @@ def block_of(channels: int, target: Target) -> int:
 
 
 def is_few(g: Geometry) -> bool:
-    """Too few pixels for tiles of them."""
+    """Whether there are too few pixels for tiles of them."""
     return known(typical(g).pixels) < _REST[0]
 
 
 def most_pixels(target: Target) -> int:
-    """Pixels of a tile of two blocks at most."""
+    """The most pixels of a tile of two blocks."""
     many = target.has("avx512f") or target.arch in ("aarch64", "arm64")
     return _MANY_REGISTERS if many else _FEW_REGISTERS
 
 
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of
-    pixels as can be to each.
+    """The tiles of a run of pixels: their widths, and how many there are of each. Where the number
+    of pixels is known, the widths differ by at most one.
     """
     most = most_pixels(target)
     if not isinstance(count, int):

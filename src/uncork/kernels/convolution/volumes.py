@@ -87,7 +87,7 @@ class _Maker:
         self.keep: list[object] = []
 
     def _runs(self) -> Iterator[_Run]:
-        """All slices, some at a time."""
+        """The runs of slices that are computed together."""
         count, taps = known(self.depth.count), self.depth.taps
         apart = [_Run(slices, some) for slices, some in runs_of_taps(self.depth)]
         products = sum(run.slices[1] * run.taps[1] for run in apart)
@@ -172,7 +172,9 @@ class _Maker:
                 )
 
     def scatter(self, run: _Run, made: int) -> list[KernelCall]:
-        """The slices of a run, which lie from `made` on, to their places."""
+        """The calls that copy the slices of a run, which lie from `made` on, to their places in the
+        result.
+        """
         plane, block = self.pixels * 4, self.pixels * self.lanes * 4
         slices, count, blocks = run.slices[1], known(self.depth.count), self.outputs // self.lanes
         calls: list[KernelCall] = []

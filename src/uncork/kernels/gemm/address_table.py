@@ -26,8 +26,8 @@ def address_table_call(table: Operand, first: SizeLike, loops: Sequence[Loop]) -
 
 
 def in_order(table: Operand, loops: Sequence[tuple[SizeLike, SizeLike]]) -> KernelCall:
-    """The call that writes the places of all turns one after the other. A loop is its turns, and
-    from one to the next the place.
+    """The call that writes the places of all turns one after the other. Each loop is given as its
+    number of turns and the distance from one place to the next.
     """
     counts = [count for count, _ in loops]
     return address_table_call(

@@ -114,8 +114,8 @@ def _row_epilogue(spec: IndirectGemm, columns: int) -> EpilogueEmitter:
 def _moved(
     k: Kernel, source: Value, step: Value, target: Value, to: Value, columns: int | Value
 ) -> None:
-    """Numbers that are `step` bytes apart to places `to` bytes apart: by a loop, for written out it
-    would be most of the kernel.
+    """Copy numbers that are `step` bytes apart to places `to` bytes apart. A loop does it, since
+    the copies written out would be most of the kernel.
     """
     unrolled = columns // _UNROLLED * _UNROLLED
     read, place = k.variable(source), k.variable(target)

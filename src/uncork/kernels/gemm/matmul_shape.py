@@ -41,7 +41,8 @@ class Run:
 
 @dataclass(frozen=True)
 class MatMulShape:
-    """`first [.., rows, inner]` (or transposed), `second [.., inner, columns]` (or transposed).
+    """The shape of a product of `first [.., rows, inner]` (or transposed) and `second [.., inner,
+    columns]` (or transposed).
 
     Each of the `runs` has `batches` for each of those of `outer`.
     """

@@ -51,7 +51,7 @@ Element = Callable[[str, int, int, "Value | None"], Value]
 
 
 class PackWeights(Protocol):
-    """What a kernel is specialised for that multiplies panels."""
+    """The spec of any kernel that multiplies panels."""
 
     @property
     def lanes(self) -> int: ...
@@ -62,7 +62,7 @@ class PackWeights(Protocol):
 
 
 class Microkernel:
-    """One function each for 8, 4, 2 and 1 rows; see the module."""
+    """The microkernel as functions, one each for 8, 4, 2 and 1 rows; see the module."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class Microkernel:
         widened: Widening | None = None,
         number: Type = F32,
     ) -> None:
-        """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts
-        those. A `long` end is written once for all rows, whose sums go through memory. Of
-        functions for `masked` rows and more the extra argument `left` says how many columns exist
-        from this panel on; they are those of `others` where these are given. Only the first `used`
-        vectors of a panel are multiplied. `widened` gives a vector of a panel of other numbers. All
-        else is of type `number`.
+        """With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
+        pairs. A `long` end is written once for all rows, whose sums go through memory. Functions
+        for `masked` rows and more have an extra argument `left`, the number of columns that exist
+        from this panel on; where `others` is given, they are taken from it. Only the first `used`
+        vectors of a panel are multiplied. `widened` loads a vector of a panel that holds other
+        numbers. All else is of type `number`.
         """
         self.pairs, self.long, self.masked, self.number = pairs, long, masked, number
         self.widened = widened
@@ -163,7 +163,7 @@ class Microkernel:
         extra: dict[str, Value],
         masks: list[Value],
     ) -> None:
-        """`end` for every row, written once."""
+        """Call `end` for every row in a loop, so that it is written once."""
         vector = totals[0][0].lanes * self.number.bytes
         line = vector * len(totals[0])
         room = k.stack_bytes(line * len(totals))
@@ -186,8 +186,8 @@ class Microkernel:
         rows: Value,
         extra: Callable[[Value], dict[str, Value]],
     ) -> None:
-        """All rows of a table of addresses, in blocks; `extra(first row)` gives the further
-        arguments of a block.
+        """Multiply all rows of a table of addresses, in blocks; `extra(first row)` gives the
+        further arguments of a block.
         """
         done = k.variable(k.integer(0))
         for size in self.sizes:
@@ -312,8 +312,8 @@ def stored(k: Kernel, value: Value, place: Value, mask: Value | None) -> None:
 def over_accumulators(
     k: Kernel, inner: Value, accumulators: int, width: int, step: Callable[[Value, int], None]
 ) -> None:
-    """`step(position, chain)` for every position of an inner product, of `width` multiplications,
-    two or four at a time; the chains take turns.
+    """Call `step(position, accumulator)` for every position of an inner product, each of `width`
+    multiplications, two or four positions at a time; the accumulators take turns.
     """
     unrolled = 2 if 2 * width >= _TURN and accumulators <= 2 else 4
     whole = inner & -unrolled
@@ -325,7 +325,7 @@ def over_accumulators(
 
 
 def joined(accumulators: Sequence[Variable]) -> Value:
-    """The sum of what the chains have summed up."""
+    """The sum of all accumulators."""
     total = accumulators[0].get()
     for chain in accumulators[1:]:
         total = total + chain.get()

@@ -46,7 +46,7 @@ class Layout:
         return range(self.vectors + self.parts, _REGISTERS)
 
     def write(self, k: Kernel, address: Value, rows: Value) -> None:
-        """A configuration in which blocks have so many rows, at most 16."""
+        """Write the configuration of the tile registers for blocks of `rows` rows, at most 16."""
         for offset in range(0, CONFIGURATION_BYTES, 8):
             k.store(k.integer(0), address + offset)
         k.store(k.constant(1, U8), address)  # the palette
@@ -58,7 +58,7 @@ class Layout:
 
 
 def configure(k: Kernel, address: Value) -> None:
-    """Take the shapes of tiles from memory; they are zeros after that."""
+    """Configure the tile registers from memory; the registers are zeros after that."""
     _call(k, "ldtilecfg", _address(k, address))
 
 
@@ -117,8 +117,8 @@ class TileMicrokernel:
         return self.vectors * self.layout.parts * ROW_BYTES
 
     def _step(self, k: Kernel, source: Value, panel: Value, extra: dict[str, Value]) -> None:
-        """All vectors, 32 numbers of each row. Successive products go to different sums: each waits
-        for the one before it.
+        """Add the products of 32 numbers of each row and all vectors. Successive products go to
+        different sums, since each waits for the one before it.
         """
         layout, row = self.layout, extra["source_row"]
         for part, tile in enumerate(layout.sources):
@@ -151,8 +151,8 @@ class TileMicrokernel:
         rows: Value,
         extra: Callable[[Value], dict[str, Value]],
     ) -> None:
-        """All rows of a table of addresses, in blocks; `extra(first row)` gives the further
-        arguments of a block.
+        """Multiply all rows of a table of addresses, in blocks; `extra(first row)` gives the
+        further arguments of a block.
         """
         with k.loop(0, rows, ROWS) as row:
             given = extra(row)

@@ -1,4 +1,5 @@
-"""Sums of products of codes and weights of 8 bits, exact, by what the processor has for them.
+"""Exact sums of products of codes and weights of 8 bits, by the best instructions that the
+processor has.
 
 No instruction that saturates is among them: it would lose some of pairs of large products.
 """

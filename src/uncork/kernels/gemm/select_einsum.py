@@ -141,7 +141,7 @@ class _Parts:
 
 
 def _equal(a: SizeLike, b: SizeLike) -> bool:
-    """Both are one number in every call of this plan."""
+    """Whether two sizes are equal in every call of this plan."""
     facts = facts_of([a, b])
     return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
@@ -165,7 +165,9 @@ def _steps(labels: Sequence[Label], shape: Sequence[SizeLike]) -> dict[Label, Si
 def _places(
     labels: Sequence[Label], sizes: Mapping[Label, SizeLike], steps: Mapping[Label, SizeLike]
 ) -> list[SizeLike]:
-    """Bytes to every combination of some labels whose sizes are known, the last of them fastest."""
+    """The offsets in bytes of all combinations of indices of some labels, whose sizes are known;
+    the last label varies fastest.
+    """
     places: list[SizeLike] = [0]
     for label in labels:
         places = [
@@ -178,8 +180,8 @@ def _places(
 
 @dataclass(frozen=True)
 class _Tables:
-    """Where the tables of rows lie: made now, or by calls in the step's memory, of which they take
-    so many bytes.
+    """Where the tables of rows lie: in arrays made now, or in the step's working memory, of which
+    they take `scratch` bytes and which `calls` fill.
     """
 
     source: Callable[[SizeLike], Operand]
@@ -249,8 +251,8 @@ def _native(
     starts = list(zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps))))
 
     def call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
-        """Some rows, of the batches of one combination of the outer labels, by the thread of a
-        number.
+        """The call by which thread `share` computes some rows, of the batches of one combination of
+        the outer labels.
         """
         source, target = starts[number]
         operands: dict[str, Operand] = {

@@ -158,7 +158,7 @@ class _Maker:
         self.scratch = self.turned + self.panels + shape.rows * 8
 
     def turn_first(self) -> Iterator[KernelCall]:
-        """The first matrices the right way round."""
+        """The call that transposes the first matrices, where they are given transposed."""
         if self.shape.turned_first:
             rows, inner, size = self.shape.rows, self.shape.inner, self.size
             matrix = rows * inner * size
@@ -173,8 +173,8 @@ class _Maker:
             yield strided_copy_call(self.target.lanes, In(0), Scratch(0), nest)
 
     def pack_second(self, threads: int) -> list[KernelCall]:
-        """The only second matrix, where it is one of the call, as panels: whole ones, then what is
-        left.
+        """The calls that pack the second matrix as panels, where it is the only one and known at
+        the call only: whole panels, then the last one.
         """
         return [
             call
@@ -194,7 +194,7 @@ class _Maker:
                 yield first, number, wide
 
     def _pack(self, first: SizeLike, number: SizeLike, wide: SizeLike) -> Iterator[KernelCall]:
-        """Some panels of so many columns."""
+        """The call that packs some panels of `wide` columns."""
         inner, columns, width = self.shape.inner, self.shape.columns, self.spec.width
         panel = inner * width * 4
         target = Scratch(self.turned + first * panel)
@@ -214,7 +214,7 @@ class _Maker:
             yield strided_copy_call(self.target.lanes, In(1, first * width * 4), target, nest)
 
     def multiply(self, run: Run, part: _Part) -> KernelCall:
-        """Some of a run."""
+        """The call that multiplies a part of a run."""
         shape, inner = self.shape, self.shape.inner
         batches, outer = shape.batches, shape.outer
         (row, rows), (column, columns) = part.rows, part.columns
@@ -264,7 +264,7 @@ class _Maker:
         return self.spec, operands
 
     def stages(self, threads: int) -> Stages:
-        """What is brought into order first, then the products, run by run."""
+        """The stages of a product: transposing and packing, then multiplications, run by run."""
         shape = self.shape
         before = [[call] for call in self.turn_first()]
         packing = self.pack_second(threads)
@@ -288,9 +288,9 @@ class _Maker:
         return Stages([*before, *runs], scratch)
 
     def _parts(self, whole: _Part, threads: int) -> list[_Part]:
-        """The parts of so many threads: by columns and rows of one product, so that the larger
-        matrix is read in parts; of several by batches, and by many rows, as each part packs its
-        second matrix.
+        """The parts for a number of threads: one product is divided by columns and rows, so that
+        the larger matrix is read in parts. Several products are divided by batches, and by many
+        rows at a time, since each part packs its own second matrix.
         """
         shape = self.shape
         if self.alone:

@@ -35,7 +35,8 @@ def select_state_product(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """The kernel of any product takes the second matrix by its strides.
+    """The plan of a product by the kernel of any product, which takes the second matrix by its
+    strides.
 
     A matrix that is repeated is one for more rows of the first.
     """
@@ -66,7 +67,7 @@ def select_state_product(
     made = rows * columns * 4
 
     def part(first: SizeLike, count: SizeLike, memory: SizeLike) -> KernelCall:
-        """Some of the batches."""
+        """The call that multiplies some of the batches."""
         words: list[Operand] = [In(0, first * (rows * inner * 4)), inner * 4, rows * inner * 4, 0]
         words += [In(1, first * (line * stored[-2])), *strides, line * stored[-2], 0]
         words += [Out(0, first * made), columns * 4, made, 1, count, rows, inner, columns]

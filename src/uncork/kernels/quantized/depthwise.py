@@ -40,7 +40,7 @@ class _Maker(Laid):
         self.keep += [self.packed_weights, self.channel]
 
     def _packed(self) -> list[Array]:
-        """`[tap, channel]` as numbers."""
+        """The weights as numbers of f32, `[tap, channel]`."""
         found = np.zeros((self.g.rows.taps * self.g.columns.taps, self.channels), np.float32)
         found[:, : self.work.outputs] = self.work.codes.reshape(self.work.outputs, -1).T
         return [found]
@@ -48,7 +48,7 @@ class _Maker(Laid):
     def compute(
         self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike]
     ) -> KernelCall:
-        """Some rows of the result."""
+        """The call that computes some rows of the result."""
         g, work = self.g, self.work
         end = work.end.spec
         spec = Depthwise(

@@ -42,7 +42,7 @@ def _word(k: Kernel, a: dict[str, Value], guard: Guard, address: Value, lanes: i
 
 
 def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
-    """Rows from `first` on: the channels of each are neighbours."""
+    """Convert the rows from `first` on, whose channels are neighbours."""
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         of_numbers, of_codes = row * a["channels"] * 4, row * a["words"]
         source, target = (
@@ -70,7 +70,9 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
 
 
 def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Value) -> None:
-    """Pixels from `first` on: a word of channels of some neighbours at a time."""
+    """Convert the pixels from `first` on of an image whose channels are planes: a word of channels
+    of some neighbouring pixels at a time.
+    """
     numbers = image * a["channels"] * a["pixels"] * 4
     codes = image * a["pixels"] * a["words"]
     to_planes, to_words = (a["target"], a["source"]) if spec.back else (a["source"], a["target"])

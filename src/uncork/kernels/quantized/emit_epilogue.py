@@ -1,4 +1,4 @@
-"""The epilogue of a quantized layer: scalar operations, and numbers or codes that are stored."""
+"""The epilogue of a quantized layer: scalar operations, then the store of numbers or codes."""
 
 from __future__ import annotations
 

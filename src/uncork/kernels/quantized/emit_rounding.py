@@ -27,19 +27,21 @@ class Guard:
         self.k, self.seen = k, k.variable(k.integer(0))
 
     def look(self, value: Value) -> None:
-        """Remember whether one of these is."""
+        """Remember whether any lane of a value is NaN."""
         k = self.k
         fine = value.equals(value)
         bits = k.bits_of(fine) if value.lanes > 1 else k.select(fine, k.integer(1), k.integer(0))
         self.seen.set(self.seen.get() | (bits ^ ((1 << value.lanes) - 1)))
 
     def stop(self) -> None:
-        """Give up if one was."""
+        """Stop the kernel if any value was NaN."""
         self.k.stop_unless(self.seen.get().equals(0), self.k.integer(1))
 
 
 def kept(k: Kernel, value: Value, numbers: Value, rescaled: bool = True) -> Value:
-    """The value, in steps from the first level once it is `rescaled`, kept within the levels."""
+    """The value clamped to the levels, in steps from the first level. With `rescaled` it is first
+    converted to such steps.
+    """
     lanes = value.lanes
     if rescaled:
         value = k.fma(

@@ -1,4 +1,4 @@
-"""The emitter of borders around rows of codes, which windows see that reach out of the data."""
+"""Kernel that copies rows of codes with a border, for windows that reach beyond the data."""
 
 from __future__ import annotations
 

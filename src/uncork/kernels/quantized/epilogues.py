@@ -45,8 +45,8 @@ _TAME = frozenset(
 
 @dataclass(frozen=True)
 class BoundEpilogue:
-    """The epilogue as kernels know it, what its operands are, and what is added to each output
-    before.
+    """The epilogue as kernels know it, with the sources of its operands and the bias that is added
+    to each output before it.
     """
 
     spec: CodesEpilogue
@@ -60,7 +60,9 @@ class BoundEpilogue:
     def call_operands(
         self, held: Sequence[Grid | None], channel: SizeLike, element: SizeLike
     ) -> tuple[list[Operand], list[object]]:
-        """The operands of a call from a channel and an element on, and what they keep alive."""
+        """The operands of a call that begins at a channel and at an element, and the objects to
+        keep alive for them.
+        """
         found: list[Operand] = []
         keep: list[object] = []
         for kind, source in self.operands:
@@ -166,8 +168,8 @@ class _Builder:
         return True, self.operands.index(operand)
 
     def _is_bias(self, place: int, member: FusedMember) -> bool:
-        """Whether a member adds constants to sums of which nothing else is made: the shift takes
-        them.
+        """Whether a member adds constants to sums that nothing else uses: the shift takes them
+        then.
         """
         if (
             not isinstance(member.operation, Add)
@@ -193,7 +195,9 @@ class _Builder:
         return True
 
     def _limits(self) -> tuple[float, float] | None:
-        """The limits that words say, each of the one before; None where they say more."""
+        """The limits of a chain of clamps, each of the result before it; None where there is any
+        other operation.
+        """
         low, high = -math.inf, math.inf
         for index, (op, given, numbers) in enumerate(self.ops):
             bounds = _RELU if op == "relu" else numbers if op == "clamp" else None

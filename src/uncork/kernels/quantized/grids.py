@@ -19,8 +19,8 @@ _LEAST_WIDTH = 2.0**-100
 
 
 def grid_of(operation: Operation | None, limits: Sequence[TensorSpec]) -> Grid | None:
-    """The grid of a FakeQuantize of f32 whose limits are constants for all elements, and in
-    order.
+    """The grid of a FakeQuantize of f32 with scalar constants as limits, in increasing order; else
+    None.
     """
     if (
         not isinstance(operation, FakeQuantize)
@@ -42,5 +42,5 @@ def grid_of(operation: Operation | None, limits: Sequence[TensorSpec]) -> Grid |
 
 
 def numbers_of(grid: Grid) -> Array:
-    """What `emit_rounding.GRID_NUMBERS` says."""
+    """The numbers of a grid, in the order of `emit_rounding.GRID_NUMBERS`."""
     return np.array([*grid.scaling, 0, grid.levels - 1, grid.step, grid.output_low], np.float32)

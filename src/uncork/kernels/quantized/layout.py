@@ -45,7 +45,7 @@ class Work:
 
 
 def has_many_registers(target: Target) -> bool:
-    """Whether vectors of sums have 32 registers, not 16."""
+    """Whether the processor has 32 registers for vectors of sums, not 16."""
     return target.has("avx512f") or target.arch in ("aarch64", "arm64")
 
 
@@ -138,7 +138,9 @@ class Laid:
         yield spec, [operands[name] for name in spec.arguments]
 
     def channel_arrays(self, columns: int, flipped: bool = False) -> Array:
-        """`[start, scale, shift]` of so many columns; codes are less 128 where `flipped`."""
+        """The arrays `[start, scale, shift]` of `columns` outputs; with `flipped` codes are 128
+        less.
+        """
         work, grid, outputs = self.work, self.work.grid, self.work.outputs
         sums = work.codes.reshape(outputs, -1).astype(np.int64).sum(1)
         start = -grid.nearest_zero * sums + (128 * sums if flipped else 0)
@@ -157,8 +159,8 @@ class Laid:
         column: SizeLike,
         left: int = 0,
     ) -> dict[str, Operand]:
-        """The operands that say where some rows are, from a column of outputs on and without the
-        pixels on their left, and what ends them.
+        """The operands that locate some rows, from output `column` and from the pixel after the
+        `left` first ones on, and the operands of the epilogue.
         """
         g, work = self.g, self.work
         image = g.pixels * self.columns

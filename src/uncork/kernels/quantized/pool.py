@@ -21,7 +21,7 @@ def pooled_codes(
     result: Sequence[SizeLike],
     target: Target,
 ) -> Selection:
-    """The plan for data of this plain shape."""
+    """The plan of a pooling of codes; `shape` and `result` are plain shapes of data and result."""
     windows = windows_of(pool, shape[2:], result[2:], kernel)
     written_out = taps_written_out(windows)
     cells, places = ", ".join(w.tap_index() for w in windows), ", ".join(w.axis for w in windows)

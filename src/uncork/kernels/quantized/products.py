@@ -73,8 +73,8 @@ class _Maker(Laid):
         self.table = self._table()
 
     def _packed(self) -> list[Array]:
-        """`[group, run, codes of a run by steps, column, codes of a step]` for each run of
-        groups.
+        """The weights of each run of groups, packed as `[group, run, codes of a run by steps,
+        column, codes of a step]`.
         """
         result = []
         outputs, channels, *taps = self.work.codes.shape
@@ -95,7 +95,7 @@ class _Maker(Laid):
 
     @property
     def _all_columns(self) -> int:
-        """Columns with those that nobody reads."""
+        """The number of columns, including padding that nobody reads."""
         return sum(blocks * self.lanes * groups for blocks, _, groups, _ in self.runs)
 
     @property
@@ -144,8 +144,8 @@ class _Maker(Laid):
         groups: tuple[SizeLike, SizeLike],
         some_tiles: tuple[SizeLike, SizeLike],
     ) -> KernelCall:
-        """Some rows of the result, for some groups of a run; of rows whose length is known, some
-        tiles.
+        """The call that computes some rows of the result, for some groups of a run; where the
+        length of rows is known, some of their tiles.
         """
         g, work = self.g, self.work
         blocks, first_column, _, columns = self.runs[number]
@@ -190,7 +190,7 @@ class _Maker(Laid):
         return Stages(found, self.laid_out + self.table_bytes)
 
     def _shared(self, images: tuple[SizeLike, SizeLike], threads: int) -> Iterator[KernelCall]:
-        """By rows, tiles of rows and groups of outputs."""
+        """The calls of several threads, which share rows, tiles of rows and groups of outputs."""
         counts = [count for count in self.tiles.counts if isinstance(count, int)]
         tiles = sum(counts) if isinstance(self.g.columns.count, int) else 1
         for index, (_, _, groups, _) in enumerate(self.runs):

@@ -76,7 +76,7 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
 
 
 def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Array]:
-    """Rows of a matrix as a row of pixels."""
+    """The geometry and the codes of a matrix product, whose rows are taken as a row of pixels."""
     matmul, sizes = operation.product, extents(data)
     assert isinstance(matmul, MatMul)
     if len(sizes) < 2 or matmul.transpose_a:

@@ -21,10 +21,11 @@ ENTRY = 8
 
 @dataclass(frozen=True, slots=True)
 class CodesEpilogue:
-    """What comes after the sums have been scaled and shifted, as words.
+    """The epilogue after the sums have been scaled and shifted: a sequence of scalar operations.
 
-    They are said of 0, then of the operands, then of words before them. With `codes` the last one
-    is rounded to a code; `rescaled` before that, unless scale and shift have done so already.
+    Their arguments are numbered: 0 is the sum, then come the operands, then the results of
+    operations before them. With `codes` the last result is rounded to a code; it is `rescaled`
+    before that, unless scale and shift have done so already.
     """
 
     operands: tuple[str, ...] = ()
@@ -36,7 +37,7 @@ class CodesEpilogue:
 
     @property
     def name(self) -> str:
-        """The part of a kernel's name that says it."""
+        """The part of a kernel's name that tells its epilogue."""
         told = "".join(f"_{op.op}" for op in self.ops)[:40]
         digest = f"_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}" if self.ops else ""
         return told + digest + flags(self, "codes", "rescaled", "guarded")
