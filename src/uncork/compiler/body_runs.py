@@ -1,4 +1,6 @@
-"""Runs of layers with bodies: a loop's turns run natively where its body is one native segment."""
+"""Runs of layers with bodies: the iterations of a loop ("turns") run natively where its body is one
+native segment.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ _MOST = 16
 
 
 def body_run(operation: Operation | None) -> BodyRun | None:
-    """The run that takes the place of a layer's reference; None where it has no bodies that run by
-    kernels.
+    """The `BodyRun` that replaces a layer's reference; None where the layer has no bodies that run
+    by kernels.
     """
     if isinstance(operation, If8):
         branches = [branch.body for branch in operation.bodies.values()]
@@ -31,7 +33,7 @@ def body_run(operation: Operation | None) -> BodyRun | None:
 
 
 class BranchRun:
-    """The run of an If: its branches look at the sizes that they take themselves."""
+    """The run of an If. Each branch checks the sizes of its own inputs."""
 
     working_bytes = 0
 
@@ -39,7 +41,7 @@ class BranchRun:
         self._operation = operation
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
-        """The outputs of the branch that the condition says."""
+        """The outputs of the branch that the condition chooses."""
         return self._operation.reference(*inputs)
 
     def release_memory(self) -> None:
@@ -61,7 +63,9 @@ class LoopRun:
         self._later: CallPlan | None = None
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
-        """The outputs: turn by turn where no plan of the body makes several at once."""
+        """The outputs of the loop: one turn at a time where no plan of the body makes several at
+        once.
+        """
         turns = self._operation.begin(inputs)
         slices: dict[int, SlicedInput] | None = None
         while turns.go_on():
@@ -83,7 +87,7 @@ class LoopRun:
         self._idle = {}
 
     def _plans(self, turns: Turns) -> list[CallPlan]:
-        """Plans that may make the next turns natively, the likely one first; none before any
+        """The plans that may make the next turns natively, the likely one first; empty before any
         call.
         """
         executor = self._body.executor
@@ -119,7 +123,9 @@ class LoopRun:
         return True
 
     def _made(self, plan: CallPlan) -> LoopCall | None:
-        """Memory for a plan; None where its turns cannot be made natively."""
+        """A new `LoopCall` of a plan, with memory of its own; None where native code cannot make
+        its turns.
+        """
         if len(self._idle) > _MOST:  # plans that the body has no more
             self._idle, self._unfit = {plan: []}, set()
         turns = turn_plan(self._operation.map, plan)

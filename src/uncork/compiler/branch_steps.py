@@ -29,7 +29,7 @@ class Branch:
     def pairs(
         self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
     ) -> list[KernelArgument]:
-        """Words of its table with what is written there, one behind the other: see
+        """The words of the body's table that a step sets: addresses and values in turn; see
         `branch_layout`.
         """
         words: list[KernelArgument] = []
@@ -84,8 +84,8 @@ def _branch(
 def _fits(
     body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> bool:
-    """Whether the plan takes and gives tensors of these types and ranks, and each result is an
-    output.
+    """Whether the plan takes and gives tensors of these types and ranks, and every result is an
+    output of the layer.
     """
     given = [(entry.parameter, entry.port) for entry in body.inputs]
     made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]
@@ -124,5 +124,5 @@ def branch_function() -> int:
 
 
 def cost(branches: Sequence[Branch]) -> int:
-    """Nanoseconds of the dearer branch, as far as it is known."""
+    """The cost of the dearer branch in nanoseconds, as far as it is known."""
     return COST + max(known_cost(branch.plan) for branch in branches)

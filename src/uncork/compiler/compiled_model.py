@@ -1,4 +1,4 @@
-"""The compiled model: the object that is called."""
+"""`CompiledModel`: a checked model that is ready to be called."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CompiledModel:
 
     @property
     def executor(self) -> Executor:
-        """What runs the calls, for whoever looks into it; it may change with any version."""
+        """The executor of the calls, for inspection; it may change with any version."""
         return self._executor
 
     def renew_locks(self) -> None:
@@ -135,7 +135,7 @@ class CompiledModel:
         outputs: Sequence[Array] | Mapping[str, Array] | None = None,
         **named: Array,
     ) -> BoundCall:
-        """A call on arrays that stay, for whoever makes it again and again with other contents.
+        """A bound call: a call on arrays that stay, to be made again and again with other contents.
 
         >>> call = compiled.bind(ids, offsets)  # doctest: +SKIP
         >>> ids[:] = 7, 8, 9                    # doctest: +SKIP
@@ -152,8 +152,8 @@ class CompiledModel:
             raise self._too_large(error) from None
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """One native call for arrays like these, which need no conversion; None where there is
-        none.
+        """The native call that takes arrays like these, which need no conversion; None where there
+        is none.
         """
         if not self._all_native or self.model.sinks:
             return None
@@ -173,8 +173,8 @@ class CompiledModel:
         return port_of(self.outputs, key, "output")
 
     def profile(self, *inputs: Any, progress: Callable[[int, int], None] | None = None) -> Profile:
-        """Where the time of a call on these inputs goes: every step with its kernel, time, bytes
-        and operations. Print it.
+        """The profile of a call on these inputs: every step with its kernel, time, bytes and
+        operations. Print it.
 
         Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long;
         variables stay as they are.
@@ -185,8 +185,8 @@ class CompiledModel:
 
     @property
     def plan(self) -> Plan:
-        """How the last call ran, or before any, what can be said: see `Plan`. Print it. Nothing is
-        compiled for it.
+        """The plan of the last call, or before any call, what can be said of one: see `Plan`. Print
+        it. Nothing is compiled for it.
 
         Every step, the kernel chosen for it or the reason why there is none, what a pass says of
         it, and where its result lies.
@@ -194,7 +194,7 @@ class CompiledModel:
         return self._executor.plan()
 
     def plan_for(self, *shapes: Any, **named: Any) -> Plan:
-        """How a call of inputs of these shapes runs: `compiled.plan_for(x=[1, 3, 224, 224])`.
+        """The plan of a call with inputs of these shapes: `compiled.plan_for(x=[1, 3, 224, 224])`.
         Nothing is compiled for it.
 
         Shapes are given like the inputs of a call: by position, as one list of all, by keyword, or
@@ -263,7 +263,9 @@ class CompiledModel:
         return InferRequest(self)
 
     def infer_new_request(self, inputs: Any = None) -> Results:
-        """A call with variables in their initial state, which it does not change."""
+        """The results of a call with variables in their initial state; the model's own state does
+        not change.
+        """
         return self.create_infer_request().infer(inputs)
 
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
@@ -279,7 +281,7 @@ class CompiledModel:
         )
 
     def _repr_html_(self) -> str:
-        """For notebooks: inputs and outputs with their types and shapes."""
+        """The HTML for notebooks: inputs and outputs with their types and shapes."""
         return html_table(
             f"{self.model.name}, compiled", PORT_HEADING, port_rows(self.inputs, self.outputs)
         )
@@ -297,13 +299,15 @@ def compile_for(
     ids: Ids = "64-bit",
     memory_limit: int | None = None,
 ) -> CompiledModel:
-    """A checked model for a target, which need not be this machine unless it is called."""
+    """The compiled model for a target, which may be another machine than this one unless the model
+    is called.
+    """
     with at_most(threads):
         return CompiledModel(model, _executor(model, target, threads, precision, ids, memory_limit))
 
 
 def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
-    """A layer by itself, which takes its ids as they are."""
+    """The compiled model of a single layer; ids are used as they are given."""
     return compile_for(model, target, threads, ids="as-written")
 
 

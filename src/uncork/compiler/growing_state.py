@@ -24,18 +24,22 @@ from uncork.types import Array
 
 
 class _CallInputs:
-    """What a call is given beside its inputs: values, and what is kept of variables that grow."""
+    """The arrays that a call is given beside its inputs: values of variables, and the storages and
+    lengths of variables that grow.
+    """
 
     def __init__(self, values: list[Array], kept: list[Kept]) -> None:
         self.values, self.kept = values, kept
 
     def embedded(self, inputs: Sequence[Array]) -> list[Array]:
-        """All arrays, as the lifted model takes them."""
+        """The inputs with all these arrays behind them, in the order in which the lifted model
+        takes them.
+        """
         return [*inputs, *self.values, *[k[0] for k in self.kept], *[k[1] for k in self.kept]]
 
     @property
     def held(self) -> int:
-        """The bytes of all storages."""
+        """The size of all storages in bytes."""
         return sum(
             array.nbytes
             for storage, _, spare in self.kept
@@ -73,7 +77,7 @@ class GrowingStateExecutor(OfVariables):
         executor_of: ExecutorOf,
         plain: Callable[[], StateExecutor],
     ) -> None:
-        """`executor_of` makes what runs a model without variables.
+        """An executor; `executor_of` makes those of models without variables.
 
         `plain` makes what runs this one where nothing can grow in place.
         """
@@ -90,7 +94,9 @@ class GrowingStateExecutor(OfVariables):
         self._appends = True
 
     def run(self, inputs: Sequence[Array], state: Values) -> list[Array]:
-        """The results. `state` takes what the model assigns when the call has succeeded."""
+        """The results. The values that the model assigns are put into `state` when the call has
+        succeeded.
+        """
         if self._appends:
             given = self._given(inputs, state)
             arrays = None if given is None else self._call(inputs, given)
@@ -106,8 +112,8 @@ class GrowingStateExecutor(OfVariables):
         return results
 
     def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call, by its plan; else
-        None.
+        """The results, by the plan of the last call; None when these arrays are not like those of
+        that call.
         """
         if not all(in_order(inputs[number]) for number in self._row_indices):
             return None
@@ -135,7 +141,9 @@ class GrowingStateExecutor(OfVariables):
     def _done(
         self, inputs: Sequence[Array], given: _CallInputs, arrays: Sequence[Array], state: Values
     ) -> list[Array]:
-        """The results of a call that has succeeded; the state takes the rest."""
+        """The results of the model, from all arrays of a call that has succeeded; the others are
+        put into the state.
+        """
         first, last = len(self.model.results), len(arrays) - len(self._names)
         results = list(arrays[:first])
         new: dict[str, Any] = {}
@@ -155,7 +163,9 @@ class GrowingStateExecutor(OfVariables):
     # ---- what a call is given
 
     def _given(self, inputs: Sequence[Array], state: Values) -> _CallInputs | None:
-        """What the state holds, with the rows that are picked; None: only the interpreter knows."""
+        """The values of the state for a call, with the rows that are picked; None where only the
+        interpreter knows them.
+        """
         begun: dict[int, Array] | None = {}
         if not all(name in state for name in (*self._plain_names, *self._names)):
             begun = self.initial.of_unset(inputs, state.keys())
@@ -184,7 +194,7 @@ class GrowingStateExecutor(OfVariables):
         given: _CallInputs,
         wanted: Callable[[RowSelection, Array], bool],
     ) -> bool:
-        """Give storages of the rows that are picked, where that is wanted.
+        """Replace storages by ones of the picked rows, for the picks that are `wanted`.
 
         False where only the interpreter knows what comes of the picks.
         """
@@ -198,7 +208,9 @@ class GrowingStateExecutor(OfVariables):
         return True
 
     def _reserve(self, inputs: Sequence[Array], given: _CallInputs) -> bool:
-        """Give storages that the call fits into. False where it is none that appends."""
+        """Make the storages large enough for what the call appends. False where it is no call that
+        appends.
+        """
         if not self._select_rows(
             inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]
         ):
@@ -222,13 +234,13 @@ class GrowingStateExecutor(OfVariables):
     # ---- values of variables
 
     def whole(self, name: str, value: Array | Kept) -> Array:
-        """A variable's value as one array, which may look at its storage."""
+        """A variable's value as one array, which may be a view of its storage."""
         if not isinstance(value, tuple):
             return value
         return np.ascontiguousarray(first_of(value[0], self._axis(name), int(value[1][0])))
 
     def as_kept(self, name: str, value: Array) -> Array | Kept:
-        """A variable's value as it is kept."""
+        """A variable's value in the form in which the state keeps it."""
         return kept(value, self._axis(name)) if name in self._names else value
 
     def _axis(self, name: str) -> int:
@@ -240,11 +252,11 @@ class GrowingStateExecutor(OfVariables):
             return self._make_plain()
 
     def plan(self) -> Plan:
-        """How a call runs."""
+        """The plan of a call; see `Executor.plan`."""
         return super().plan() if self._appends else self._plain.plan()
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
-        """How calls of inputs of these shapes run, by number."""
+        """The plan of calls with inputs of these shapes, by number."""
         return super().plan_for(shapes) if self._appends else self._plain.plan_for(shapes)
 
     def release_memory(self) -> None:
