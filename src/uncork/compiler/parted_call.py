@@ -49,7 +49,7 @@ class PartedCall:
         return found.status if isinstance(found, Stop) else found
 
     def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
-        """None: a call for which `run` gave a number has no results."""
+        """None, always: a call for which `run` gave a number has no results."""
         return None
 
     def call(self, inputs: Sequence[Any]) -> list[Array] | Stop:
@@ -96,9 +96,7 @@ class _Instance:
         self._make()
 
     def _make(self) -> None:
-        """The segments; made again where bodies that their steps run need more memory than they
-        had.
-        """
+        """Make the segments; again where bodies in their steps need more memory than before."""
         plan = self.plan
         #: What one native call runs, by its first segment with the numbers of the arrays that it
         #: makes, and what Python does between them.
@@ -128,7 +126,9 @@ class _Instance:
         return bool(made) and [(inputs + n, result.sizes) for n, result in made] == results
 
     def _native_call(self, parts: Iterator[NativeStep]) -> tuple[Segment, tuple[int, ...]]:
-        """The first of the segments that one native call runs, and the arrays that it makes."""
+        """The first of the segments that one native call runs, and the numbers of the arrays that
+        it makes.
+        """
         plan, first = self.plan, len(self._segments)
         numbers: list[int] = []
         for part in parts:
@@ -257,7 +257,7 @@ class _Instance:
             self.context.set_symbol(symbol.slot, int(size))
 
     def _value(self, tensor: LocatedTensor, arrays: Sequence[Any]) -> Array:
-        """A tensor as it is now."""
+        """The current value of a tensor."""
         location, dtype = tensor.location, tensor.element_type.dtype
         sizes = None if tensor.sizes is None else tuple(map(self.context.value, tensor.sizes))
         result: Array
@@ -280,7 +280,7 @@ class _Instance:
 
 
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
-    """What the reference of a layer gives."""
+    """The outputs of a layer's reference."""
     operation = step.node.operation
     assert operation is not None
     specs = [

@@ -37,7 +37,7 @@ from uncork.types import TensorSpec
 
 
 class Placement:
-    """The places of tensors, and the buffers and segments that are made on the way."""
+    """The placement of the tensors of a plan; it also makes the buffers and segments."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -59,12 +59,14 @@ class Placement:
         self._result_bytes: SizeLike = 0
 
     def _spec(self, source: Source) -> TensorSpec:
-        """A spec with the value of a constant, which may be kept packed until it is asked for."""
+        """The spec of a tensor, with the value of a constant, which may be kept packed until it is
+        asked for.
+        """
         spec, operation = self.model.spec(source), self.model.by_id[source.node].operation
         return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
 
     def _is_known(self, spec: TensorSpec) -> bool:
-        """Whether the tensor is a constant or made of sizes. Numbers that shapes do not read are
+        """Whether the tensor is a constant or made of sizes. Numbers that no shape depends on are
         data.
         """
         if spec.value is not None or spec.elements is None:
@@ -77,21 +79,21 @@ class Placement:
         )
 
     def _is_given(self, node: Node) -> bool:
-        """Whether all that a layer gives is known without a step."""
+        """Whether all outputs of a layer are known without a step."""
         return all(
             self._is_known(self._spec(Source(node.id, output)))
             for output in range(len(node.outputs))
         )
 
     def _segment(self) -> OpenSegment:
-        """The segment that takes further steps."""
+        """The segment that takes further steps: the open one, or a new one."""
         last = self._parts[-1] if self._parts else None
         if isinstance(last, OpenSegment):
             return last
         return self._next_segment()
 
     def _next_segment(self) -> OpenSegment:
-        """A new segment, of sizes that the steps so far have found."""
+        """A new segment, whose sizes may be those that the steps so far have found."""
         self._end_segment()
         segment = OpenSegment()
         self._parts.append(segment)
@@ -99,16 +101,16 @@ class Placement:
         return segment
 
     def _begin_segment(self, segment: OpenSegment) -> None:
-        """A segment begins: it looks at what the steps before it have found."""
+        """Hook: a segment begins, and looks at what the steps before it have found."""
 
     def _end_segment(self) -> None:
-        """No more steps are added to the last segment."""
+        """End the last segment: no more steps are added to it."""
         last = self._parts[-1] if self._parts else None
         if isinstance(last, OpenSegment):
             last.cost_slot = self.program.slot(last.cost)
 
     def _location(self, source: Source) -> Location:
-        """Where a tensor lies that a step reads."""
+        """The location of a tensor that a step reads."""
         location = self._locations.get(source)
         if location is None:
             spec = self._spec(source)
@@ -143,7 +145,7 @@ class Placement:
             self._locations[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
     def _extend(self, node: Node, extends: kernel_plan.Extends) -> None:
-        """Place an output on the input of the model that is written to."""
+        """Place an output on the input of the model that the layer writes to."""
         location = self._location(node.inputs[extends.position])
         if not isinstance(location, ArgumentAddress) or location.argument >= self._inputs:
             raise NotPlanned(f"{node.label}: writes into what is no input of the model")
@@ -159,7 +161,7 @@ class Placement:
         self._extended.append((location.argument, extends.shape))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
-        """Place the result of this number: it is made here, as a step writes it."""
+        """Place the result of this number: the segment allocates it, as a step writes it."""
         self._limit_results(bytes_of(spec))
         sizes = tuple(map(self.program.operand, dimensions(spec)))
         self._segment().makes.append((number, MadeResult(own_dtype(spec), sizes)))
@@ -185,8 +187,8 @@ class Placement:
 
     @lazy
     def _direct(self) -> dict[Source, int]:
-        """The results that a kernel writes where the caller gets them: by the tensor, the number of
-        the first result that is it.
+        """The results that a kernel may write where the caller gets them: by tensor, the number of
+        the first result that it is.
         """
         results: dict[Source, int] = {}
         for index, result in enumerate(self.model.results):
@@ -194,7 +196,9 @@ class Placement:
         return results
 
     def _root(self, source: Source) -> Source:
-        """The tensor that this one is a view of. One that is made of sizes is none."""
+        """The tensor that this one is a view of, or itself. A tensor that is made of sizes is no
+        view.
+        """
         while isinstance(
             choice := self.choices.get(source.node), kernel_plan.Alias
         ) and not self._is_known(self._spec(source)):
@@ -215,7 +219,7 @@ class Placement:
             self._buffers[location.buffer].last = self._step
 
     def _tensor(self, source: Source) -> LocatedTensor:
-        """A tensor as a reference takes it."""
+        """A tensor as a reference takes it: its location, element type and sizes."""
         spec, location = self._spec(source), self._location(source)
         sizes = (
             None

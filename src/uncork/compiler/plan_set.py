@@ -124,12 +124,14 @@ class PlanSet:
 
     @property
     def plans(self) -> list[tuple[Scope, CallPlan]]:
-        """What was planned so far, and for which calls: by scope, the last one of each first."""
+        """The plans made so far, each with its scope: by scope, the last one of each first."""
         return [(plans.scope, call.plan) for plans in self._all for call in plans.calls]
 
     @property
     def reason(self) -> str:
-        """Why there is no plan for every size; empty while there is one or nobody has tried."""
+        """The reason why there is no plan for every size; empty while there is one or nobody has
+        tried.
+        """
         return "" if self._every is None else self._every.reason
 
     @property
@@ -176,8 +178,8 @@ class PlanSet:
     def _inner_inputs(
         self, shapes: Sequence[tuple[int, ...]], hints: HintsOf
     ) -> frozenset[int] | None:
-        """The inputs whose last axes have to be numbers, so that no layer lacks more kernels than
-        with all of them; None where this call does not tell.
+        """The inputs whose last axes have to be numbers for as many kernels as with all of them;
+        None where this call does not tell.
         """
 
         def lacking_with(inner: frozenset[int]) -> int:
@@ -214,7 +216,8 @@ class PlanSet:
     def inspect(
         self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
     ) -> tuple[Scope, CallPlan]:
-        """The plan that makes calls of such shapes, or would: nothing is compiled or kept.
+        """The plan that makes calls of such shapes, or would make them: nothing is compiled or
+        kept.
 
         Sizes, or shapes, that are None are any. Raises NotPlanned where that is known at the call
         only, and ValidationError for shapes that do not go together.
@@ -244,7 +247,7 @@ class PlanSet:
         return scope, best
 
     def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
-        """The plans of a scope, or some that nobody keeps; None where no more are made."""
+        """The plans of a scope, or new ones that are not kept; None where no more are made."""
         key = scope, scoped(scope, self._model, shapes, self._inner)
         if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
             return None
@@ -273,8 +276,8 @@ class PlanSet:
         return [] if self._every is None else self._every.serving(hints)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
-        """The shapes that inputs which the call writes to must have at least, by number; None where
-        the model has no plan.
+        """The least shapes, by number, of the inputs that the call writes to; None where the model
+        has no plan.
 
         There are none for a call that no plan takes, such as one whose sizes contradict each other.
         """
@@ -297,7 +300,7 @@ class PlanSet:
         return shapes
 
     def is_native(self, inputs: Sequence[Array]) -> bool:
-        """One native call makes calls like these as a whole, whatever their contents."""
+        """Whether one native call makes calls like these as a whole, whatever their contents."""
         hints = partial(_hints_of, self._model, inputs)
         try:
             plans = self._best([array.shape for array in inputs], hints)
@@ -334,7 +337,7 @@ class PlanSet:
 
 
 def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
-    """The sizes of a call, and the elements of its small integer inputs."""
+    """The hints of a call: the sizes of its inputs, and the elements of small integer inputs."""
     hints: dict[Origin, int] = {}
     for parameter, array in zip(model.parameters, inputs):
         hints |= {Origin(parameter, 0, axis): size for axis, size in enumerate(array.shape)}
@@ -357,6 +360,8 @@ def planned(
     hints: Hints,
     compilers: int,
 ) -> CallPlan:
-    """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
+    """The plan of a model for sizes like those of the hints; `specs` are the specs of parameters,
+    by node id.
+    """
     described, facts = infer_symbolic(model, specs, hints, may_be_empty)
     return Planner(rewrite(described), facts, target, threads, files, compilers).plan()

@@ -1,4 +1,4 @@
-"""Pieces of a plan under construction, and what the planner asks of specs."""
+"""The pieces of a plan under construction, and the planner's questions to specs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from uncork.types import Array, TensorSpec
 
 
 class NotPlanned(Exception):
-    """A model cannot have one plan for every size yet; the message says why."""
+    """Raised where a model cannot have one plan for every size; the message says why."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def bytes_of(spec: TensorSpec) -> SizeLike:
 
 
 def own_dtype(spec: TensorSpec) -> np.dtype[Any]:
-    """The very object that NumPy gives its own arrays."""
+    """The dtype of the spec as the very object that NumPy gives its own arrays."""
     return np.dtype(spec.element_type.dtype.char)
 
 
@@ -134,7 +134,9 @@ def lowered(relation: Relation, program: SizeProgram) -> tuple[str, Slot, Slot]:
 
 
 def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
-    """A part as the plan has it: a segment whose buffers and steps are complete."""
+    """The part of the plan: an open segment with its buffers and steps complete; other parts as
+    they are.
+    """
     if not isinstance(part, OpenSegment):
         return part
     placed = tuple(

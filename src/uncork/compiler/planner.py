@@ -121,8 +121,8 @@ class Planner(SizePlanner):
         )
 
     def _unread(self) -> set[int]:
-        """The values of variables that are read only by layers which ask for their shapes: nobody
-        makes them.
+        """The values of variables that only layers which ask for their shapes read; nobody makes
+        them.
         """
         read: set[int] = set()
         result: set[int] = set()
@@ -138,9 +138,7 @@ class Planner(SizePlanner):
         return result
 
     def _compile(self) -> None:
-        """Have the kernels of all steps ready, now that all are known: several threads compile
-        them.
-        """
+        """Compile the kernels of all steps, now that all steps are known, on several threads."""
         steps = [
             (node, self.choices[node.id])
             for node in self.model.nodes
@@ -174,8 +172,8 @@ class Planner(SizePlanner):
         }
 
     def _look_at_files(self) -> None:
-        """Have the first segment look whether mapped files of constants are whole, unless all of it
-        is done in no time.
+        """Have the first segment check that mapped files of constants are whole, unless its work
+        takes next to no time.
         """
         first, size_of = self._parts[0], size_function()
         assert isinstance(first, OpenSegment)
@@ -204,8 +202,8 @@ class Planner(SizePlanner):
             raise NotPlanned(f"{node.label}: {error}") from None
 
     def _find(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
-        """Plan a layer whose result tells sizes: those of its shape by the reference's arrays,
-        elements also out of a kernel's.
+        """Plan a layer whose result determines sizes. Those of its shape come from the reference's
+        arrays; elements may also be read from a kernel's result.
         """
         symbols = self._finds(node)
         if isinstance(choice, str) or not all(
@@ -330,7 +328,7 @@ class Planner(SizePlanner):
         self._step += 1
 
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
-        """Remember how the layer runs, for whoever looks at the plan."""
+        """Record how the layer runs, for the printed plan."""
         self._planned.append(
             PlannedStep(
                 node, kernel, reason, node.hints.note, self._locations.get(Source(node.id, 0))
@@ -366,8 +364,8 @@ class Planner(SizePlanner):
         return tuple(map(self.program.operand, dimensions(spec)))
 
     def _copy(self, source: Source, location: Location, number: int) -> None:
-        """Copy a result that is an input, a constant, or another result as well into an array of
-        the caller's own.
+        """Copy a result that is an input, a constant or also another result into an array of the
+        caller's own.
         """
         spec = self._spec(source)
         if spec.element_type.dtype == object:

@@ -1,4 +1,6 @@
-"""A call like the one before it: one native entry, and as little around it as Python allows."""
+"""Repeated calls: a call like the one before it takes one native entry, and as little around it as
+Python allows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from uncork.ir.ports import ModelPort, find_port
 
 
 class RepeatedCall:
-    """Calls of a compiled model that an earlier one has planned.
+    """The calls of a compiled model that are like an earlier one, by its plan.
 
     It is an object of its own for speed: on one whose class answers for names that are not there,
     each name that is there takes twice as long to find.
@@ -47,7 +49,7 @@ class RepeatedCall:
         return None if results is None else Results(self._outputs, results)
 
     def in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
-        """The inputs as the model has them; None when it takes `match` to find them, or to say what
+        """The inputs in the model's order; None when it takes `match` to find them, or to say what
         is wrong.
         """
         if len(inputs) == 1 and type(inputs[0]) is dict and not named:

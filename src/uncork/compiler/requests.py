@@ -39,7 +39,7 @@ class _Thread:
         self._process = 0
 
     def submit(self, call: Callable[[], None]) -> Future[None]:
-        """Have the call made, after those before it."""
+        """Queue a call, to be made after those before it."""
         if self._made is None or self._process != os.getpid():
             self._made = ThreadPoolExecutor(1, "uncork request")
             self._process = os.getpid()
@@ -147,7 +147,7 @@ class InferRequest:
 
     def _start(self, inputs: Any, userdata: Any, share_inputs: bool, after: After | None) -> None:
         """Begin a call; `after` is called on the thread with the error, or None, and then has to
-        say the error.
+        report the error.
         """
         given = inputs if share_inputs else _copied(inputs)
         self.userdata = userdata
@@ -208,7 +208,7 @@ class AsyncInferQueue:
     """
 
     def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
-        """`jobs` requests; as many as processors without a number."""
+        """A queue of `jobs` requests; without a number, of as many as there are processors."""
         if not isinstance(jobs, int) or jobs < 0:
             raise InputError(
                 f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}"
@@ -244,7 +244,7 @@ class AsyncInferQueue:
         self._raise()
 
     def is_ready(self) -> bool:
-        """A request is idle: `start_async` would not wait."""
+        """Whether a request is idle: `start_async` would not wait."""
         with self._changed:
             return bool(self._idle)
 
