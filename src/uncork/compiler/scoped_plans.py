@@ -33,11 +33,13 @@ HintsOf = Callable[[], Hints]
 
 
 class CallDeclined(Exception):
-    """A call that the references make: they say what is wrong, or compute what kernels do not."""
+    """Raised for a call that the references make: they say what is wrong, or compute what kernels
+    do not.
+    """
 
 
 class NoPlan(CallDeclined):
-    """A call for which no plan could be made.
+    """Raised for a call for which no plan could be made.
 
     Where the references make it all the same, `plans.fail` is to be told.
     """
@@ -104,7 +106,7 @@ class ScopedPlans:
         return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
     def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
-        """The call that was made, and its results.
+        """The planned call that ran, and its results.
 
         Raises Refused where references have to look at it.
         """
@@ -126,7 +128,8 @@ class ScopedPlans:
             self.add({**found_here, **hints()}, tried)
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
-        """Add a plan that was not tried, or the reason why there is none.
+        """Make a plan for a call that the `tried` ones refused, unless another thread has made one,
+        or note the reason why there is none.
 
         Raises NoPlan where it is this call's.
         """
@@ -150,7 +153,7 @@ class ScopedPlans:
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
 
     def fail(self, why: str) -> None:
-        """Note that a good call could not be planned.
+        """Note that a valid call could not be planned.
 
         After some of them nobody tries again, or where others have a plan, ever more rarely.
         """
@@ -159,7 +162,7 @@ class ScopedPlans:
             self.reason = why
 
     def inspect(self, hints: Hints) -> CallPlan:
-        """The plan of such calls, or what it would be: nothing is compiled or kept.
+        """The plan of such calls, or the one that would be made: nothing is compiled or kept.
 
         Raises NotPlanned and what inference raises.
         """
@@ -205,7 +208,7 @@ class ScopedPlans:
 
 
 def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
-    """The arrays with element types that are the very objects of NumPy's own arrays.
+    """The arrays with the very dtype objects that NumPy gives its own arrays, which plans look for.
 
     Others may be equal to them.
     """
@@ -243,11 +246,11 @@ def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
 
 
 class _Negative(Exception):
-    """A size below 0."""
+    """Raised for a size below 0."""
 
 
 def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
-    """A check that calls of these sizes break, whatever else they are."""
+    """A check that every call of these sizes breaks; None where there is none."""
     for relation in plan.relations:
         values = known_values(relation.symbols, hints)
         if isinstance(relation, Check) and values is not None and not relation.holds(values):

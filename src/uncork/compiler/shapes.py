@@ -1,4 +1,4 @@
-"""Shapes of inputs, spelled like the inputs of a call."""
+"""The shapes of inputs, given like the inputs of a call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shapes_of(
     positional: Sequence[Any],
     named: Mapping[Any, Any],
 ) -> dict[int, Sequence[int | None]]:
-    """The shapes that are given, by the numbers of inputs.
+    """The given shapes, by the number of the input.
 
     Raises InputError for ones that inputs cannot have.
     """

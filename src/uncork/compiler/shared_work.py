@@ -1,5 +1,5 @@
-"""The work of a layer as native calls: by one thread, by several that share it, or either, as the
-sizes of a call tell.
+"""The work of a layer as native calls: by one thread, by several that share it, or by either, as
+the sizes of a call decide.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from uncork.symbolic import Size, SizeLike
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to do the work: stages one after the other, the calls of a stage together. Others do
-    it where `when` does not hold.
+    """One way to do the work: stages one after the other, the calls of a stage at the same time.
+    Another variant does it where `when` does not hold.
 
     `each` says of every stage when it is part of the work; none: always.
     """
@@ -30,7 +30,9 @@ class Variant:
 
     @property
     def groups(self) -> Iterator[tuple[list[AtLeast], list[KernelCall]]]:
-        """The calls that are made together, and what must hold for it."""
+        """The groups of calls that are made at the same time, each with the conditions for making
+        them.
+        """
         own = [] if self.when is None else [self.when]
         for stage, when in zip_longest(self.stages, self.each):
             yield [*own, *([] if when is None else [when])], list(stage)
@@ -59,7 +61,7 @@ class Work:
 
     @property
     def parallelism(self) -> int:
-        """The most calls that are made together."""
+        """The largest number of calls that are made at the same time."""
         return max(
             (len(calls) for variant in self.variants for _, calls in variant.groups), default=1
         )
@@ -73,7 +75,7 @@ class Work:
 
     @property
     def kernels(self) -> list[KernelSpec]:
-        """All kernels that the calls are of."""
+        """The kernels of all calls."""
         return [spec for variant in self.variants for stage in variant.stages for spec, _ in stage]
 
     @property
@@ -90,7 +92,7 @@ class Work:
 
     @property
     def sizes(self) -> list[Size]:
-        """The open sizes that the calls are made by."""
+        """The open sizes that the calls, their conditions and the cost depend on."""
         found: list[object] = [self.scratch, self.cost]
         found += [
             when.size for variant in self.variants for whens, _ in variant.groups for when in whens
@@ -103,7 +105,7 @@ class Work:
 
 
 def _shared(choice: KernelPlan, threads: int) -> Stages | None:
-    """The work for several threads; None where one does it."""
+    """The stages of the work for several threads; None where one thread does it."""
     if threads < 2 or choice.split is None or not has_threads():
         return None
     if not isinstance(choice.cost, Size) and choice.cost <= SPLIT_COST:

@@ -25,7 +25,8 @@ from uncork.types import TensorSpec
 
 
 class SizePlanner(BodyPlanner):
-    """The planner that binds symbols: by the shapes and elements of inputs, and of what steps give.
+    """The planner that binds symbols: by the shapes and elements of inputs, and of the outputs of
+    steps.
 
     Guards and checks are looked at as soon as all their symbols are bound.
     """
@@ -91,8 +92,8 @@ class SizePlanner(BodyPlanner):
         self._check_relations(segment)
 
     def _bound_check(self, segment: OpenSegment, symbol: Symbol, slot: Slot) -> None:
-        """Check that a size is in its interval: others are for the references, which say so or know
-        what to do with nothing.
+        """Add the check that a size is in its interval: other sizes are left to the references,
+        which refuse them or know how to handle empty tensors.
         """
         if symbol.low > -(1 << 62):
             segment.checks.append(
@@ -104,7 +105,7 @@ class SizePlanner(BodyPlanner):
             )
 
     def _check_relations(self, segment: OpenSegment) -> None:
-        """Check the guards and checks whose symbols are all bound by now."""
+        """Add the guards and checks whose symbols are all bound by now."""
         waiting = []
         for relation in self._waiting:
             if relation.symbols - self.program.symbols.keys():
@@ -126,7 +127,7 @@ class SizePlanner(BodyPlanner):
         self._check_relations(segment)
 
     def _finds(self, node: Node) -> list[Symbol]:
-        """Symbols that this layer's outputs bind."""
+        """The symbols that the outputs of this layer bind."""
         return [
             s
             for s in self.facts.symbols
@@ -136,7 +137,7 @@ class SizePlanner(BodyPlanner):
         ]
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
-        """Slots for symbols that the last part finds: the next segment looks at them."""
+        """The slots of symbols that the last part finds: the next segment reads them."""
         result = tuple(
             FoundSymbol(
                 self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
@@ -149,8 +150,8 @@ class SizePlanner(BodyPlanner):
     def _reads(
         self, node: Node, specs: Sequence[TensorSpec], symbols: Sequence[Symbol]
     ) -> Iterator[tuple[ReadSize, tuple[KernelArgument, ...]]]:
-        """The kernels that read sizes which this layer's kernel finds, with their arguments. The
-        next segment is made of these sizes.
+        """The kernels that read the sizes which this layer's kernel finds, with their arguments.
+        The next segment depends on these sizes.
         """
         for symbol, found in zip(symbols, self._bound(symbols)):
             source, position = Source(node.id, symbol.origin.output), symbol.origin.position
@@ -164,8 +165,8 @@ class SizePlanner(BodyPlanner):
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]
     ) -> tuple[int | None, ...] | None:
-        """The shape that a reference must give. Sizes that are expressions are put to those that
-        are looked at, to be compared.
+        """The shape that a reference must give. Sizes that are expressions are added to
+        `looked_at`, to be compared in the next segment.
         """
         spec = self._spec(source)
         if spec.rank is None:

@@ -17,14 +17,14 @@ _LIMIT = 2**63
 
 
 class Unbound(Exception):
-    """A size that no number can be computed for: it needs a symbol that no step so far has bound,
-    or does not fit 64 bits.
+    """Raised for a size that no number can be computed for: it needs a symbol that no step so far
+    has bound, or does not fit 64 bits.
     """
 
 
 class SizeProgram:
-    """Compiles sizes into slots. Equal sizes share one; `ops` gives the list that takes the next
-    operation.
+    """The compiler of sizes into slots. Equal sizes share a slot; `ops` gives the list that takes
+    the next operation.
     """
 
     def __init__(self, ops: Callable[[], list[Op]]) -> None:
@@ -36,13 +36,13 @@ class SizeProgram:
         self._known: dict[object, Slot] = {}
 
     def bind(self, symbol: Symbol) -> Slot:
-        """The slot of a symbol; from now on sizes may have it."""
+        """The slot of a symbol, which is made here; from now on sizes may depend on the symbol."""
         if symbol not in self.symbols:
             self.symbols[symbol] = self._new()
         return self.symbols[symbol]
 
     def reserve(self) -> Slot:
-        """A slot for a number that is compared with sizes and nothing else."""
+        """A new slot for a number that is compared with sizes and used for nothing else."""
         return self._new()
 
     def operand(self, size: SizeLike) -> SizeOperand:
@@ -53,8 +53,8 @@ class SizeProgram:
         return constant if isinstance(constant, int) else self.slot(size)
 
     def slot(self, size: SizeLike) -> Slot:
-        """The slot that holds a size. Rounds towards minus infinity what is no whole number; raises
-        Unbound.
+        """The slot that holds a size, rounded towards minus infinity where it is no whole number.
+        Raises Unbound.
         """
         if isinstance(size, int):
             return self._constant(size)
@@ -66,15 +66,15 @@ class SizeProgram:
         return known
 
     def at_least(self, size: SizeLike, least: int) -> Slot:
-        """1 where a size is at least a number, else 0."""
+        """The slot of a condition: 1 where a size is at least a number, else 0."""
         return self._apply("greater_equal", self.slot(size), self._constant(least))
 
     def below(self, size: SizeLike, limit: int) -> Slot:
-        """1 where a size is below a number, else 0."""
+        """The slot of a condition: 1 where a size is below a number, else 0."""
         return self._apply("greater_equal", self._constant(limit - 1), self.slot(size))
 
     def both(self, conditions: Sequence[Slot]) -> Slot | None:
-        """1 where all conditions are, else 0; None for no condition."""
+        """The slot of a conjunction: 1 where all conditions hold, else 0; None for no condition."""
         result: Slot | None = None
         for condition in conditions:
             result = condition if result is None else self._apply("and", result, condition)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """What a model says of a variable: where it is read first (None: nowhere), what it may hold."""
+    """A variable as a model describes it: where it is first read (None: nowhere), and the values
+    that it may hold.
+    """
 
     name: str
     read: Node | None
@@ -27,7 +29,7 @@ class _Variable:
 
     @property
     def where(self) -> Label:
-        """How messages name it."""
+        """The name of the variable in messages."""
         layer = "" if self.read is None else self.read.name
         return Label(f"variable '{shortened(self.name)}'", layer)
 
@@ -56,8 +58,8 @@ def _variables(model: Model) -> list[_Variable]:
 
 
 def _held(read: Node | None, assigned: TensorSpec) -> TensorSpec:
-    """What a variable may hold: what is read of it and what is assigned to it, of any size where
-    these differ.
+    """The spec of the values that a variable may hold: those that are read and assigned, of any
+    size where these two differ.
     """
     if read is None:
         return TensorSpec(assigned.element_type, assigned.shape)
@@ -102,7 +104,7 @@ class VariableState:
 
     @state.setter
     def state(self, value: Any) -> None:
-        """Make this what the next call reads; a copy is kept.
+        """Set the value that the next call reads; a copy is kept.
 
         Raises InputError for another type or shape than the variable has.
         """

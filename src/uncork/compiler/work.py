@@ -1,4 +1,4 @@
-"""The work of a layer, counted: terms added up for an element, operations, bytes moved."""
+"""The work of a layer, counted: terms summed for an element, operations, bytes moved."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 def work(
     operation: Operation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[float, float]:
-    """Operations of a step, and bytes that it reads and writes at least. Values of inputs tell
-    more than their shapes: how long the rows of a sequence are.
+    """The operations of a step, and the least bytes that it reads and writes. The values of inputs
+    count beside their shapes: they tell how long the rows of a sequence are.
 
     Operations are those of the layer's formula, whatever its kernel makes of them: a convolution by
     Winograd's tiles takes fewer.
@@ -85,7 +85,9 @@ def work(
 def _attention(
     operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
 ) -> tuple[float, float]:
-    """The same of attention: two products for each pair of a query and a key that it may see."""
+    """The operations of attention, and the least bytes that it reads and writes. There are two
+    products for each pair of a query and a key that it may see.
+    """
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     given = fused.lying_and_moved(inputs)
     query, key, value = (moved for _, moved in given)
@@ -105,7 +107,9 @@ def _nbytes(*arrays: Array | None) -> float:
 
 
 def _steps_taken(operation: Operation, inputs: Sequence[TensorSpec]) -> float:
-    """The share of the steps of a sequence that its lengths leave; 1 where they are not known."""
+    """The share of a sequence's steps that its lengths leave to be taken; 1 where they are not
+    known.
+    """
     names = [port.name for port in operation.inputs]
     if "sequence_lengths" not in names:
         return 1.0
@@ -116,7 +120,9 @@ def _steps_taken(operation: Operation, inputs: Sequence[TensorSpec]) -> float:
 
 
 def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> float:
-    """How many terms are added up for one element of the result, about; 1 where it is not a sum."""
+    """The number of terms that are summed for one element of the result, about; 1 where it is not a
+    sum.
+    """
     sizes = [_count(spec) for spec in inputs]
     if not sizes:
         return 1.0
@@ -163,7 +169,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
 
 
 def _filters(type_name: str, filters: TensorSpec) -> float:
-    """How many filters there are, those of all groups together."""
+    """The number of filters, those of all groups together."""
     count = 1 + ("Group" in type_name)
     return (
         math.prod(float(dim.static_size or 1) for dim in filters.shape[:count])
@@ -189,8 +195,8 @@ def _first(spec: TensorSpec) -> float:
 def operations(
     type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> float:
-    """Additions and multiplications of a layer, about: two for each term of products, one for each
-    element that is read elsewhere.
+    """The additions and multiplications of a layer, about: two for each term of products; for most
+    other layers, one for each element of the largest tensor.
     """
     if not inputs or not outputs:
         return 0.0
@@ -206,7 +212,7 @@ def operations(
 
 
 def traffic(type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> float:
-    """Bytes that a layer reads and writes at least: of a table only the rows that are looked up."""
+    """The least bytes that a layer reads and writes: of a table only the rows looked up."""
     written = sum(_bytes(spec) for spec in outputs)
     read = [_bytes(spec) for spec in inputs]
     if type_name.startswith(LOOKUPS) and len(read) > 1:
@@ -216,7 +222,7 @@ def traffic(type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[Tens
 
 
 def _looked_up(inputs: Sequence[TensorSpec]) -> float:
-    """The elements of the rows that ids name."""
+    """The number of elements in the rows that ids select."""
     if len(inputs) < 2 or not inputs[0].shape.rank:
         return 0.0
     return _count(inputs[1]) * _count(inputs[0]) / max(1.0, _first(inputs[0]))

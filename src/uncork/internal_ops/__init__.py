@@ -1,4 +1,5 @@
-"""Operations that no file has: passes make them of several layers.
+"""Internal operations: operations that no model file has; passes make them, mostly of several
+layers.
 
 Their meaning is that of the layers, in order.
 """

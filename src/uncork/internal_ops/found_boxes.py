@@ -1,4 +1,4 @@
-"""Internal operations: NonMaxSuppression as two layers, of which the first counts the boxes."""
+"""Internal operations: NonMaxSuppression as two layers; the first selects and counts the boxes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TakenBoxes(Operation):
         ]
 
     def capacity(self, scores: TensorSpec) -> Dimension:
-        """How many rows there can be."""
+        """The largest number of rows that there can be."""
         if scores.rank is None:
             return Dimension(0, None)
         batches, classes, each = scores.shape

@@ -1,4 +1,4 @@
-"""Internal operations: layers whose data tell the size of the result, each as two layers.
+"""Internal operations: layers whose data determine the size of the result, each split in two.
 
 The count is a tensor of one i64. Shapes read it as they read any number, so that what comes after
 has sizes like all others.
@@ -21,7 +21,7 @@ _ONE = TensorSpec(ElementType.i64, PartialShape([1]))
 
 
 def counted(operation: Operation, count: TensorSpec, bounds: Dimension) -> Dimension:
-    """The dimension that a count is; not known, but within its bounds, where the count is not."""
+    """The dimension that a count gives; where the count is unknown, 0 to the upper bound."""
     element = size(operation, "count", count)
     return Dimension(0, bounds.high) if element is None else Dimension.of(element)
 

@@ -18,7 +18,7 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 class NarrowedBag(Operation):
-    """A bag by offsets of which indices and offsets are first converted from i64 to i32: they wrap,
+    """A bag with offsets whose indices and offsets are first converted from i64 to i32: they wrap,
     as Convert does.
     """
 
@@ -55,7 +55,7 @@ _Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, .
 
 @dataclass(frozen=True, slots=True)
 class FusedMember:
-    """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then
+    """A member of a `Fused` operation: its arguments are inputs of the whole (by number), then the
     results of members before it.
     """
 
@@ -64,7 +64,7 @@ class FusedMember:
 
 
 class Fused(Operation):
-    """Several operations element by element, each rounded to its own type.
+    """Several element-wise operations in one, each rounded to its own type.
 
     The result is that of the last member.
     """
@@ -85,7 +85,7 @@ class Fused(Operation):
         return self._each(specs, lambda operation, given: operation.evaluate(given))
 
     def _each(self, specs: Sequence[TensorSpec | None], step: _Step) -> tuple[TensorSpec, ...]:
-        """The result of the last member, each of which takes one such step."""
+        """The result of the last member, after `step` has been applied to each member in order."""
         known = list(specs)
         for member in self.members:
             known.append(step(member.operation, [known[i] for i in member.arguments])[0])
@@ -95,7 +95,8 @@ class Fused(Operation):
 
 
 class FusedProduct(Operation):
-    """A product with the operations, element by element, that end it.
+    """A product (MatMul or a convolution) with its epilogue: the element-wise operations that
+    follow it.
 
     The result is that of the last member.
 
