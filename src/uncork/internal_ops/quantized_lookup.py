@@ -1,4 +1,4 @@
-"""Internal operations: look-ups in a table that is stored in few bits.
+"""Internal operations: look-ups in a compressed table, which is read as it is stored.
 
 Passes make them of a look-up whose table other layers compute from small numbers.
 
@@ -69,13 +69,13 @@ class CompressedTable:
 
     @property
     def columns(self) -> int:
-        """Elements of a row."""
+        """The number of elements in a row."""
         return math.prod(self.shape[1:])
 
     @lazy
     def parameters(self) -> Array | None:
-        """f32 [rows, 2], or [1, 2] for all rows: zero point and scale beside each other, in one
-        cache line. None without both.
+        """The zero points and scales beside each other, f32 [rows, 2], or [1, 2] for all rows: both
+        in one cache line. None without both.
         """
         given = [p for p in (self.zero_point, self.scale) if p is not None]
         if not given:
@@ -86,7 +86,7 @@ class CompressedTable:
         return pairs
 
     def rows(self, ids: Array) -> Array:
-        """f32 [n, columns]: the rows `ids` [n], which are in range."""
+        """The rows `ids` [n], which are in range, as f32 [n, columns]."""
         values = decode(self._codes(ids), self.element_type).astype(np.float32)
         if self.zero_point is not None:
             values = self._rounded(values - _of_rows(self.zero_point, ids))
@@ -111,7 +111,7 @@ class CompressedTable:
 
 
 def _of_rows(parameter: Array, ids: Array) -> Array:
-    """A zero point or scale for each row looked up, to go with [n, columns]."""
+    """The zero point or scale of each row looked up, in a shape that broadcasts to [n, columns]."""
     chosen: Array = parameter if len(parameter) == 1 else parameter[ids]
     return chosen[:, np.newaxis]
 

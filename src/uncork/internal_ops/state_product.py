@@ -1,4 +1,4 @@
-"""The product with a matrix in the storage of a variable, as one operation; no file has it."""
+"""Internal operation: the product with a matrix in the storage of a variable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class StateProduct(Operation):
-    """`a` times the value in a storage (see `StateValue`), each matrix of it for several of `a`."""
+    """The product of `a` with the value in a storage (see `StateValue`), each matrix of it used for
+    several of `a`.
+    """
 
     multiplies = True
     type_name, opset = "StateProduct", 0
@@ -29,7 +31,7 @@ class StateProduct(Operation):
         super().__init__(product=product, value=value, repeats=repeats)
 
     def matrices(self, storage: TensorSpec, length: TensorSpec) -> TensorSpec:
-        """The value, before it is repeated."""
+        """The spec of the storage's value, before it is repeated."""
         return self.value.describe([storage, length])[0]
 
     def infer(self, a: TensorSpec, storage: TensorSpec, length: TensorSpec) -> PartialShape:

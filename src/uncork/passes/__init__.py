@@ -1,1 +1,1 @@
-"""Rewrites of a checked model, one a file: the same meaning in fewer or faster steps."""
+"""Passes: rewrites of a checked model, one a file: the same meaning in fewer or faster steps."""

@@ -1,4 +1,4 @@
-"""Tensors that are stretched for element-wise layers are stretched by these layers themselves.
+"""Tensors that are broadcast for element-wise layers only: these layers broadcast them themselves.
 
 Where another operand has the shape of the result, a Broadcast or a Tile of axes of size 1 gives
 nothing that the layer does not do as it reads. Views between the two count as long as the shape is
@@ -21,8 +21,8 @@ from uncork.types import TensorSpec
 
 
 def absorb_broadcasts(model: Model, target: Target) -> Model:
-    """The model, whose shapes are those of the call, with such layers reading what was stretched,
-    if there is a kernel for that.
+    """The model, whose shapes are those of the call, with such layers reading tensors from before
+    the broadcast, where there is a kernel for that.
     """
     new = {
         node.id: narrow
@@ -33,7 +33,7 @@ def absorb_broadcasts(model: Model, target: Target) -> Model:
 
 
 def _stretches(operation: Operation | None) -> bool:
-    """Whether the operation aligns all its operands at the right, and stretches them."""
+    """Whether the operation broadcasts all its operands, aligned at the right."""
     if isinstance(operation, Fused):
         return all(
             len(member.arguments) == 1 or _stretches(member.operation)
@@ -43,9 +43,7 @@ def _stretches(operation: Operation | None) -> bool:
 
 
 def _narrow(model: Model, node: Node, target: Target) -> Node | None:
-    """The layer with operands as they were before they were stretched; None where nothing is
-    gained.
-    """
+    """The layer with operands from before they were broadcast; None where nothing is gained."""
     assert node.operation is not None
     output = node.outputs[0].spec
     if output.value is not None or not has_extents(output):
@@ -67,7 +65,7 @@ def _same_shape(a: TensorSpec, b: TensorSpec) -> bool:
 
 
 def _unstretched(model: Model, source: Source) -> Source | None:
-    """What this tensor is stretched from."""
+    """The tensor that this one was broadcast from; None where it was not."""
     spec, stretched = model.spec(source), source
     while select.is_view(model.by_id[stretched.node].operation):
         stretched = model.by_id[stretched.node].inputs[0]

@@ -44,8 +44,8 @@ _LEAST = 3
 
 @dataclass(frozen=True)
 class Between:
-    """How a layer would be done over blocks: which inputs lie in them, its operation there, and
-    inputs that are other constants.
+    """The way to do a layer over blocks: which inputs lie in blocks, its operation there, and the
+    inputs that become other constants.
     """
 
     lies: tuple[bool, ...]
@@ -57,7 +57,7 @@ class Between:
 
 
 def between(model: Model, node: Node, target: Target) -> Between | None:
-    """How a layer could be done over blocks; None where it cannot."""
+    """The way to do a layer over blocks; None where it cannot be done."""
     operation = node.operation
     if operation is None or len(node.outputs) != 1 or not node.inputs:
         return None
@@ -86,7 +86,7 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
 
 
 def _is_plain(spec: TensorSpec) -> bool:
-    """Whether it is f32 of known or open sizes, with channels whose number is known."""
+    """Whether a tensor is f32 of known or open sizes, with a known number of channels."""
     if spec.element_type is not ElementType.f32 or not has_extents(spec):
         return False
     sizes = extents(spec)
@@ -102,7 +102,9 @@ def _channels(spec: TensorSpec) -> int:
 def _by_element(
     operation: Operation, specs: Sequence[TensorSpec], result: TensorSpec, block: int
 ) -> Between | None:
-    """Every operand has the result's channels, or is one number."""
+    """The way to do an element-wise operation over blocks: every operand has the result's channels,
+    or is one number.
+    """
     try:
         found = lowered(operation, specs, result)
     except KernelDeclined:
@@ -130,7 +132,7 @@ def _is_one(sizes: Sequence[SizeLike]) -> bool:
 def _concat(
     operation: Concat1, specs: Sequence[TensorSpec], block: int, target: Target
 ) -> Between | None:
-    """Whole blocks follow each other."""
+    """The way to do a Concat along the channels over blocks: whole blocks follow each other."""
     rank = len(extents(specs[0]))
     if normalised_axis(operation, operation.axis, rank) != 1:
         return None

@@ -1,5 +1,5 @@
-"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought
-into them at the borders only.
+"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and the layout
+changes at the borders only.
 
 A convolution is moved to blocks where that brings more than the changes of layout that it takes;
 costs are rough, and in one unit for all. Layers between convolutions go with them, where that
@@ -59,7 +59,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A layer that could be done over blocks: which inputs would lie in them, and what that would
+    """A layer that could be done over blocks: which inputs would lie in blocks, and what that would
     save.
     """
 
@@ -100,8 +100,8 @@ def block_channels(model: Model, target: Target) -> Model:
 def _candidate(
     model: Model, node: Node, target: Target, room: int
 ) -> tuple[_Candidate, int] | None:
-    """How a node could be done over blocks, and the bytes of its transformed filters, of which
-    there is `room` for so many.
+    """The candidate that a node is, with the bytes of its transformed filters, for which there is
+    `room` left.
     """
     operation = node.operation
     product = operation.product if isinstance(operation, FusedConvolution) else operation
@@ -138,7 +138,9 @@ def _candidate(
 
 
 def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    """Whether all is f32, of known or open sizes, and the filters are constant."""
+    """Whether all tensors of a convolution are f32, of known or open sizes, and the filters are
+    constant.
+    """
     known_types = all(
         spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
     )
@@ -166,7 +168,7 @@ def _side(g: Geometry, room: int) -> int:
 
 
 def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
-    """What blocks save, without changes of layout; less than nothing where they are much shorter
+    """The time that blocks save, without changes of layout; negative where blocks are much shorter
     than vectors.
     """
     one = typical(g)
@@ -192,7 +194,7 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
 
 
 class _Borders:
-    """What changes of layout cost, for a choice of convolutions over blocks."""
+    """The cost of changes of layout, for a choice of convolutions over blocks."""
 
     def __init__(self, model: Model, candidates: Mapping[int, _Candidate]) -> None:
         self.candidates = candidates
@@ -213,7 +215,7 @@ class _Borders:
         return numbers / _TURNED
 
     def of(self, source: Source, chosen: set[int]) -> float:
-        """The change of layout of a tensor, if there is one."""
+        """The cost of changing the layout of a tensor; 0 where it stays."""
         in_blocks = source.node in chosen
         for reader in self.read_by.get(source, ()):
             wants = reader.id in chosen and source in self.candidates[reader.id].sources
@@ -222,7 +224,7 @@ class _Borders:
         return 0.0
 
     def around(self, candidate: _Candidate, chosen: set[int]) -> float:
-        """The changes of layout of all tensors of a node."""
+        """The cost of changing the layouts of all tensors of a node."""
         return sum(
             self.of(source, chosen) for source in {*candidate.sources, Source(candidate.node.id, 0)}
         )
@@ -250,7 +252,7 @@ def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int,
 
 
 def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterator[set[int]]:
-    """Chosen convolutions that hand blocks to each other."""
+    """The groups of chosen convolutions that pass blocks to each other."""
     neighbours: dict[int, set[int]] = {number: set() for number in chosen}
     made: dict[Source, list[int]] = {}
     for number in chosen:
@@ -294,7 +296,7 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
         return added(name, operation, (), spec)
 
     def turned(source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec) -> Source:
-        """A tensor in the other layout, made where it is first read."""
+        """The tensor in the other layout; the layer that converts it is made when first needed."""
         key = source, isinstance(operation, ToBlocks)
         if key not in changed:
             name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"

@@ -1,4 +1,4 @@
-"""Matrix products read constant weights as they are stored: the f32 matrix is never made.
+"""Matrix products that read constant weights as they are stored: the f32 matrix is never made.
 
 Recognised, as converters and NNCF write it, for a matrix in f32:
 
@@ -55,14 +55,18 @@ def compressed_products(model: Model, target: Target) -> Model:
 
 
 def _is_linear(model: Model, node: Node) -> bool:
-    """Rows of f32 by a matrix that is not known yet; small ones are."""
+    """Whether a MatMul multiplies rows of f32 by a matrix that is not folded to a constant, as
+    small ones are.
+    """
     data, matrix = (model.spec(source) for source in node.inputs)
     rows = data.rank is not None and data.rank >= 2 and data.element_type is ElementType.f32
     return rows and matrix.rank == 2 and matrix.shape.is_static and matrix.value is None
 
 
 def _matrix(model: Model, source: Source, transposed: bool) -> CompressedMatrix | None:
-    """The matrix of a product, when it is made of a constant as above."""
+    """The compressed matrix of a product; None where the layers that make it are not of the form
+    described above.
+    """
     shape = model.spec(source).shape.static
     node, half = model.by_id[source.node], False
     if isinstance(node.operation, Convert1) and not isinstance(
@@ -147,7 +151,7 @@ def _parameter(
 
 
 def _constant(model: Model, source: Source) -> Array | None:
-    """The value of a constant of f32, or of what is converted to it or to f16."""
+    """The value of a constant of f32, or of one that is converted to f32 or f16."""
     spec, node = model.spec(source), model.by_id[source.node]
     if spec.element_type not in _COMPUTED:
         return None

@@ -1,4 +1,4 @@
-"""Layers whose data tell the size of the result become two: one counts, one writes.
+"""Layers whose data determine the size of the result, each split in two: one counts, one writes.
 
 Between the two the size is a number like those that shapes read; see `internal_ops/found_sizes.py`.
 Layers of types that the kernels do not serve stay as they are.
@@ -35,8 +35,8 @@ _InputRef = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Two:
-    """The two layers: the first with the inputs of the layer that it takes, the second with what it
-    is given.
+    """The two layers in place of one: the first takes inputs of that layer, and the second is given
+    such inputs or outputs of the first.
     """
 
     first: Operation
@@ -70,7 +70,9 @@ def count_first(model: Model) -> Model:
 
 
 def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
-    """The node that counts, and the one that has the place of the layer."""
+    """The two nodes that replace a layer: the one that counts, and the one that takes the layer's
+    place.
+    """
     inputs = tuple(node.inputs[position] for position in two.takes)
     ports = tuple(
         Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs])
@@ -84,7 +86,7 @@ def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
 
 
 def _is_counted(spec: TensorSpec) -> bool:
-    """Kernels look at values of this type."""
+    """Whether kernels count values of this type."""
     return spec.element_type.is_integer or spec.element_type.name in (
         "f16",
         "bf16",
@@ -102,7 +104,9 @@ def _non_zero(model: Model, node: Node) -> _Two | None:
 
 
 def _unique(model: Model, node: Node) -> _Two | None:
-    """Of all elements; of the slices along an axis only where these are elements."""
+    """The two layers of a Unique of all elements; of one along an axis only where the slices are
+    elements.
+    """
     assert isinstance(node.operation, Unique10)
     data = model.spec(node.inputs[0])
     if not _is_counted(data) or (
@@ -126,7 +130,7 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
 
 
 def _suppression(model: Model, node: Node) -> _Two | None:
-    """Hard suppression of boxes in f32."""
+    """The two layers of a NonMaxSuppression of boxes in f32 without Soft-NMS."""
     assert isinstance(node.operation, Suppression)
     specs = [model.spec(source) for source in node.inputs]
     if any(spec.element_type is not ElementType.f32 for i, spec in enumerate(specs) if i != 2):

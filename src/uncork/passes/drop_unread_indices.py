@@ -1,4 +1,4 @@
-"""Poolings whose indices nobody reads give the values alone."""
+"""Poolings whose indices nobody reads become `PooledValues`, which give the values alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POOLINGS = frozenset({"MaxPool", "AdaptiveMaxPool"})
 
 
 def drop_unread_indices(model: Model) -> Model:
-    """Every such pooling as `PooledValues`."""
+    """The model with `PooledValues` in place of every such pooling."""
     read_by = readers(model)
     new: dict[int, Node] = {}
     for node in model.nodes:

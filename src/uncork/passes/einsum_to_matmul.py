@@ -1,4 +1,4 @@
-"""Einsum of two tensors of the call becomes a MatMul, with views and transposes around it.
+"""Einsum of two computed tensors becomes a MatMul, with views and transposes around it.
 
 A label is a batch dimension (in both operands and the output), summed (in both operands alone), or
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
@@ -32,7 +32,9 @@ _Labels = Sequence[object]
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """The two operands with their labels, the labels by what they are, and the size of each."""
+    """A product of two matrices: the operands with their labels, the labels by their role, and the
+    size of each.
+    """
 
     operands: tuple[tuple[Source, _Labels], tuple[Source, _Labels]]
     batch: _Labels
@@ -58,7 +60,7 @@ def einsum_to_matmul(model: Model) -> Model:
 
 
 def _product(model: Model, node: Node) -> _Product | None:
-    """What the layer multiplies; None where it is no product of two matrices of the call."""
+    """The product that the layer computes; None where it is not one of two computed matrices."""
     operation = node.operation
     if not isinstance(operation, Einsum) or len(node.inputs) != 2:
         return None
@@ -96,7 +98,7 @@ def _same(one: Dimension, other: Dimension) -> bool:
 
 
 def _is_turned(a: _Labels, b: _Labels, output: _Labels) -> bool:
-    """The output has what only the second operand has first."""
+    """Whether the output has the labels of the second operand alone before those of the first."""
     own = [label in a for label in output if (label in a) != (label in b)]
     return bool(own) and not own[0] and own == sorted(own)
 
@@ -144,7 +146,7 @@ class _Layers:
         rows: _Labels,
         columns: _Labels,
     ) -> tuple[Source, bool]:
-        """An operand as matrices, and whether these have their columns first."""
+        """The operand as a tensor of matrices, and whether these have their columns first."""
         turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows)
         wanted = list(labels) if turned else [*product.batch, *rows, *columns]
         if list(labels) != wanted:

@@ -50,8 +50,8 @@ Specs = list[TensorSpec]
 
 
 def _is_told(specs: Specs) -> bool:
-    """Whether these values are known: a number of the call may be refused, also where no shape
-    depends on it.
+    """Whether these values are known before a call: a value that the call gives may be refused,
+    also where no shape depends on it.
     """
     return all(spec.value is not None for spec in specs)
 
@@ -74,7 +74,7 @@ def _is_sure(model: Model, source: Source) -> bool:
 
 
 def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
-    """Whether both tensors have as many elements in every call."""
+    """Whether both tensors have equally many elements in every call."""
     try:
         counts = product(extents(a)), product(extents(b))
     except KernelDeclined:
@@ -93,7 +93,7 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _slice(inputs: Specs, output: TensorSpec) -> int | None:
-    """Whether a slice has as many elements as there are, none of them backwards."""
+    """The position of a slice's data, 0, where no step is negative; else None."""
     steps = inputs[3].value if len(inputs) > 3 else None
     return 0 if steps is None or bool((steps > 0).all()) else None
 
@@ -103,7 +103,7 @@ def _pad(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
-    """The only input of a Concat with elements."""
+    """The position of the only input of a Concat that has elements; None where several have."""
     full = [
         i
         for i, spec in enumerate(inputs)
@@ -113,7 +113,7 @@ def _concat(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _whole(inputs: Specs, output: TensorSpec) -> int | None:
-    """Whether there are as many elements as before: nothing is repeated or left out."""
+    """The position of the data, 0: with equally many elements nothing is repeated or left out."""
     return 0
 
 
