@@ -14,7 +14,7 @@ _REPEATING = frozenset({"Broadcast", "Tile"})
 
 
 def moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
-    """Where a tensor comes from, and the moves that make it of that."""
+    """The tensor that this one is moved from, and the moves that make it of that."""
     moves: tuple[Move, ...] = ()
     while (step := _move(model, source)) is not None:
         source, before = step
@@ -23,7 +23,7 @@ def moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
 
 
 def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | None:
-    """One layer's moves."""
+    """The tensor that a layer moves, and its moves; None where it does anything else."""
     node = model.by_id[source.node]
     if node.type_name == "Transpose":
         order = order_of(model, node)
@@ -34,7 +34,7 @@ def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | Non
 
 
 def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
-    """The order of a Transpose; None where the call tells it."""
+    """The order of the axes of a Transpose; None where only the call tells it."""
     order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
     if order is None or rank is None:
         return None
@@ -42,7 +42,7 @@ def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
 
 
 def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
-    """Gather of one element of an axis, which is known to be there."""
+    """The data of a Gather and its move: one element of an axis, which is known to be there."""
     index, axis = (model.spec(source).value for source in node.inputs[1:3])
     sizes = sizes_of(model, node.inputs[0])
     if index is None or axis is None or index.ndim or sizes is None:
@@ -55,7 +55,9 @@ def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
 
 
 def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
-    """A tensor whose axis of size 1 was stretched and then became one with the axis before it."""
+    """The tensor and the move of a repetition: an axis of size 1 was broadcast and then merged with
+    the axis before it.
+    """
     stretching = model.by_id[node.inputs[0].node]
     if stretching.type_name not in _REPEATING or not _by_numpy(stretching):
         return None
@@ -88,7 +90,9 @@ def _by_numpy(node: Node) -> bool:
 
 
 def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
-    """The tensor that had an axis of size 1 put in, if its layer does that; else itself."""
+    """The tensor from before its layer inserted an axis of size 1; the tensor itself where the
+    layer does not.
+    """
     node = model.by_id[source.node]
     if is_view(node.operation):
         before = sizes_of(model, node.inputs[0])

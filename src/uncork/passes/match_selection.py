@@ -22,7 +22,9 @@ from uncork.symbolic import SizeLike
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Where a tensor has the steps of a sequence, and its rows: None when there is only one row."""
+    """The axes of the steps of a sequence, and of its rows (None when there is only one row), in a
+    tensor.
+    """
 
     step: int
     batch: int | None
@@ -30,7 +32,9 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class StepSelection:
-    """The step of row b is element b * stride of `indices`; see `StepLengths` for the rest."""
+    """The selection of one step of each row: that of row b is element b * stride of `indices`; see
+    `StepLengths` for the rest.
+    """
 
     indices: Source
     stride: int
@@ -41,7 +45,8 @@ class StepSelection:
 def match_step_selection(
     model: Model, node: Node, source: Source, axes: Axes
 ) -> StepSelection | None:
-    """The way in which the node takes one step of each row of `source`, and nothing else of it.
+    """The selection by which a node takes one step of each row of `source`, and nothing else of it;
+    None where it does not.
 
     None when it does something else.
 
@@ -97,7 +102,9 @@ def _gathered(
 
 
 def _of_each_row(indices: tuple[SizeLike, ...], axes: Axes, batch_dims: int) -> int | None:
-    """The stride of indices, of which there is one for all rows, or one for each of them."""
+    """The stride of indices: 0 where one index is for all rows, 1 where each row has one; else
+    None.
+    """
     if certainly(product(indices), 1):
         return 0
     each = (
@@ -120,8 +127,8 @@ def _gathered_elements(model: Model, indices: Source, axis: int, axes: Axes) -> 
 
 
 def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
-    """Whether all elements along an axis, counted from the end beginning with 1, are the same: they
-    come from one that was repeated.
+    """Whether all elements along an axis are the same, since they come from one that was repeated.
+    The axis is counted from the end, beginning with 1.
     """
     waiting = [source]
     while waiting:

@@ -64,7 +64,7 @@ def quantize_layers(model: Model) -> Model:
 
 
 def _weights(model: Model, node: Node) -> QuantizedWeights | None:
-    """The weights of a product that are whole numbers of a byte."""
+    """The quantized weights of a product, in i8; None where it has none."""
     operation = node.operation
     if isinstance(operation, CompressedLinear):
         return _of_stored(operation)
@@ -80,7 +80,9 @@ def _weights(model: Model, node: Node) -> QuantizedWeights | None:
 
 
 def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
-    """The quantized weights of a matrix as it is stored; None where they are none."""
+    """The quantized weights of a compressed matrix; None where its scales or zero points do not
+    allow them.
+    """
     matrix, product = operation.weights, operation.product
     parameters = [array for array in (matrix.zero_points, matrix.scales) if array is not None]
     if (
@@ -107,7 +109,7 @@ def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
 
 
 class _Layers:
-    """The layers of a model that are to be on codes, with what ends them."""
+    """The choice of the layers of a model that are to be on codes, with their epilogues."""
 
     def __init__(self, model: Model, products: Mapping[int, QuantizedWeights]) -> None:
         ending = ended(
@@ -136,7 +138,9 @@ class _Layers:
             self._leave_numbers()
 
     def _quantized(self, node: Node, weights: QuantizedWeights) -> QuantizedProduct | None:
-        """A layer on codes, which gives codes where it rounds to levels; None without a kernel."""
+        """The step of a layer on codes, whose result is codes where it rounds to levels; None
+        without a kernel.
+        """
         operation = _with_matrix(node.operation)
         specs = [self.model.spec(source) for source in _inputs(node)]
         result = node.outputs[0].spec
@@ -174,7 +178,9 @@ class _Layers:
         return None
 
     def _pass_codes_on(self) -> None:
-        """Layers that choose among codes, or join them, do so where a later layer reads codes."""
+        """Have layers that choose among codes, or join them, work on codes where a later layer
+        reads codes.
+        """
         for node in reversed(self.model.nodes):
             source = Source(node.id, 0)
             if node.id not in self.new and source in self.grids and self._read_as_codes(source):
@@ -183,7 +189,7 @@ class _Layers:
                     self.new[node.id] = step
 
     def _leave_numbers(self) -> None:
-        """Results that no layer reads as codes stay numbers."""
+        """Have results that no layer reads as codes stay numbers."""
         for node in self.model.nodes:
             step = self.new.get(node.id)
             if (
@@ -215,7 +221,7 @@ class _Layers:
 
 
 def _with_matrix(operation: Operation | None) -> Operation:
-    """The operation as one of two tensors, where its matrix is stored in it."""
+    """The operation on two tensors, where its matrix is stored in it; others as they are."""
     assert operation is not None
     if isinstance(operation, CompressedLinear):
         return operation.product
@@ -226,7 +232,7 @@ def _with_matrix(operation: Operation | None) -> Operation:
 
 
 def _inputs(node: Node) -> tuple[Source, ...]:
-    """The inputs of a layer, of a product without its weights."""
+    """The inputs of a layer; those of a product without its weights."""
     operation = node.operation
     product = operation.product if isinstance(operation, FusedProduct) else operation
     return (

@@ -1,5 +1,5 @@
-"""The tensors of a model that hold levels of a FakeQuantize: its results, and what chooses or moves
-them.
+"""The tensors of a model whose values are levels of a FakeQuantize: its results, and what chooses
+or moves them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
 
 
 def grids(model: Model) -> dict[Source, Grid]:
-    """The grid of each such tensor: its limits are those of the numbers that it holds."""
+    """The grids of such tensors, by tensor. The limits of each are those of the numbers that the
+    tensor holds.
+    """
     result: dict[Source, Grid] = {}
     for node in model.nodes:
         grid = _grid(model, node, result)
@@ -33,7 +35,7 @@ def grids(model: Model) -> dict[Source, Grid]:
 
 
 def rounding_of(model: Model, node: Node) -> Grid | None:
-    """The grid of a FakeQuantize, or of one that ends a product, with its own limits."""
+    """The grid of a FakeQuantize, or of one in the epilogue of a product, with its own limits."""
     operation = node.operation
     if node.hints.in_f32:
         return None
@@ -61,5 +63,7 @@ def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
 
 
 def of_values(grid: Grid) -> Grid:
-    """The grid whose input limits are those of the numbers that codes stand for."""
+    """The grid with the output limits as input limits, too: it rounds the numbers that codes stand
+    for to themselves.
+    """
     return replace(grid, input_low=grid.output_low, input_high=grid.output_high)

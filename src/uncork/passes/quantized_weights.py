@@ -1,4 +1,5 @@
-"""Constant weights of quantized layers remember the small numbers that they are made of.
+"""Constant weights of quantized layers keep the small numbers (codes and scales) that they are made
+of.
 
 Recognised, as NNCF and POT write them, for filters of a convolution or the matrix of a product:
 
@@ -47,7 +48,7 @@ def quantized_weights(model: Model) -> Model:
 
 
 def _multiplies(node: Node, source: Source) -> bool:
-    """The layer reads these weights as such, and only so."""
+    """Whether the layer reads these weights as weights, and only so."""
     read = [index for index, given in enumerate(node.inputs) if given == source]
     return isinstance(node.operation, (Convolution1, MatMul)) and read == [1]
 
@@ -67,7 +68,7 @@ def made_weights(model: Model) -> Model:
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:
-    """The small numbers that weights of a product are made of."""
+    """The codes and scales that the weights of a product are made of; None where they are not."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
@@ -98,7 +99,7 @@ def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWei
 
 
 def _value(model: Model, source: Source) -> Array | None:
-    """The value of a constant, or of layers of constants."""
+    """The value of a constant, or of layers that have only constants before them."""
     spec = model.spec(source)
     if spec.value is not None:
         return spec.value
@@ -115,7 +116,9 @@ def _value(model: Model, source: Source) -> Array | None:
 
 
 def _scale(model: Model, source: Source) -> Array | None:
-    """What whole numbers are multiplied with, stretching to the tensor; None where that is open."""
+    """The factor of the whole numbers that a tensor is made of, which broadcasts to it; None where
+    it is not known.
+    """
     node = model.by_id[source.node]
     operation, inputs = node.operation, node.inputs
     if isinstance(operation, Convert1):
@@ -145,7 +148,7 @@ def _scale(model: Model, source: Source) -> Array | None:
 
 
 def _constant(model: Model, source: Source, weights: QuantizedWeights, kept: bool) -> Node:
-    """The constant; `kept` is one whose value is for other layers, too."""
+    """The node of the quantized constant; `kept` says that other layers need its value, too."""
     node, shape = model.by_id[source.node], PartialShape(weights.shape)
 
     def make() -> Array:

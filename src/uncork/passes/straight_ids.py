@@ -47,7 +47,7 @@ def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator
 
 
 def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[Source, Inputs]:
-    """The outputs of layers that hold integers straight from inputs, and from which.
+    """The outputs that hold integers straight from inputs, each with these inputs.
 
     `roots` are the Parameters to begin at, by node id; by default all of the model's.
     """
@@ -75,7 +75,7 @@ def _passed_on(model: Model, node: Node, found: Mapping[Source, Inputs]) -> Inpu
 
 
 def converts_integers(model: Model, node: Node) -> bool:
-    """The node converts integers to integers."""
+    """Whether the node converts integers to integers."""
     if not isinstance(node.operation, (Convert1, ConvertLike1)):
         return False
     specs = (model.spec(node.inputs[0]), node.outputs[0].spec)

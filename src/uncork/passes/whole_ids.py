@@ -1,4 +1,5 @@
-"""Ids that come straight from inputs are looked up uncut: conversions to fewer bits are bypassed.
+"""Ids that come straight from inputs are looked up in full width: conversions to fewer bits are
+bypassed.
 
 Converters write `Convert i64 -> i32` before look-ups (OpenVINO's PyTorch frontend before every
 Gather and every bag). Taken literally, id 2**32 + 1 reads row 1. This pass leads ids, offsets,
@@ -31,12 +32,12 @@ from uncork.types import ElementType, TensorSpec
 
 
 def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
-    """The model with such ids uncut. `roots`: see `straight`."""
+    """The model with such ids in full width. `roots`: see `straight`."""
     return _Uncut(model, roots).model()
 
 
 class _Uncut:
-    """One graph.
+    """The rewriting of one graph.
 
     `whole` says, for every output that comes straight from inputs, which one has the uncut numbers.
     """
@@ -68,7 +69,7 @@ class _Uncut:
     # ---- what reads ids
 
     def _with_whole_ids(self, node: Node) -> Node:
-        """The node reading uncut numbers where it reads ids."""
+        """The node with the uncut (full-width) numbers wherever it reads ids."""
         inputs = list(node.inputs)
         variables: set[str] = set()
         for position, source in enumerate(node.inputs):
@@ -90,7 +91,7 @@ class _Uncut:
         return replace(node, inputs=tuple(inputs))
 
     def _agree(self, node: Node, inputs: list[Source], variable: str) -> None:
-        """Ports that must be of one type are all i64 where they are not."""
+        """Convert the inputs of ports that must be of one type to i64, where their types differ."""
         positions = [p for p in range(len(inputs)) if self._variable(node, p) == variable]
         if len({self._spec(inputs[p]).element_type for p in positions}) > 1:
             for position in positions:
@@ -101,7 +102,7 @@ class _Uncut:
         return "" if port is None else port.type_variable
 
     def _as(self, source: Source, target: ElementType, strict: bool) -> Source:
-        """A tensor's numbers in another type.
+        """The tensor with the same numbers in another type.
 
         With `strict`, one that the type does not have is refused: it is outside anything.
         """
@@ -123,7 +124,7 @@ class _Uncut:
     # ---- what passes ids on
 
     def _note(self, node: Node) -> None:
-        """Say where the uncut numbers of the node's outputs are."""
+        """Record where the uncut numbers of the node's outputs are."""
         outputs = [Source(node.id, position) for position in range(len(node.outputs))]
         for output in outputs:
             if output in self.sources:
@@ -165,7 +166,9 @@ class _Uncut:
         return new
 
     def _fits(self, source: Source, target: ElementType) -> bool:
-        """Every number of the output is one of the type; of constants, those that they hold."""
+        """Whether a type has every number that the output can hold; of a constant, those that it
+        holds.
+        """
         spec = self._spec(source)
         if spec.value is None or not spec.value.size:
             return keeps_integers(spec.element_type, target)

@@ -1,4 +1,5 @@
-"""`Facts`: what one inference has found out, taken for granted and demanded of its sizes.
+"""`Facts`: what one inference knows of its sizes: equalities, guards that are taken for granted,
+and checks that calls must pass.
 
 A rule of an operation that meets open sizes either demands (`require_equal`: a `Check`; broken, the
 call is wrong and is refused) or asks (`suppose_equal`: a `Guard`; broken, the call needs another
@@ -31,8 +32,8 @@ _DEPTH, _FEW = 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Two sizes and how they relate, with the layer that looks at them: its node's id and its label
-    for messages.
+    """A relation of two sizes, with the layer that asks for it: its node's id, and its label for
+    messages.
     """
 
     left: Size
@@ -43,13 +44,13 @@ class Relation:
 
     @property
     def symbols(self) -> frozenset[Symbol]:
-        """The symbols that have to be known to look at it: when the last of them is found, it can
-        be.
-        """
+        """The symbols whose numbers are needed to test the relation."""
         return self.left.symbols | self.right.symbols
 
     def holds(self, values: Mapping[Symbol, int]) -> bool:
-        """Whether it holds with these values. Raises KeyError without a value."""
+        """Whether the relation holds for these values of symbols. Raises KeyError where one is
+        missing.
+        """
         left, right = self.left.exact_value(values), self.right.exact_value(values)
         if self.kind == "is a multiple of":
             return left == 0 if not right else Fraction(left) % right == 0
@@ -62,7 +63,7 @@ class Relation:
 
 
 class Guard(Relation):
-    """A relation that a plan takes for granted. A call that breaks it is right, but needs another
+    """A relation that a plan takes for granted. A call that breaks it is valid, but needs another
     plan.
     """
 
@@ -70,8 +71,8 @@ class Guard(Relation):
 
 
 class Check(Relation):
-    """A relation that every call has to keep. One that breaks it is refused, in the words of the
-    layer's reference.
+    """A relation that every call has to satisfy. A call that breaks it is refused, with the message
+    of the layer's reference.
     """
 
     __slots__ = ()
@@ -81,8 +82,8 @@ class Facts:
     """Symbols, equalities, guards and checks of one inference."""
 
     def __init__(self, hints: Mapping[Origin, int] | None = None) -> None:
-        """`hints` are values of symbols that questions are answered by; without them the usual
-        answer is taken.
+        """Empty facts. `hints` are values of symbols that decide what is supposed; without them the
+        usual case is.
         """
         self.symbols: list[Symbol] = []
         #: Symbols, and functions of them, that are no longer needed, and what they equal.
@@ -101,7 +102,7 @@ class Facts:
         self._canonical: dict[Size, Size] = {}
 
     def at(self, node: int, where: str) -> None:
-        """Have this layer demand and ask from here on."""
+        """Set the layer that asks and demands from here on."""
         self._node, self._where = node, where
 
     def symbol(self, name: str, low: int, high: int | None, kind: str, origin: Origin) -> Symbol:
@@ -118,7 +119,7 @@ class Facts:
     # ---- what is known
 
     def canonical(self, size: SizeLike) -> Size:
-        """The size with all equalities put in."""
+        """The size with all equalities substituted."""
         size = Size.of(size)
         if size.atoms.isdisjoint(self.equal):
             return size
@@ -206,7 +207,9 @@ class Facts:
         return answer
 
     def suppose_at_least(self, a: SizeLike, b: SizeLike, usual: bool = True) -> bool:
-        """Whether a >= b, in the same way."""
+        """Whether a >= b: what is certain, else what the hints say, else the usual answer, which is
+        then taken for granted.
+        """
         if self.certainly_at_least(a, b):
             return True
         if self.certainly_at_least(b, a + 1):
@@ -220,8 +223,8 @@ class Facts:
 
     @contextmanager
     def tentative(self) -> Iterator[None]:
-        """What is demanded inside may not come to pass (a branch that is not taken): it is
-        forgotten at the end, guards are not.
+        """A context for demands that may not come to pass (a branch that is not taken): they are
+        forgotten at its end, guards are not.
         """
         kept = (
             dict(self.equal),
@@ -239,7 +242,9 @@ class Facts:
     # ---- inner workings
 
     def _is_never_negative(self, size: Size, depth: int) -> bool:
-        """By its bounds, by one of the facts, or by looking into its largest-of."""
+        """Whether a size is certainly at least 0: by its bounds, by one of the facts, or by the
+        arguments of a maximum in it.
+        """
         if size.bounds[0] >= 0:
             return True
         if any(
@@ -287,11 +292,11 @@ class Facts:
         return left - shared, kind, right - shared
 
     def usual(self, size: SizeLike) -> int | Fraction | None:
-        """Its value in calls like those of the hints; None when they do not tell it."""
+        """The value of a size in calls like those of the hints; None when they leave it open."""
         return self._hinted(size) if isinstance(size, Size) else size
 
     def _hinted(self, size: Size) -> int | Fraction | None:
-        """The value of a size by the hints; None when they do not tell it."""
+        """The value of a size by the hints; None when they do not determine it."""
         values = {s: self._hints[s.origin] for s in size.symbols if s.origin in self._hints}
         return size.exact_value(values) if len(values) == len(size.symbols) else None
 
@@ -307,8 +312,8 @@ class Facts:
             self.at_least_0.append(size)
 
     def _equate(self, difference: Size) -> None:
-        """difference == 0: an atom that stands in it alone is replaced by the rest, the last found
-        symbol first, then a function.
+        """Record that a difference is 0: an atom that occurs alone in one term is replaced by the
+        rest; the last found symbol is preferred, then a function.
         """
         difference = _without_common_factor(difference)
         alone = [
@@ -342,9 +347,7 @@ class Facts:
 
 
 def _without_common_factor(size: Size) -> Size:
-    """The size divided by what all its factors are multiples of: 4 * a - 4 * b is 0 where a - b
-    is.
-    """
+    """The size divided by the common factor of its terms: 4 * a - 4 * b is 0 where a - b is."""
     factors = [Fraction(factor) for factor in size.terms.values()]
     shared = math.gcd(*(factor.numerator for factor in factors))
     parts = math.lcm(*(factor.denominator for factor in factors))

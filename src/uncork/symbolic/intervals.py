@@ -25,23 +25,23 @@ def is_finite(end: End) -> bool:
 
 
 def add(a: Interval, b: Interval) -> Interval:
-    """All sums."""
+    """The interval of all sums of numbers of two intervals."""
     return _add(a[0], b[0], -INF), _add(a[1], b[1], INF)
 
 
 def multiply(a: Interval, b: Interval) -> Interval:
-    """All products."""
+    """The interval of all products of numbers of two intervals."""
     ends = [_multiply(x, y) for x in a for y in b]
     return _least(ends), -_least(-end for end in ends)
 
 
 def floor_end(end: End) -> End:
-    """The floor of a finite end; an infinite one as it is."""
+    """The floor of an end of an interval; an infinite end as it is."""
     return end if isinstance(end, float) else math.floor(end)
 
 
 def largest(ends: Iterable[End]) -> End:
-    """The largest; also of numbers that no float holds."""
+    """The largest of some numbers, also where no float holds them."""
     return -_least(-end for end in ends)
 
 

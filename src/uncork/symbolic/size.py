@@ -51,7 +51,7 @@ class Size:
     )
 
     def __init__(self, terms: dict[Monomial, Exact]) -> None:
-        """`terms` has no factor of 0."""
+        """A size of these terms, none of which has a factor of 0."""
         self.terms = terms
         self._symbols: frozenset[Symbol] | None = None
         self._atoms: frozenset[Atom] | None = None
@@ -63,7 +63,7 @@ class Size:
 
     @staticmethod
     def of(value: SizeLike | Symbol | Function | Fraction) -> Size:
-        """A number, a symbol or an atom as a size."""
+        """The size that is this number, symbol or atom."""
         if isinstance(value, Size):
             return value
         if isinstance(value, (Symbol, Function)):
@@ -81,21 +81,21 @@ class Size:
 
     @property
     def symbols(self) -> frozenset[Symbol]:
-        """The symbols in it, those inside its atoms included."""
+        """The symbols in the size, those inside its atoms included."""
         if self._symbols is None:
             self._symbols = _union(atom.symbols for monomial in self.terms for atom in monomial)
         return self._symbols
 
     @property
     def atoms(self) -> frozenset[Atom]:
-        """Symbols and functions in it, those inside its functions included."""
+        """The symbols and functions in the size, those inside its functions included."""
         if self._atoms is None:
             self._atoms = _union(atom.atoms for monomial in self.terms for atom in monomial)
         return self._atoms
 
     @property
     def facts(self) -> Facts | None:
-        """The facts of the inference that its symbols belong to; None of a number."""
+        """The facts of the inference that the size's symbols belong to; None for a number."""
         return next((symbol.facts for symbol in self.symbols), None)
 
     @property
@@ -109,7 +109,7 @@ class Size:
 
     @property
     def bounds(self) -> Interval:
-        """An interval that holds it, by the bounds of its symbols alone."""
+        """An interval that contains the size, by the bounds of its symbols alone."""
         if self._bounds is None:
             total: Interval = (0, 0)
             for monomial, factor in self.terms.items():
@@ -164,7 +164,7 @@ class Size:
         return Size.of(other) % self
 
     def over(self, other: SizeLike | Fraction) -> Size | None:
-        """self / other as a polynomial; None when that leaves a rest."""
+        """The quotient self / other as a polynomial; None when the division leaves a remainder."""
         divisor = Size.of(other)
         if not divisor.terms:
             return None
@@ -191,8 +191,8 @@ class Size:
     # ---- values
 
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
-        """The number that it is with these values of its symbols. Raises KeyError without one,
-        ValueError when it is not whole.
+        """The number that the size is for these values of its symbols. Raises KeyError where one is
+        missing, ValueError when the number is not whole.
 
         Exact, of any magnitude. A quotient by a divisor below 1 is one by 1.
         """
@@ -202,7 +202,7 @@ class Size:
         return value
 
     def exact_value(self, values: Mapping[Symbol, int]) -> Exact:
-        """The value as `evaluate` gives it, also where that is no whole number."""
+        """The value of the size as `evaluate` gives it, also where that is no whole number."""
         total: Exact = 0
         for monomial, factor in self.terms.items():
             for atom in monomial:
@@ -294,7 +294,7 @@ def floor(x: Size) -> Size:
 
 
 def _nearest(factor: Exact) -> int:
-    """The whole number that is nearest; of a half, the one nearer to 0."""
+    """The nearest whole number; of a half, the one nearer to 0."""
     cut = int(factor)
     return cut if abs(Fraction(factor) - cut) <= Fraction(1, 2) else round(factor)
 
@@ -305,7 +305,7 @@ def ceil(x: Size) -> Size:
 
 
 def _floor_of_fraction(rest: Size) -> Size:
-    """The floor of what has no whole terms: an atom, or one of another form."""
+    """The floor of a size without whole terms: an atom, or an equal size of another form."""
     if not all(atom.is_whole for monomial in rest.terms for atom in monomial):
         return Size.of(Function("floor", (rest,)))
     n = math.lcm(*(Fraction(f).denominator for m, f in rest.terms.items() if m))
@@ -344,8 +344,8 @@ def quotient(x: Size, y: Size) -> Size:
 
 
 def _cancelled(x: Size, y: Size) -> tuple[Size, Size]:
-    """Both over the atoms and the number that divide every term of both; atoms that can be 0
-    stay.
+    """The dividend and the divisor after cancelling the atoms and the number that divide every term
+    of both; atoms that can be 0 stay.
     """
     monomials = [*x.terms, *y.terms]
     common: list[Atom] = []
@@ -361,7 +361,7 @@ def _cancelled(x: Size, y: Size) -> tuple[Size, Size]:
 
 
 def maximum(sizes: Iterable[Size]) -> Size:
-    """The largest of some sizes. One that is never above another is left out; terms that all have
+    """The maximum of some sizes. One that is never above another is left out; terms that all have
     come out of it.
     """
     flat: list[Size] = []
@@ -384,7 +384,7 @@ def maximum(sizes: Iterable[Size]) -> Size:
 
 
 def minimum(sizes: Iterable[Size]) -> Size:
-    """The smallest of some sizes."""
+    """The minimum of some sizes."""
     return -maximum(-size for size in sizes)
 
 
@@ -407,7 +407,7 @@ def _accumulate(terms: dict[Monomial, Exact], monomial: Monomial, factor: Exact)
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """monomial / divisor; None when that is no monomial."""
+    """The quotient of two monomials; None when that is no monomial."""
     rest = list(monomial)
     for atom in divisor:
         if atom not in rest:
@@ -417,7 +417,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def _only_atom(size: Size) -> Atom | None:
-    """The atom that a size is, if it is just one."""
+    """The atom that a size consists of; None where it is anything else."""
     if len(size.terms) != 1:
         return None
     ((monomial, factor),) = size.terms.items()
