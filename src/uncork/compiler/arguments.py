@@ -89,7 +89,7 @@ class Results(Sequence[Array]):
         )
 
     def _repr_html_(self) -> str:
-        """The HTML for notebooks: every array with its type, its shape and its first values."""
+        """For notebooks: every array with its type, its shape and its first values."""
         rows = []
         for name, array in self.items():
             flat = array.reshape(-1)
@@ -120,8 +120,8 @@ def unique_names(ports: Sequence[ModelPort]) -> list[str]:
 def match(
     ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]
 ) -> list[Any]:
-    """The values of all inputs, in the model's order, from positional arguments and keys (names,
-    positions, ports). Raises InputError that lists everything that is wrong.
+    """The values of all inputs, in order, from positions and keys (names, positions, ports). Raises
+    InputError that lists everything amiss.
 
     One mapping, or one list of all inputs, is taken apart.
     """
@@ -289,7 +289,7 @@ def _by_astype(target: ElementType) -> str:
 
 
 def _odd_object(array: Array) -> str:
-    """What keeps an array of Python objects from being numeric, in words for a message."""
+    """What keeps an array of Python objects from being one of numbers."""
     for position, element in enumerate(array.reshape(-1)):
         if not isinstance(element, (int, float, np.number)):
             return (
@@ -359,9 +359,7 @@ def present(element_type: ElementType, array: Array) -> Array:
 
 
 def owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The arrays as the caller's own: an array that is a view or an input, or that occurs twice, is
-    copied.
-    """
+    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
     seen = set(map(id, inputs))
     result: list[Any] = []
     for array in arrays:

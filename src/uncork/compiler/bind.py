@@ -1,5 +1,5 @@
-"""Bound calls: calls on arrays that stay the same objects, whose addresses are settled once, so
-that a call costs hardly more than its work.
+"""A call on arrays that stay the same objects: their addresses are settled once, and a call is
+hardly more than the work.
 """
 
 from __future__ import annotations

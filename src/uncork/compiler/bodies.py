@@ -1,5 +1,5 @@
-"""Bodies of If, Loop and TensorIterator that run by kernels: a body is planned like a model, once
-for all sizes that it is run with.
+"""Bodies of If, Loop and TensorIterator, run by kernels: a body is planned like a model, once for
+all sizes that it is run with.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The planner of layers with bodies: an If is a step where its branches are native; others run
-between segments.
+"""Planning of layers with bodies: an If is a step where its branches are native, others run between
+segments.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BodyPlanner(Placement):
         raise NotImplementedError
 
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
-        """Record how the layer runs, for the printed plan."""
+        """Remember how the layer runs, for whoever looks at the plan."""
         raise NotImplementedError
 
     def _body_run(self, node: Node) -> BodyRun | None:

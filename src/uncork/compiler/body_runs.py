@@ -1,6 +1,4 @@
-"""Runs of layers with bodies: the iterations of a loop ("turns") run natively where its body is one
-native segment.
-"""
+"""Runs of layers with bodies: a loop's turns run natively where its body is one native segment."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ _MOST = 16
 
 
 def body_run(operation: Operation | None) -> BodyRun | None:
-    """The `BodyRun` that replaces a layer's reference; None where the layer has no bodies that run
-    by kernels.
+    """The run that takes the place of a layer's reference; None where it has no bodies that run by
+    kernels.
     """
     if isinstance(operation, If8):
         branches = [branch.body for branch in operation.bodies.values()]
@@ -41,7 +39,7 @@ class BranchRun:
         self._operation = operation
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
-        """The outputs of the branch that the condition chooses."""
+        """The outputs of the branch that the condition says."""
         return self._operation.reference(*inputs)
 
     def release_memory(self) -> None:
@@ -63,9 +61,7 @@ class LoopRun:
         self._later: CallPlan | None = None
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
-        """The outputs of the loop: one turn at a time where no plan of the body makes several at
-        once.
-        """
+        """The outputs: turn by turn where no plan of the body makes several at once."""
         turns = self._operation.begin(inputs)
         slices: dict[int, SlicedInput] | None = None
         while turns.go_on():
@@ -87,7 +83,7 @@ class LoopRun:
         self._idle = {}
 
     def _plans(self, turns: Turns) -> list[CallPlan]:
-        """The plans that may make the next turns natively, the likely one first; empty before any
+        """Plans that may make the next turns natively, the likely one first; none before any
         call.
         """
         executor = self._body.executor

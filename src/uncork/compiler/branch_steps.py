@@ -84,8 +84,8 @@ def _branch(
 def _fits(
     body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> bool:
-    """Whether the plan takes and gives tensors of these types and ranks, and every result is an
-    output of the layer.
+    """Whether the plan takes and gives tensors of these types and ranks, and each result is an
+    output.
     """
     given = [(entry.parameter, entry.port) for entry in body.inputs]
     made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]
@@ -124,5 +124,5 @@ def branch_function() -> int:
 
 
 def cost(branches: Sequence[Branch]) -> int:
-    """The cost of the dearer branch in nanoseconds, as far as it is known."""
+    """Nanoseconds of the dearer branch, as far as it is known."""
     return COST + max(known_cost(branch.plan) for branch in branches)

@@ -51,8 +51,8 @@ class LocatedTensor:
 
 @dataclass(frozen=True, slots=True)
 class FoundSymbol:
-    """A number that is known after a step: the size of an output along an axis, or where
-    `is_element`, an element in C order.
+    """A number that a step finds: the size of an output along an axis, or where `is_element`, an
+    element in C order.
     """
 
     slot: Slot
@@ -73,8 +73,8 @@ class BranchTensor:
 
 
 class BodyRun(Protocol):
-    """The interface of a run of a layer with bodies. It raises UncorkError where the references
-    have to say what is wrong.
+    """A run of a layer with bodies; raises UncorkError where the references have to say what is
+    wrong.
     """
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]: ...
@@ -107,8 +107,7 @@ class ReferenceStep:
 
 @dataclass(frozen=True, slots=True)
 class NativeStep:
-    """A step that runs a native segment; `makes` are the results of the model, by number, that it
-    makes.
+    """A native segment, and the results of the model, by number, that it makes.
 
     One native call runs those that follow each other: one ends where it has found a size.
     """
@@ -183,8 +182,8 @@ class CallPlan:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reason why a call gave no results: a status of `runtime.layout`, and the numbers that had
-    been found until then.
+    """Why a call gave no results: a status of `runtime.layout`, and the numbers that had been found
+    until then.
     """
 
     status: int

@@ -157,7 +157,7 @@ def compile_model(
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
-    """What a precision needs that is not there, in words; empty when nothing is missing."""
+    """What a precision needs that is not there; empty when nothing is missing."""
     if backend == "reference":
         return "kernels, which the reference has none of"
     if target is None:
@@ -184,7 +184,7 @@ def load(
     memory_limit: int | None = None,
     prepare: bool = False,
 ) -> CompiledModel:
-    """The model of a file, checked and ready to be called: `compile_model(read_model(path))`.
+    """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
 
     `weights` is the weights file, when it is not the .bin beside the model; `mmap=False` copies
     weights instead of mapping them. `backend` is "cpu" (kernels) or "reference" (NumPy from the

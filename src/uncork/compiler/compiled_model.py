@@ -135,7 +135,7 @@ class CompiledModel:
         outputs: Sequence[Array] | Mapping[str, Array] | None = None,
         **named: Array,
     ) -> BoundCall:
-        """A bound call: a call on arrays that stay, to be made again and again with other contents.
+        """A call on arrays that stay, for whoever makes it again and again with other contents.
 
         >>> call = compiled.bind(ids, offsets)  # doctest: +SKIP
         >>> ids[:] = 7, 8, 9                    # doctest: +SKIP
@@ -152,8 +152,8 @@ class CompiledModel:
             raise self._too_large(error) from None
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The native call that takes arrays like these, which need no conversion; None where there
-        is none.
+        """One native call for arrays like these, which need no conversion; None where there is
+        none.
         """
         if not self._all_native or self.model.sinks:
             return None
@@ -263,9 +263,7 @@ class CompiledModel:
         return InferRequest(self)
 
     def infer_new_request(self, inputs: Any = None) -> Results:
-        """The results of a call with variables in their initial state; the model's own state does
-        not change.
-        """
+        """A call with variables in their initial state, which it does not change."""
         return self.create_infer_request().infer(inputs)
 
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
@@ -281,7 +279,7 @@ class CompiledModel:
         )
 
     def _repr_html_(self) -> str:
-        """The HTML for notebooks: inputs and outputs with their types and shapes."""
+        """For notebooks: inputs and outputs with their types and shapes."""
         return html_table(
             f"{self.model.name}, compiled", PORT_HEADING, port_rows(self.inputs, self.outputs)
         )
@@ -299,9 +297,7 @@ def compile_for(
     ids: Ids = "64-bit",
     memory_limit: int | None = None,
 ) -> CompiledModel:
-    """The compiled model for a target, which may be another machine than this one unless the model
-    is called.
-    """
+    """A checked model for a target, which need not be this machine unless it is called."""
     with at_most(threads):
         return CompiledModel(model, _executor(model, target, threads, precision, ids, memory_limit))
 

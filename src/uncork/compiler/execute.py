@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def kernels_available() -> bool:
-    """Whether llvmlite is installed; it is imported when a kernel has to be compiled."""
+    """Whether llvmlite is there; it is imported when a kernel has to be compiled."""
     return not select.unavailable()
 
 
@@ -91,8 +91,8 @@ class Executor:
         memory_limit: int | None = None,
         compilers: int | None = None,
     ) -> None:
-        """An executor for a `target`; without one everything runs by the references. `may_be_empty`
-        are parameters that often are empty.
+        """Without a `target` it runs by the references. `may_be_empty` are parameters that often
+        are.
 
         A call takes at most `memory_limit` bytes of working memory. So many `compilers` make its
         kernels, if that is another number than that of `threads`.
@@ -156,14 +156,14 @@ class Executor:
     def run_with_state_as_before(
         self, inputs: Sequence[Array], state: Values
     ) -> list[Array] | None:
-        """The results of a model with variables, by the plan of the last call; None when these
-        arrays are not like those of that call, or no plan made it.
+        """The results of a model with variables when the arrays are like those of the last call and
+        a plan made that; else None.
         """
         stateful = self.stateful
         return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
 
     def value_of(self, variable: str, state: Values) -> Array | None:
-        """The value of a variable; None where nothing was assigned to it. It may be looked at until
+        """What a variable holds; None where nothing was assigned to it. It may be looked at until
         the next call.
         """
         value, stateful = state.get(variable), self.stateful

@@ -39,7 +39,7 @@ class _CallInputs:
 
     @property
     def held(self) -> int:
-        """The size of all storages in bytes."""
+        """The bytes of all storages."""
         return sum(
             array.nbytes
             for storage, _, spare in self.kept
@@ -77,7 +77,7 @@ class GrowingStateExecutor(OfVariables):
         executor_of: ExecutorOf,
         plain: Callable[[], StateExecutor],
     ) -> None:
-        """An executor; `executor_of` makes those of models without variables.
+        """`executor_of` makes what runs a model without variables.
 
         `plain` makes what runs this one where nothing can grow in place.
         """
@@ -94,9 +94,7 @@ class GrowingStateExecutor(OfVariables):
         self._appends = True
 
     def run(self, inputs: Sequence[Array], state: Values) -> list[Array]:
-        """The results. The values that the model assigns are put into `state` when the call has
-        succeeded.
-        """
+        """The results. `state` takes what the model assigns when the call has succeeded."""
         if self._appends:
             given = self._given(inputs, state)
             arrays = None if given is None else self._call(inputs, given)
@@ -112,8 +110,8 @@ class GrowingStateExecutor(OfVariables):
         return results
 
     def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """The results, by the plan of the last call; None when these arrays are not like those of
-        that call.
+        """The results, when these arrays are like those of the last call, by its plan; else
+        None.
         """
         if not all(in_order(inputs[number]) for number in self._row_indices):
             return None
@@ -234,7 +232,7 @@ class GrowingStateExecutor(OfVariables):
     # ---- values of variables
 
     def whole(self, name: str, value: Array | Kept) -> Array:
-        """A variable's value as one array, which may be a view of its storage."""
+        """A variable's value as one array, which may look at its storage."""
         if not isinstance(value, tuple):
             return value
         return np.ascontiguousarray(first_of(value[0], self._axis(name), int(value[1][0])))
@@ -256,7 +254,7 @@ class GrowingStateExecutor(OfVariables):
         return super().plan() if self._appends else self._plain.plan()
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
-        """The plan of calls with inputs of these shapes, by number."""
+        """How calls of inputs of these shapes run, by number."""
         return super().plan_for(shapes) if self._appends else self._plain.plan_for(shapes)
 
     def release_memory(self) -> None:

@@ -1,4 +1,4 @@
-"""Sizes as numbers, as far as the known sizes of a call determine them."""
+"""Sizes as numbers, as far as what is known of a call tells them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The kernels of a plan's layers: how they are selected, how threads share their work, and their
-addresses when they are compiled.
+"""The kernels of a plan's layers: how they are selected, their work for some threads, where they
+are when they are compiled.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LayerKernels:
         return self._works[node.id]
 
     def compile(self, works: Iterable[Work]) -> None:
-        """Compile the kernels of all this work that are not compiled yet, on several threads."""
+        """Have the kernels of all this work ready: several threads compile them."""
         if self._target is not None and self._compilers:
             STORE.prepare(
                 [spec for work in works for spec in work.kernels],
@@ -72,6 +72,6 @@ class LayerKernels:
         return STORE.address(spec, self._target) if self._compilers else 0
 
     def parallel_step(self, calls: Sequence[Step]) -> Step:
-        """The step that makes several calls at the same time, each on a thread."""
+        """The step that makes calls at the same time, on several threads."""
         table = CallTable(tuple(calls))
         return Step(*dispatch(len(calls), table)) if self._compilers else Step(0, (table,))

@@ -152,12 +152,12 @@ class LoopCall:
         return True
 
     def cost(self) -> float:
-        """The estimated cost of a turn, in nanoseconds."""
+        """The cost of a turn, in nanoseconds, about."""
         return 100.0 + (0 if self._cost is None else self.table.context.value(self._cost))
 
 
 def _limit(turns: Turns) -> int:
-    """The number of the turn before which the loop ends for certain, or has to be looked at."""
+    """The turn before which the loop ends for certain, or has to be looked at."""
     limits = turns.iterations, turns.operation.loop_limit
     return min(NEVER if limit is None else limit for limit in limits)
 
@@ -187,8 +187,8 @@ class _Run:
             self.table.set_buffer(index, -1, 0)
 
     def go(self) -> int:
-        """Make turns until this plan cannot, or there are no more. Returns the status that tells
-        why they ended, see `turns_layout`.
+        """Make turns until this plan cannot, or there are no more: why it ended, see
+        `turns_layout`.
         """
         most, cost, status = 1.0, 0.0, REACHED
         while self.turn < self.end:
@@ -275,9 +275,7 @@ class _Run:
         return result
 
     def _open(self) -> None:
-        """Allocate the arrays in which the parts of successive turns lie behind each other, for as
-        many turns as there may be.
-        """
+        """Arrays in which turns lie behind each other, for as many turns as there may be."""
         if not self._shapes:
             return
         dtypes = {number: self.call.how.results[number].dtype for number in self._shapes}
@@ -323,7 +321,7 @@ class _Run:
 
 
 def _joined(count: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The shape of the concatenation of so many parts along an axis."""
+    """The shape of so many parts put together along an axis."""
     return (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
 
 

@@ -195,7 +195,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: bool) -> _Parts:
-    """The parts of an input, or of an output where that is `joined` of parts."""
+    """The parts of an input, or where it is `joined` of them, of an output."""
     sizes = dimensions(spec)
     axis = operation.axis(slicing, len(sizes))
     size, step = sizes[axis], slicing.stride
@@ -218,7 +218,7 @@ def _parts(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: boo
 
 
 def _lies_apart(operation: Iteration, parameter: int, inputs: Sequence[TensorSpec]) -> bool:
-    """Whether the parts of a sliced input are contiguous, so that they need no copy."""
+    """Whether the parts of a sliced input are contiguous, so that nobody has to copy them."""
     entry = next(e for e in operation.map.inputs if e.parameter == parameter)
     assert entry.slicing is not None and entry.port is not None
     return _is_one(_parts(operation, entry.slicing, inputs[entry.port], False).runs)
@@ -246,7 +246,7 @@ def _bytes(sizes: Sizes, width: int) -> SizeLike:
 
 @dataclass(slots=True)
 class LoopWords:
-    """The writer of the words that are the arguments of a loop's step.
+    """Writes the words of the step of a loop.
 
     `word` gives that of an operand of the layer, `number` that of a size, and `scratch` that of new
     memory of so many bytes.

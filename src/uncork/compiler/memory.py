@@ -1,5 +1,5 @@
-"""The layout of intermediate results in one block of memory for a whole call; memory is used again
-as soon as a result is no longer needed.
+"""Where intermediate results lie: one block of memory for a whole call, used again as soon as a
+result is no longer needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer of `size` bytes, needed from step `first` to step `last`, both included."""
+    """Room for `size` bytes, needed from step `first` to step `last`, both included."""
 
     size: int
     first: int

@@ -1,4 +1,4 @@
-"""Native calls: a plan that is one native segment, called without anything around it."""
+"""A plan that is one native segment, called without anything around it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class NativeCall:
         arguments: Sequence[ArrayGuard | IdentityGuard] = (),
         positions: Sequence[int] = (),
     ) -> None:
-        """A call of a plan. With `arguments` it is called with these, among which the inputs have
-        these `positions`, and results too if they are given.
+        """With `arguments` it is called with these, among which the inputs have these `positions`,
+        and results too if they are given.
         """
         assert plan.is_native
         self.plan = plan

@@ -1,4 +1,4 @@
-"""The options of `compile_model` whose values are a few words, as types."""
+"""The options of `compile_model` that take one of a few words."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class PartedCall:
         return found.status if isinstance(found, Stop) else found
 
     def retry(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
-        """None, always: a call for which `run` gave a number has no results."""
+        """None: a call for which `run` gave a number has no results."""
         return None
 
     def call(self, inputs: Sequence[Any]) -> list[Array] | Stop:
@@ -96,7 +96,9 @@ class _Instance:
         self._make()
 
     def _make(self) -> None:
-        """Make the segments; again where bodies in their steps need more memory than before."""
+        """The segments; made again where bodies that their steps run need more memory than they
+        had.
+        """
         plan = self.plan
         #: What one native call runs, by its first segment with the numbers of the arrays that it
         #: makes, and what Python does between them.
@@ -126,9 +128,7 @@ class _Instance:
         return bool(made) and [(inputs + n, result.sizes) for n, result in made] == results
 
     def _native_call(self, parts: Iterator[NativeStep]) -> tuple[Segment, tuple[int, ...]]:
-        """The first of the segments that one native call runs, and the numbers of the arrays that
-        it makes.
-        """
+        """The first of the segments that one native call runs, and the arrays that it makes."""
         plan, first = self.plan, len(self._segments)
         numbers: list[int] = []
         for part in parts:

@@ -37,7 +37,7 @@ from uncork.types import TensorSpec
 
 
 class Placement:
-    """The placement of the tensors of a plan; it also makes the buffers and segments."""
+    """The places of tensors, and the buffers and segments that are made on the way."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -59,9 +59,7 @@ class Placement:
         self._result_bytes: SizeLike = 0
 
     def _spec(self, source: Source) -> TensorSpec:
-        """The spec of a tensor, with the value of a constant, which may be kept packed until it is
-        asked for.
-        """
+        """A spec with the value of a constant, which may be kept packed until it is asked for."""
         spec, operation = self.model.spec(source), self.model.by_id[source.node].operation
         return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
 
@@ -79,21 +77,21 @@ class Placement:
         )
 
     def _is_given(self, node: Node) -> bool:
-        """Whether all outputs of a layer are known without a step."""
+        """Whether all that a layer gives is known without a step."""
         return all(
             self._is_known(self._spec(Source(node.id, output)))
             for output in range(len(node.outputs))
         )
 
     def _segment(self) -> OpenSegment:
-        """The segment that takes further steps: the open one, or a new one."""
+        """The segment that takes further steps."""
         last = self._parts[-1] if self._parts else None
         if isinstance(last, OpenSegment):
             return last
         return self._next_segment()
 
     def _next_segment(self) -> OpenSegment:
-        """A new segment, whose sizes may be those that the steps so far have found."""
+        """A new segment, of sizes that the steps so far have found."""
         self._end_segment()
         segment = OpenSegment()
         self._parts.append(segment)
@@ -145,7 +143,7 @@ class Placement:
             self._locations[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
     def _extend(self, node: Node, extends: kernel_plan.Extends) -> None:
-        """Place an output on the input of the model that the layer writes to."""
+        """Place an output on the input of the model that is written to."""
         location = self._location(node.inputs[extends.position])
         if not isinstance(location, ArgumentAddress) or location.argument >= self._inputs:
             raise NotPlanned(f"{node.label}: writes into what is no input of the model")
@@ -161,7 +159,7 @@ class Placement:
         self._extended.append((location.argument, extends.shape))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
-        """Place the result of this number: the segment allocates it, as a step writes it."""
+        """Place the result of this number: it is made here, as a step writes it."""
         self._limit_results(bytes_of(spec))
         sizes = tuple(map(self.program.operand, dimensions(spec)))
         self._segment().makes.append((number, MadeResult(own_dtype(spec), sizes)))
@@ -187,8 +185,8 @@ class Placement:
 
     @lazy
     def _direct(self) -> dict[Source, int]:
-        """The results that a kernel may write where the caller gets them: by tensor, the number of
-        the first result that it is.
+        """The results that a kernel writes where the caller gets them: by the tensor, the number of
+        the first result that is it.
         """
         results: dict[Source, int] = {}
         for index, result in enumerate(self.model.results):
@@ -219,7 +217,7 @@ class Placement:
             self._buffers[location.buffer].last = self._step
 
     def _tensor(self, source: Source) -> LocatedTensor:
-        """A tensor as a reference takes it: its location, element type and sizes."""
+        """A tensor as a reference takes it."""
         spec, location = self._spec(source), self._location(source)
         sizes = (
             None

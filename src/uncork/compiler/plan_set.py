@@ -129,9 +129,7 @@ class PlanSet:
 
     @property
     def reason(self) -> str:
-        """The reason why there is no plan for every size; empty while there is one or nobody has
-        tried.
-        """
+        """Why there is no plan for every size; empty while there is one or nobody has tried."""
         return "" if self._every is None else self._every.reason
 
     @property
@@ -216,8 +214,7 @@ class PlanSet:
     def inspect(
         self, shapes: Sequence[Sequence[int | None] | None], hints: Hints
     ) -> tuple[Scope, CallPlan]:
-        """The plan that makes calls of such shapes, or would make them: nothing is compiled or
-        kept.
+        """The plan that makes calls of such shapes, or would: nothing is compiled or kept.
 
         Sizes, or shapes, that are None are any. Raises NotPlanned where that is known at the call
         only, and ValidationError for shapes that do not go together.
@@ -337,7 +334,7 @@ class PlanSet:
 
 
 def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
-    """The hints of a call: the sizes of its inputs, and the elements of small integer inputs."""
+    """The sizes of a call, and the elements of its small integer inputs."""
     hints: dict[Origin, int] = {}
     for parameter, array in zip(model.parameters, inputs):
         hints |= {Origin(parameter, 0, axis): size for axis, size in enumerate(array.shape)}
@@ -360,8 +357,6 @@ def planned(
     hints: Hints,
     compilers: int,
 ) -> CallPlan:
-    """The plan of a model for sizes like those of the hints; `specs` are the specs of parameters,
-    by node id.
-    """
+    """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
     described, facts = infer_symbolic(model, specs, hints, may_be_empty)
     return Planner(rewrite(described), facts, target, threads, files, compilers).plan()

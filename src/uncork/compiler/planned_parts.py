@@ -1,4 +1,4 @@
-"""The pieces of a plan under construction, and the planner's questions to specs."""
+"""Pieces of a plan under construction, and what the planner asks of specs."""
 
 from __future__ import annotations
 
@@ -134,9 +134,7 @@ def lowered(relation: Relation, program: SizeProgram) -> tuple[str, Slot, Slot]:
 
 
 def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
-    """The part of the plan: an open segment with its buffers and steps complete; other parts as
-    they are.
-    """
+    """A part as the plan has it: a segment whose buffers and steps are complete."""
     if not isinstance(part, OpenSegment):
         return part
     placed = tuple(

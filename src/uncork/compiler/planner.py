@@ -138,7 +138,9 @@ class Planner(SizePlanner):
         return result
 
     def _compile(self) -> None:
-        """Compile the kernels of all steps, now that all steps are known, on several threads."""
+        """Have the kernels of all steps ready, now that all are known: several threads compile
+        them.
+        """
         steps = [
             (node, self.choices[node.id])
             for node in self.model.nodes
@@ -328,7 +330,7 @@ class Planner(SizePlanner):
         self._step += 1
 
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
-        """Record how the layer runs, for the printed plan."""
+        """Remember how the layer runs, for whoever looks at the plan."""
         self._planned.append(
             PlannedStep(
                 node, kernel, reason, node.hints.note, self._locations.get(Source(node.id, 0))
@@ -364,8 +366,8 @@ class Planner(SizePlanner):
         return tuple(map(self.program.operand, dimensions(spec)))
 
     def _copy(self, source: Source, location: Location, number: int) -> None:
-        """Copy a result that is an input, a constant or also another result into an array of the
-        caller's own.
+        """Copy a result that is an input, a constant, or another result as well into an array of
+        the caller's own.
         """
         spec = self._spec(source)
         if spec.element_type.dtype == object:

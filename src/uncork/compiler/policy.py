@@ -1,4 +1,4 @@
-"""The thresholds of the compiler's decisions: how many plans there are, and from which cost on
+"""The numbers by which the compiler decides: how many plans there are, and from which cost on
 something pays.
 
 Printed with each plan.
@@ -30,7 +30,7 @@ LOOK_COST = 4_000
 
 
 def described() -> tuple[str, ...]:
-    """The thresholds in words, for the printed plan."""
+    """The numbers in words, for the printed plan."""
     return (
         f"plans: {MOST_PLANS} for sizes that break guards, {MOST_SCOPES} more kinds of calls "
         "where kernels "

@@ -1,4 +1,4 @@
-"""The printed form of a plan: steps in the words of the model, with numbers for sizes that are
+"""A plan as it is printed: steps in the words of the model, with numbers for sizes that are
 known.
 """
 
@@ -35,7 +35,7 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 def printed(
     plan: CallPlan, scope: Scope, hints: Mapping[Origin, int], made: int, kept: int | None = None
 ) -> Plan:
-    """The printed plan for calls with these sizes, one of `made` plans.
+    """The plan for calls with these sizes, one of so many that were `made`.
 
     `kept` is the working memory that is taken now; without, what such a call needs.
     """
@@ -116,7 +116,7 @@ def _location(plan: CallPlan, location: Location | None, offsets: Mapping[int, i
 
 
 def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int], int | None]:
-    """The offset of each buffer and the bytes of all; empty and None where a size is open."""
+    """The offset of each buffer and the bytes of all; nothing where these sizes do not tell."""
     numbers = _numbers(plan, hints)
     buffers = [
         buffer
@@ -137,7 +137,7 @@ def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int
 
 
 def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:
-    """The final numbers in the slots of a call, as far as the known sizes determine them."""
+    """What the slots of a call hold in the end, as far as the known sizes tell."""
     numbers: list[int | None] = list(plan.slots)
     for origin, slot in plan.symbols.items():
         numbers[slot.index] = hints.get(origin)

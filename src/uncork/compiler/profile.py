@@ -83,11 +83,11 @@ class Profile:
 
     @property
     def step_seconds(self) -> float:
-        """The time of all steps together."""
+        """All steps together."""
         return sum(step.seconds for step in self.steps)
 
     def rows(self, most: int | None = None) -> list[list[str]]:
-        """The rows of a table: the heading, then the steps, the slowest first."""
+        """A table: heading, then the slowest steps first."""
         whole = self.step_seconds or 1.0
         ordered = sorted(self.steps, key=lambda step: -step.seconds)[:most]
         rows = [
@@ -121,7 +121,7 @@ class Profile:
         return rows
 
     def _bound(self, step: ProfiledStep) -> str:
-        """The limit of the machine that a step is near, as text."""
+        """Which of the machine's limits a step is near."""
         shares = {
             "arithmetic": step.operations / step.seconds / self.limits.operations
             if step.seconds
@@ -241,7 +241,7 @@ def _empty_call(compile_layer: CompileLayer) -> float:
 
 
 class _Steps:
-    """The steps of one call, each run by itself on the values that it has in the call."""
+    """The steps of one call, each by itself, with the values that it has."""
 
     def __init__(
         self, model: Model, executor: Executor, inputs: Sequence[Array], compile_layer: CompileLayer

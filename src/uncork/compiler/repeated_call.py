@@ -1,6 +1,4 @@
-"""Repeated calls: a call like the one before it takes one native entry, and as little around it as
-Python allows.
-"""
+"""A call like the one before it: one native entry, and as little around it as Python allows."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ class RepeatedCall:
         return None if results is None else Results(self._outputs, results)
 
     def in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
-        """The inputs in the model's order; None when it takes `match` to find them, or to say what
+        """The inputs as the model has them; None when it takes `match` to find them, or to say what
         is wrong.
         """
         if len(inputs) == 1 and type(inputs[0]) is dict and not named:

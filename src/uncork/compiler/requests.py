@@ -39,7 +39,7 @@ class _Thread:
         self._process = 0
 
     def submit(self, call: Callable[[], None]) -> Future[None]:
-        """Queue a call, to be made after those before it."""
+        """Have the call made, after those before it."""
         if self._made is None or self._process != os.getpid():
             self._made = ThreadPoolExecutor(1, "uncork request")
             self._process = os.getpid()
@@ -147,7 +147,7 @@ class InferRequest:
 
     def _start(self, inputs: Any, userdata: Any, share_inputs: bool, after: After | None) -> None:
         """Begin a call; `after` is called on the thread with the error, or None, and then has to
-        report the error.
+        say the error.
         """
         given = inputs if share_inputs else _copied(inputs)
         self.userdata = userdata

@@ -106,7 +106,7 @@ class ScopedPlans:
         return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
     def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
-        """The planned call that ran, and its results.
+        """The call that was made, and its results.
 
         Raises Refused where references have to look at it.
         """
@@ -162,7 +162,7 @@ class ScopedPlans:
             self.reason = why
 
     def inspect(self, hints: Hints) -> CallPlan:
-        """The plan of such calls, or the one that would be made: nothing is compiled or kept.
+        """The plan of such calls, or what it would be: nothing is compiled or kept.
 
         Raises NotPlanned and what inference raises.
         """
@@ -208,7 +208,7 @@ class ScopedPlans:
 
 
 def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
-    """The arrays with the very dtype objects that NumPy gives its own arrays, which plans look for.
+    """The arrays with element types that are the very objects of NumPy's own arrays.
 
     Others may be equal to them.
     """
@@ -250,7 +250,7 @@ class _Negative(Exception):
 
 
 def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
-    """A check that every call of these sizes breaks; None where there is none."""
+    """A check that calls of these sizes break, whatever else they are."""
     for relation in plan.relations:
         values = known_values(relation.symbols, hints)
         if isinstance(relation, Check) and values is not None and not relation.holds(values):

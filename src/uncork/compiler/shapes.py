@@ -16,7 +16,7 @@ def shapes_of(
     positional: Sequence[Any],
     named: Mapping[Any, Any],
 ) -> dict[int, Sequence[int | None]]:
-    """The given shapes, by the number of the input.
+    """The shapes that are given, by the numbers of inputs.
 
     Raises InputError for ones that inputs cannot have.
     """

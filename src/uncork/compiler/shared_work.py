@@ -1,5 +1,5 @@
-"""The work of a layer as native calls: by one thread, by several that share it, or by either, as
-the sizes of a call decide.
+"""The work of a layer as native calls: by one thread, by several that share it, or either, as the
+sizes of a call tell.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Work:
 
     @property
     def parallelism(self) -> int:
-        """The largest number of calls that are made at the same time."""
+        """The most calls that are made together."""
         return max(
             (len(calls) for variant in self.variants for _, calls in variant.groups), default=1
         )
@@ -92,7 +92,7 @@ class Work:
 
     @property
     def sizes(self) -> list[Size]:
-        """The open sizes that the calls, their conditions and the cost depend on."""
+        """The open sizes that the calls are made by."""
         found: list[object] = [self.scratch, self.cost]
         found += [
             when.size for variant in self.variants for whens, _ in variant.groups for when in whens
@@ -105,7 +105,7 @@ class Work:
 
 
 def _shared(choice: KernelPlan, threads: int) -> Stages | None:
-    """The stages of the work for several threads; None where one thread does it."""
+    """The work for several threads; None where one does it."""
     if threads < 2 or choice.split is None or not has_threads():
         return None
     if not isinstance(choice.cost, Size) and choice.cost <= SPLIT_COST:

@@ -1,4 +1,4 @@
-"""Models of a single layer: to run it by its kernel on given values, or to hand it to somebody as a
+"""A model of one layer: to run it by its kernel on given values, or to hand it to somebody as a
 file.
 """
 
@@ -86,9 +86,7 @@ def alone(
 
 
 def _constant(producer: Node, output: int) -> Const | None:
-    """The constant that produces an output, or one of the value that constants alone give; else
-    None.
-    """
+    """A constant, or a value that constants alone give."""
     if isinstance(producer.operation, Const):
         return producer.operation
     spec = producer.outputs[output].spec

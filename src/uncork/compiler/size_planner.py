@@ -25,8 +25,7 @@ from uncork.types import TensorSpec
 
 
 class SizePlanner(BodyPlanner):
-    """The planner that binds symbols: by the shapes and elements of inputs, and of the outputs of
-    steps.
+    """The planner that binds symbols: by the shapes and elements of inputs, and of what steps give.
 
     Guards and checks are looked at as soon as all their symbols are bound.
     """
@@ -105,7 +104,7 @@ class SizePlanner(BodyPlanner):
             )
 
     def _check_relations(self, segment: OpenSegment) -> None:
-        """Add the guards and checks whose symbols are all bound by now."""
+        """Check the guards and checks whose symbols are all bound by now."""
         waiting = []
         for relation in self._waiting:
             if relation.symbols - self.program.symbols.keys():
@@ -127,7 +126,7 @@ class SizePlanner(BodyPlanner):
         self._check_relations(segment)
 
     def _finds(self, node: Node) -> list[Symbol]:
-        """The symbols that the outputs of this layer bind."""
+        """Symbols that this layer's outputs bind."""
         return [
             s
             for s in self.facts.symbols
@@ -137,7 +136,7 @@ class SizePlanner(BodyPlanner):
         ]
 
     def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
-        """The slots of symbols that the last part finds: the next segment reads them."""
+        """Slots for symbols that the last part finds: the next segment looks at them."""
         result = tuple(
             FoundSymbol(
                 self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element
@@ -150,8 +149,8 @@ class SizePlanner(BodyPlanner):
     def _reads(
         self, node: Node, specs: Sequence[TensorSpec], symbols: Sequence[Symbol]
     ) -> Iterator[tuple[ReadSize, tuple[KernelArgument, ...]]]:
-        """The kernels that read the sizes which this layer's kernel finds, with their arguments.
-        The next segment depends on these sizes.
+        """The kernels that read sizes which this layer's kernel finds, with their arguments. The
+        next segment is made of these sizes.
         """
         for symbol, found in zip(symbols, self._bound(symbols)):
             source, position = Source(node.id, symbol.origin.output), symbol.origin.position

@@ -23,8 +23,8 @@ class Unbound(Exception):
 
 
 class SizeProgram:
-    """The compiler of sizes into slots. Equal sizes share a slot; `ops` gives the list that takes
-    the next operation.
+    """Compiles sizes into slots. Equal sizes share one; `ops` gives the list that takes the next
+    operation.
     """
 
     def __init__(self, ops: Callable[[], list[Op]]) -> None:
@@ -42,7 +42,7 @@ class SizeProgram:
         return self.symbols[symbol]
 
     def reserve(self) -> Slot:
-        """A new slot for a number that is compared with sizes and used for nothing else."""
+        """A slot for a number that is compared with sizes and nothing else."""
         return self._new()
 
     def operand(self, size: SizeLike) -> SizeOperand:
@@ -53,8 +53,8 @@ class SizeProgram:
         return constant if isinstance(constant, int) else self.slot(size)
 
     def slot(self, size: SizeLike) -> Slot:
-        """The slot that holds a size, rounded towards minus infinity where it is no whole number.
-        Raises Unbound.
+        """The slot that holds a size. Rounds towards minus infinity what is no whole number; raises
+        Unbound.
         """
         if isinstance(size, int):
             return self._constant(size)

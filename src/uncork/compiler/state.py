@@ -49,7 +49,7 @@ class OfVariables:
     """
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
-        """The base of an executor; `executor_of` makes those of models without variables."""
+        """`executor_of` makes what runs a model without variables."""
         self.model, self.lifted = model, lifted
         reads = (*lifted.reads, *(append.read for append in lifted.appended))
         begin_empty = frozenset(node.id for node in reads)
@@ -61,7 +61,7 @@ class OfVariables:
         return self.initial.before(self.executor.plan(), lambda initial: initial.plan())
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
-        """The plan of calls with inputs of these shapes, by number."""
+        """How calls of inputs of these shapes run, by number."""
         return self.initial.before(
             self.executor.plan_for(shapes), lambda initial: initial.plan_for(shapes)
         )
@@ -72,7 +72,7 @@ class OfVariables:
         self.initial.prepare(shapes)
 
     def whole(self, name: str, value: Any) -> Array:
-        """A variable's value as one array, which may be a view of its storage."""
+        """A variable's value as one array, which may look at its storage."""
         array: Array = value
         return array
 
@@ -98,9 +98,7 @@ class StateExecutor(OfVariables):
         self._names = tuple(map(variable_of, lifted.reads))
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
-        """The results. The values that the model assigns are put into `state` when the call has
-        succeeded.
-        """
+        """The results. `state` takes what the model assigns when the call has succeeded."""
         given = self._given(inputs, state)
         if given is None:
             return interpret(self.model, inputs, state)

@@ -1,6 +1,4 @@
-"""Storages of variables that grow: their growth with room for more, and their rows in another
-selection, within the memory limit.
-"""
+"""Storages of variables that grow: with room for more, with other rows, within the memory."""
 
 from __future__ import annotations
 
@@ -23,18 +21,14 @@ _MORE, _FEW_BYTES = 256, 1 << 20
 
 
 def kept(value: Array, axis: int) -> Kept:
-    """A value in the form in which the state keeps it, in a storage of its own that has no room
-    yet.
-    """
+    """A value as it is kept, in a storage of its own that has no room yet."""
     # Plans look for the very type that NumPy gives its own arrays; that of a file is equal to it.
     own = np.array(value, np.dtype(value.dtype.char), order="C")
     return own, np.array([value.shape[axis]], np.int64), None
 
 
 def begun(value: Array, axis: int, spare: Array | None) -> Kept:
-    """A first value in the form in which the state keeps it: in a storage that has become free,
-    where that has room.
-    """
+    """A first value as it is kept: in a storage that has become free, where that has room."""
     count = value.shape[axis]
     if (
         spare is None
@@ -49,7 +43,7 @@ def begun(value: Array, axis: int, spare: Array | None) -> Kept:
 
 
 def first_of(array: Array, axis: int, count: int) -> Array:
-    """A view of the first `count` elements along an axis."""
+    """The first elements along an axis."""
     return np.asarray(array[(slice(None),) * axis + (slice(count),)])
 
 

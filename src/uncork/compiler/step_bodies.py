@@ -23,9 +23,8 @@ def native_plan(
     shapes: Mapping[int, Sequence[int | None]],
     fits: Callable[[CallPlan], bool],
 ) -> CallPlan | None:
-    """The plan of a body for Parameters of such shapes, by number, that runs as a part of a
-    segment; None where it has no plan that is native as a whole, or a call has shown that it needs
-    several plans.
+    """The plan of a body for Parameters of such shapes, by number, as a part of a segment; None
+    where it has none that is native as a whole, or a call has shown that it needs several.
     """
     if not body.may_be_step or body.executor is None:
         return None
@@ -51,7 +50,7 @@ def has_unfit_body(plan: CallPlan) -> bool:
 
 
 def step_body(body: KernelBody, plan: CallPlan, turns: TurnPlan) -> StepBody:
-    """The body that a step runs: the segment of its plan, and its table for turns like these."""
+    """A body as steps run it, by a plan, in turns like these."""
     (part,) = plan.parts
     assert isinstance(part, NativeStep)
     return StepBody(partial(_table, plan, turns), body.refuse_steps, part.segment)
@@ -73,7 +72,7 @@ def takes(plan: CallPlan, number: int, spec: TensorSpec) -> bool:
 
 
 def known_cost(plan: CallPlan) -> int:
-    """The cost of a run in nanoseconds, as far as it is known before any."""
+    """Nanoseconds of a run, as far as they are known before any."""
     (part,) = plan.parts
     assert isinstance(part, NativeStep)
     return 0 if part.segment.cost is None else plan.slots[part.segment.cost.index]

@@ -50,8 +50,8 @@ _LAYERS_OF_A_TABLE = frozenset({"Convert", "Subtract", "Multiply"})
 
 
 def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) -> Model:
-    """The model with the values of some constants replaced by files, by the name of the constant or
-    of the layer that looks rows up.
+    """The model with the values of constants taken from files, by the name of the constant or of
+    the layer that looks rows up.
 
     `mmap`: tables that are not small are mapped, not copied.
 
@@ -124,8 +124,8 @@ def _constant(model: Model, name: str) -> Node:
 
 
 def _source(model: Model, lookup: Node) -> Node:
-    """The layer at the origin of a look-up's table: a constant, also behind the layers that compute
-    the table from it.
+    """Where a look-up's table comes from: a constant, also behind the layers that compute the table
+    from it.
     """
     node = model.by_id[lookup.inputs[0].node]
     while node.type_name in _LAYERS_OF_A_TABLE:
@@ -241,8 +241,8 @@ def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 def _shown(
     path: Path, first: int, dtype: np.dtype[Any], shape: tuple[int, ...], mmap: bool
 ) -> Array:
-    """The array whose data begin at byte `first` of a file. Raises ValueError when the file is too
-    short for it.
+    """The array that begins at a byte of a file. Raises ValueError when the file is too short for
+    it.
     """
     data = files.data_of(path, mmap)
     count = math.prod(shape)
@@ -309,9 +309,7 @@ def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | N
 
 
 def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, ...], int, int]:
-    """The element type, the shape, the first byte and the byte after the last of a tensor, as the
-    header says.
-    """
+    """(element type, shape, first byte, byte after the last) as the header says."""
     try:
         name, shape, (start, end) = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
         numbers: Sequence[Any] = [*shape, start, end]

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Variable:
-    """A variable as a model describes it: where it is first read (None: nowhere), and the values
-    that it may hold.
-    """
+    """What a model says of a variable: where it is read first (None: nowhere), what it may hold."""
 
     name: str
     read: Node | None
@@ -58,8 +56,8 @@ def _variables(model: Model) -> list[_Variable]:
 
 
 def _held(read: Node | None, assigned: TensorSpec) -> TensorSpec:
-    """The spec of the values that a variable may hold: those that are read and assigned, of any
-    size where these two differ.
+    """What a variable may hold: what is read of it and what is assigned to it, of any size where
+    these differ.
     """
     if read is None:
         return TensorSpec(assigned.element_type, assigned.shape)

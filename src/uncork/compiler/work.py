@@ -1,4 +1,4 @@
-"""The work of a layer, counted: terms summed for an element, operations, bytes moved."""
+"""The work of a layer, counted: terms added up for an element, operations, bytes moved."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ def _nbytes(*arrays: Array | None) -> float:
 
 
 def _steps_taken(operation: Operation, inputs: Sequence[TensorSpec]) -> float:
-    """The share of a sequence's steps that its lengths leave to be taken; 1 where they are not
-    known.
-    """
+    """The share of the steps of a sequence that its lengths leave; 1 where they are not known."""
     names = [port.name for port in operation.inputs]
     if "sequence_lengths" not in names:
         return 1.0
@@ -120,9 +118,7 @@ def _steps_taken(operation: Operation, inputs: Sequence[TensorSpec]) -> float:
 
 
 def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> float:
-    """The number of terms that are summed for one element of the result, about; 1 where it is not a
-    sum.
-    """
+    """How many terms are added up for one element of the result, about; 1 where it is not a sum."""
     sizes = [_count(spec) for spec in inputs]
     if not sizes:
         return 1.0
@@ -169,7 +165,7 @@ def depth(type_name: str, inputs: Sequence[TensorSpec], output: TensorSpec) -> f
 
 
 def _filters(type_name: str, filters: TensorSpec) -> float:
-    """The number of filters, those of all groups together."""
+    """How many filters there are, those of all groups together."""
     count = 1 + ("Group" in type_name)
     return (
         math.prod(float(dim.static_size or 1) for dim in filters.shape[:count])
@@ -195,8 +191,8 @@ def _first(spec: TensorSpec) -> float:
 def operations(
     type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> float:
-    """The additions and multiplications of a layer, about: two for each term of products; for most
-    other layers, one for each element of the largest tensor.
+    """Additions and multiplications of a layer, about: two for each term of products, one for each
+    element that is read elsewhere.
     """
     if not inputs or not outputs:
         return 0.0
@@ -212,7 +208,7 @@ def operations(
 
 
 def traffic(type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> float:
-    """The least bytes that a layer reads and writes: of a table only the rows looked up."""
+    """Bytes that a layer reads and writes at least: of a table only the rows that are looked up."""
     written = sum(_bytes(spec) for spec in outputs)
     read = [_bytes(spec) for spec in inputs]
     if type_name.startswith(LOOKUPS) and len(read) > 1:
@@ -222,7 +218,7 @@ def traffic(type_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[Tens
 
 
 def _looked_up(inputs: Sequence[TensorSpec]) -> float:
-    """The number of elements in the rows that ids select."""
+    """The elements of the rows that ids name."""
     if len(inputs) < 2 or not inputs[0].shape.rank:
         return 0.0
     return _count(inputs[1]) * _count(inputs[0]) / max(1.0, _first(inputs[0]))

@@ -1,5 +1,4 @@
-"""Internal operations: operations that no model file has; passes make them, mostly of several
-layers.
+"""Operations that no file has: passes make them of several layers.
 
 Their meaning is that of the layers, in order.
 """

@@ -31,7 +31,7 @@ class StateLength(Parameter):
 
 
 class _OfState(Operation):
-    """The base of operations on a storage, with its length along `axis`."""
+    """An operation of a storage with its length along `axis`."""
 
     axis = Field[int]()
 

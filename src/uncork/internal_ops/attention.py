@@ -1,5 +1,5 @@
-"""Internal operation: attention over tensors as they lie in memory. Its meaning is
-ScaledDotProductAttention after the moves.
+"""Attention over tensors as they lie, as one operation; no file has it. Its meaning is
+ScaledDotProductAttention behind the moves.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class FusedAttention(Operation):
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
-        """The inputs by name: those of the attention, "key_count" and "value_count"; None where an
-        input is absent.
+        """The inputs by name: those of the attention, "key_count" and "value_count"; None where
+        there is none.
         """
         given = [item for item in inputs if item is not None]
         counts = [f"{name}_count" for name, axis in self.counted.items() if axis is not None]

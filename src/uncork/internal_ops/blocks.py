@@ -16,21 +16,19 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 def blocked_shape(shape: PartialShape, block: int) -> PartialShape:
-    """The shape of a tensor `[N, C, ..]` in blocks of channels; the channels are a multiple of the
-    block.
-    """
+    """The shape of `[N, C, ..]` in blocks of channels; the channels are a multiple of the block."""
     images, channels, *others = shape.dims
     return PartialShape([images, int(channels) // block, *others, block])
 
 
 def plain_shape(shape: PartialShape) -> PartialShape:
-    """The shape `[N, C, ..]` of a tensor that lies in blocks."""
+    """The shape `[N, C, ..]` of what lies in blocks."""
     images, blocks, *others, block = shape.dims
     return PartialShape([images, int(blocks) * int(block), *others])
 
 
 def to_blocks(data: Array, block: int) -> Array:
-    """The array `[N, C, ..]` in blocks of channels."""
+    """`[N, C, ..]` in blocks."""
     images, channels, *others = data.shape
     apart = data.reshape(images, channels // block, block, *others)
     return np.ascontiguousarray(np.moveaxis(apart, 2, -1))
@@ -43,7 +41,7 @@ def from_blocks(data: Array) -> Array:
 
 
 class ToBlocks(Operation):
-    """A tensor `[N, C, ..]` in blocks of channels."""
+    """`[N, C, ..]` in blocks of channels."""
 
     type_name, opset = "ToBlocks", 0
     data = Input(ANY, "T", moved=True)
@@ -96,7 +94,7 @@ class OnBlocks(Operation):
         super().__init__(operation=operation, lies=tuple(lies), block=block, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
-        """The inputs in the plain layout, as the operation takes them."""
+        """The inputs as the operation takes them."""
         return [
             _plain(spec) if lies and spec is not None else spec
             for spec, lies in zip(specs, self.lies)

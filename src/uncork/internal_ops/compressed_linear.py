@@ -1,4 +1,4 @@
-"""Internal operation: a matrix product with compressed weights, which are read as they are stored.
+"""Internal operation: a matrix product with weights as they are stored.
 
 Passes make it of a product whose matrix other layers compute from small numbers.
 

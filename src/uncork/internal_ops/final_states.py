@@ -1,4 +1,4 @@
-"""Internal operations: a sequence that gives only its last states, and the lengths of its rows.
+"""Internal operations: a sequence that gives its last states alone, and lengths of rows.
 
 See the pass `sink_selection`.
 """

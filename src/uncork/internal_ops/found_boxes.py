@@ -1,4 +1,4 @@
-"""Internal operations: NonMaxSuppression as two layers; the first selects and counts the boxes."""
+"""Internal operations: NonMaxSuppression as two layers, of which the first counts the boxes."""
 
 from __future__ import annotations
 

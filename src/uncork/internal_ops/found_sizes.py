@@ -1,4 +1,4 @@
-"""Internal operations: layers whose data determine the size of the result, each split in two.
+"""Internal operations: layers whose data tell the size of the result, each as two layers.
 
 The count is a tensor of one i64. Shapes read it as they read any number, so that what comes after
 has sizes like all others.

@@ -18,7 +18,7 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 class NarrowedBag(Operation):
-    """A bag with offsets whose indices and offsets are first converted from i64 to i32: they wrap,
+    """A bag by offsets of which indices and offsets are first converted from i64 to i32: they wrap,
     as Convert does.
     """
 
@@ -55,7 +55,7 @@ _Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, .
 
 @dataclass(frozen=True, slots=True)
 class FusedMember:
-    """A member of a `Fused` operation: its arguments are inputs of the whole (by number), then the
+    """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then
     results of members before it.
     """
 
@@ -64,7 +64,7 @@ class FusedMember:
 
 
 class Fused(Operation):
-    """Several element-wise operations in one, each rounded to its own type.
+    """Several operations element by element, each rounded to its own type.
 
     The result is that of the last member.
     """

@@ -13,8 +13,8 @@ from uncork.types import TensorSpec
 
 
 class LookedUp(Operation):
-    """A recurrent layer that takes the ids of its X: `gather` looks them up, and `sequence` runs on
-    the rows.
+    """A recurrent layer that takes the ids of its X: `gather` looks them up, `sequence` is what
+    then runs.
 
     Inputs are those of the sequence with the ids `[B, T]` in place of X, and then the table `[N,
     I]` and the axis, which is 0.

@@ -10,7 +10,7 @@ from uncork.types import TensorSpec
 
 
 class PooledValues(Operation):
-    """A pooling without its second output, the indices of the maxima."""
+    """A pooling without its second output, the places of the largest cells."""
 
     type_name, opset = "PooledValues", 0
     values = Input(ANY, variadic=True)

@@ -1,4 +1,4 @@
-"""Internal operations: layers on codes. What FakeQuantize rounds is held as bytes between layers.
+"""Layers on codes: what FakeQuantize rounds is held as bytes between layers; no file has it.
 
 The meaning of such a layer is that of the layers of the file: codes stand for the numbers that
 FakeQuantize gives.
@@ -67,7 +67,7 @@ class Grid:
 
     @property
     def scaling(self) -> tuple[float, float]:
-        """The factor and the addend that make codes of numbers, before rounding and limits."""
+        """A factor and an addend that make codes of numbers, before rounding and limits."""
         factor = (self.levels - 1) / (self.input_high - self.input_low)
         return factor, -self.input_low * factor
 
@@ -96,8 +96,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The form in which a tensor of f32 is held: as numbers or codes; with channels where they are,
-    or `last`.
+    """How a tensor of f32 is held: as numbers or codes; with channels where they are, or `last`.
 
     Channels are along axis 1, and `last` moves them to the end; without it they are along the last
     one. Codes of `channels` channels fill whole words: those behind them nobody reads.
@@ -153,8 +152,7 @@ PLAIN = Held()
 
 
 class Reheld(Operation):
-    """A tensor converted from one held form to another: as codes, as numbers, with channels
-    elsewhere.
+    """A tensor that is held in another way: as codes, as numbers, with channels elsewhere.
 
     A NaN has no code.
     """
@@ -237,9 +235,7 @@ class QuantizedConstant(Const):
 
 
 class OnCodes(Operation):
-    """An operation whose inputs and result are held as codes or numbers; `held` is the form of each
-    input.
-    """
+    """An operation whose inputs and result are held in some way; `held` says it of each input."""
 
     values = Input(ANY, variadic=True)
     output = Output()
@@ -254,7 +250,7 @@ class OnCodes(Operation):
         super().__init__(operation=operation, held=tuple(held), result=result, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
-        """The inputs as plain numbers, as the operation takes them."""
+        """The inputs as the operation takes them."""
         return [
             None if spec is None else _plain(held, spec) for held, spec in zip(self.held, specs)
         ]
@@ -277,8 +273,7 @@ class OnCodes(Operation):
 
 
 class QuantizedProduct(OnCodes):
-    """A convolution or MatMul, with its epilogue, of codes and 8-bit weights: sums are whole
-    numbers.
+    """A convolution or MatMul, with its end, of codes and 8-bit weights: sums are whole numbers.
 
     The operation's second input are the weights, which are none of this one's.
     """

@@ -1,4 +1,4 @@
-"""Internal operations: look-ups in a compressed table, which is read as it is stored.
+"""Internal operations: look-ups in a table that is stored in few bits.
 
 Passes make them of a look-up whose table other layers compute from small numbers.
 
@@ -69,7 +69,7 @@ class CompressedTable:
 
     @property
     def columns(self) -> int:
-        """The number of elements in a row."""
+        """Elements of a row."""
         return math.prod(self.shape[1:])
 
     @lazy
@@ -111,7 +111,7 @@ class CompressedTable:
 
 
 def _of_rows(parameter: Array, ids: Array) -> Array:
-    """The zero point or scale of each row looked up, in a shape that broadcasts to [n, columns]."""
+    """A zero point or scale for each row looked up, to go with [n, columns]."""
     chosen: Array = parameter if len(parameter) == 1 else parameter[ids]
     return chosen[:, np.newaxis]
 

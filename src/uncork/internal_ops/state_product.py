@@ -1,4 +1,4 @@
-"""Internal operation: the product with a matrix in the storage of a variable."""
+"""The product with a matrix in the storage of a variable, as one operation; no file has it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class StateProduct(Operation):
-    """The product of `a` with the value in a storage (see `StateValue`), each matrix of it used for
-    several of `a`.
-    """
+    """`a` times the value in a storage (see `StateValue`), each matrix of it for several of `a`."""
 
     multiplies = True
     type_name, opset = "StateProduct", 0
@@ -31,7 +29,7 @@ class StateProduct(Operation):
         super().__init__(product=product, value=value, repeats=repeats)
 
     def matrices(self, storage: TensorSpec, length: TensorSpec) -> TensorSpec:
-        """The spec of the storage's value, before it is repeated."""
+        """The value, before it is repeated."""
         return self.value.describe([storage, length])[0]
 
     def infer(self, a: TensorSpec, storage: TensorSpec, length: TensorSpec) -> PartialShape:

@@ -1,1 +1,1 @@
-"""Passes: rewrites of a checked model, one a file: the same meaning in fewer or faster steps."""
+"""Rewrites of a checked model, one a file: the same meaning in fewer or faster steps."""

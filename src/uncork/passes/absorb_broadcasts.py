@@ -33,7 +33,7 @@ def absorb_broadcasts(model: Model, target: Target) -> Model:
 
 
 def _stretches(operation: Operation | None) -> bool:
-    """Whether the operation broadcasts all its operands, aligned at the right."""
+    """Whether the operation aligns all its operands at the right, and stretches them."""
     if isinstance(operation, Fused):
         return all(
             len(member.arguments) == 1 or _stretches(member.operation)
@@ -43,7 +43,9 @@ def _stretches(operation: Operation | None) -> bool:
 
 
 def _narrow(model: Model, node: Node, target: Target) -> Node | None:
-    """The layer with operands from before they were broadcast; None where nothing is gained."""
+    """The layer with operands as they were before they were stretched; None where nothing is
+    gained.
+    """
     assert node.operation is not None
     output = node.outputs[0].spec
     if output.value is not None or not has_extents(output):

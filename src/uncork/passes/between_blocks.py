@@ -44,8 +44,8 @@ _LEAST = 3
 
 @dataclass(frozen=True)
 class Between:
-    """The way to do a layer over blocks: which inputs lie in blocks, its operation there, and the
-    inputs that become other constants.
+    """How a layer would be done over blocks: which inputs lie in them, its operation there, and
+    inputs that are other constants.
     """
 
     lies: tuple[bool, ...]
@@ -57,7 +57,7 @@ class Between:
 
 
 def between(model: Model, node: Node, target: Target) -> Between | None:
-    """The way to do a layer over blocks; None where it cannot be done."""
+    """How a layer could be done over blocks; None where it cannot."""
     operation = node.operation
     if operation is None or len(node.outputs) != 1 or not node.inputs:
         return None
@@ -86,7 +86,7 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
 
 
 def _is_plain(spec: TensorSpec) -> bool:
-    """Whether a tensor is f32 of known or open sizes, with a known number of channels."""
+    """Whether it is f32 of known or open sizes, with channels whose number is known."""
     if spec.element_type is not ElementType.f32 or not has_extents(spec):
         return False
     sizes = extents(spec)

@@ -1,5 +1,5 @@
-"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and the layout
-changes at the borders only.
+"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought
+into them at the borders only.
 
 A convolution is moved to blocks where that brings more than the changes of layout that it takes;
 costs are rough, and in one unit for all. Layers between convolutions go with them, where that
@@ -59,7 +59,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A layer that could be done over blocks: which inputs would lie in blocks, and what that would
+    """A layer that could be done over blocks: which inputs would lie in them, and what that would
     save.
     """
 
@@ -138,9 +138,7 @@ def _candidate(
 
 
 def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    """Whether all tensors of a convolution are f32, of known or open sizes, and the filters are
-    constant.
-    """
+    """Whether all is f32, of known or open sizes, and the filters are constant."""
     known_types = all(
         spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result)
     )
@@ -194,7 +192,7 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
 
 
 class _Borders:
-    """The cost of changes of layout, for a choice of convolutions over blocks."""
+    """What changes of layout cost, for a choice of convolutions over blocks."""
 
     def __init__(self, model: Model, candidates: Mapping[int, _Candidate]) -> None:
         self.candidates = candidates
@@ -215,7 +213,7 @@ class _Borders:
         return numbers / _TURNED
 
     def of(self, source: Source, chosen: set[int]) -> float:
-        """The cost of changing the layout of a tensor; 0 where it stays."""
+        """The change of layout of a tensor, if there is one."""
         in_blocks = source.node in chosen
         for reader in self.read_by.get(source, ()):
             wants = reader.id in chosen and source in self.candidates[reader.id].sources
@@ -224,7 +222,7 @@ class _Borders:
         return 0.0
 
     def around(self, candidate: _Candidate, chosen: set[int]) -> float:
-        """The cost of changing the layouts of all tensors of a node."""
+        """The changes of layout of all tensors of a node."""
         return sum(
             self.of(source, chosen) for source in {*candidate.sources, Source(candidate.node.id, 0)}
         )
@@ -252,7 +250,7 @@ def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int,
 
 
 def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterator[set[int]]:
-    """The groups of chosen convolutions that pass blocks to each other."""
+    """Chosen convolutions that hand blocks to each other."""
     neighbours: dict[int, set[int]] = {number: set() for number in chosen}
     made: dict[Source, list[int]] = {}
     for number in chosen:
@@ -296,7 +294,7 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
         return added(name, operation, (), spec)
 
     def turned(source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec) -> Source:
-        """The tensor in the other layout; the layer that converts it is made when first needed."""
+        """A tensor in the other layout, made where it is first read."""
         key = source, isinstance(operation, ToBlocks)
         if key not in changed:
             name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"

@@ -1,4 +1,4 @@
-"""Matrix products that read constant weights as they are stored: the f32 matrix is never made.
+"""Matrix products read constant weights as they are stored: the f32 matrix is never made.
 
 Recognised, as converters and NNCF write it, for a matrix in f32:
 
@@ -151,7 +151,7 @@ def _parameter(
 
 
 def _constant(model: Model, source: Source) -> Array | None:
-    """The value of a constant of f32, or of one that is converted to f32 or f16."""
+    """The value of a constant of f32, or of what is converted to it or to f16."""
     spec, node = model.spec(source), model.by_id[source.node]
     if spec.element_type not in _COMPUTED:
         return None

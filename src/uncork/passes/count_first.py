@@ -1,4 +1,4 @@
-"""Layers whose data determine the size of the result, each split in two: one counts, one writes.
+"""Layers whose data tell the size of the result become two: one counts, one writes.
 
 Between the two the size is a number like those that shapes read; see `internal_ops/found_sizes.py`.
 Layers of types that the kernels do not serve stay as they are.
@@ -70,9 +70,7 @@ def count_first(model: Model) -> Model:
 
 
 def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
-    """The two nodes that replace a layer: the one that counts, and the one that takes the layer's
-    place.
-    """
+    """The node that counts, and the one that has the place of the layer."""
     inputs = tuple(node.inputs[position] for position in two.takes)
     ports = tuple(
         Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs])

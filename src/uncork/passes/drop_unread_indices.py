@@ -1,4 +1,4 @@
-"""Poolings whose indices nobody reads become `PooledValues`, which give the values alone."""
+"""Poolings whose indices nobody reads give the values alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Einsum of two computed tensors becomes a MatMul, with views and transposes around it.
+"""Einsum of two tensors of the call becomes a MatMul, with views and transposes around it.
 
 A label is a batch dimension (in both operands and the output), summed (in both operands alone), or
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
@@ -32,9 +32,7 @@ _Labels = Sequence[object]
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A product of two matrices: the operands with their labels, the labels by their role, and the
-    size of each.
-    """
+    """The two operands with their labels, the labels by what they are, and the size of each."""
 
     operands: tuple[tuple[Source, _Labels], tuple[Source, _Labels]]
     batch: _Labels
@@ -146,7 +144,7 @@ class _Layers:
         rows: _Labels,
         columns: _Labels,
     ) -> tuple[Source, bool]:
-        """The operand as a tensor of matrices, and whether these have their columns first."""
+        """An operand as matrices, and whether these have their columns first."""
         turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows)
         wanted = list(labels) if turned else [*product.batch, *rows, *columns]
         if list(labels) != wanted:

@@ -50,8 +50,8 @@ Specs = list[TensorSpec]
 
 
 def _is_told(specs: Specs) -> bool:
-    """Whether these values are known before a call: a value that the call gives may be refused,
-    also where no shape depends on it.
+    """Whether these values are known: a number of the call may be refused, also where no shape
+    depends on it.
     """
     return all(spec.value is not None for spec in specs)
 
@@ -74,7 +74,7 @@ def _is_sure(model: Model, source: Source) -> bool:
 
 
 def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
-    """Whether both tensors have equally many elements in every call."""
+    """Whether both tensors have as many elements in every call."""
     try:
         counts = product(extents(a)), product(extents(b))
     except KernelDeclined:

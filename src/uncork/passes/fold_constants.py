@@ -1,4 +1,4 @@
-"""Constant folding: layers whose inputs are constants are computed once.
+"""Constant folding: what constants alone decide is computed once.
 
 These are weights that are stored as small numbers and converted, moved or scaled.
 

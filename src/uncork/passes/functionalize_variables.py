@@ -60,8 +60,8 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
 
 
 def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
-    """The part of the model that computes the initial values of `reads`; None where one depends on
-    a variable.
+    """The part of the model that computes what `reads` begin with; None: it depends on a
+    variable.
     """
     first = max(node.id for node in model.nodes) + 1
     results = [

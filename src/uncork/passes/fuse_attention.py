@@ -33,8 +33,8 @@ _SCALING = frozenset({"Multiply", "Divide"})
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A match of attention in a model: the layer that has its result, its inputs as the operation
-    takes them, and the moves of query, key and value.
+    """Attention in a model: the layer that has its result, its inputs as the operation takes them,
+    moves of query, key and value.
     """
 
     last: Node
@@ -150,7 +150,7 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
 
 
 def _is_product(model: Model, node: Node) -> bool:
-    """Whether a layer is a product of f32 matrices in batches, the first of them not transposed."""
+    """Whether it is a product of f32 matrices in batches, the first of them not transposed."""
     if not isinstance(node.operation, MatMul) or node.operation.transpose_a:
         return False
     specs = [model.spec(source) for source in node.inputs]
@@ -187,7 +187,7 @@ def _is_scores(model: Model, addition: Node, source: Source) -> bool:
 
 
 def _constant_scalar(model: Model, source: Source) -> float | None:
-    """The value of a constant of one number that has so few axes that it broadcasts nothing."""
+    """The value of a constant of one number and so few axes that it stretches nothing."""
     spec = model.spec(source)
     value = spec.value
     return (

@@ -21,8 +21,8 @@ _LONG_ROW = 16
 
 
 def fuse_elementwise(model: Model, target: Target) -> Model:
-    """The model with trees of element-wise operations as one `Fused` node each, under the last
-    one's id and all their names.
+    """Trees of element-wise operations as one `Fused` node each, under the last one's id and all
+    their names.
 
     The shapes of the model must be those of the call. A result that anything outside the tree reads
     stays a step of its own, and so does one that the tree would compute several times over because
@@ -65,7 +65,7 @@ def _is_candidate(model: Model, node: Node, target: Target) -> bool:
 def _grown(
     model: Model, root: Node, candidates: Mapping[int, int], read_by: Mapping[Source, list[Node]]
 ) -> dict[int, Node]:
-    """The members of a tree: the root and everything before it that only the tree reads."""
+    """The root and everything before it that only the tree reads."""
     members = {root.id: root}
     outside = dict.fromkeys(root.inputs)
     too_wide: set[Source] = set()

@@ -1,5 +1,5 @@
-"""Products with constant weights take the element-wise operations that follow them as an epilogue:
-bias, activation, residual, any.
+"""Element-wise operations that end a product with constant weights become its epilogue: bias,
+activation, residual, any.
 """
 
 from __future__ import annotations
@@ -127,9 +127,7 @@ def _following(
 def _closed(
     product: Node, following: list[Node], read_by: Mapping[Source, list[Node]]
 ) -> list[Node]:
-    """The longest part of these operations, from the first on, whose results in between nothing
-    else reads.
-    """
+    """The most of these operations with no result in between that anything else reads."""
     for count in range(len(following), 0, -1):
         members = following[:count]
         ids = {member.id for member in members}

@@ -18,7 +18,7 @@ from uncork.passes.rewrite import replaced
 
 @dataclass(frozen=True)
 class Step:
-    """A node's new operation, the forms in which it takes its inputs, and that of its result."""
+    """A node's new operation, how it takes its inputs, and how its result is held."""
 
     operation: Operation
     held: Sequence[Held]

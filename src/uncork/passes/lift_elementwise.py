@@ -52,7 +52,7 @@ def _chains(model: Model) -> list[list[Node]]:
 
 
 def _moves(model: Model, node: Node) -> bool:
-    """Whether a layer moves its first input, in a way that is known before a call."""
+    """Whether a layer moves its first input, in a way that the model knows."""
     return node.type_name in _MOVES and all(
         model.spec(source).value is not None for source in node.inputs[1:]
     )
@@ -63,8 +63,8 @@ def _by_element(node: Node) -> bool:
 
 
 def _is_unary(model: Model, node: Node, chain: Sequence[Node]) -> bool:
-    """Whether a layer computes each element from one element of one tensor, with numbers that are
-    the same for all; neither shapes nor types change.
+    """Whether a layer computes each element of one tensor, with numbers that are the same for all;
+    neither shapes nor types change.
     """
     if not _by_element(node):
         return False

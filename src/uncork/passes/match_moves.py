@@ -14,7 +14,7 @@ _REPEATING = frozenset({"Broadcast", "Tile"})
 
 
 def moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
-    """The tensor that this one is moved from, and the moves that make it of that."""
+    """Where a tensor comes from, and the moves that make it of that."""
     moves: tuple[Move, ...] = ()
     while (step := _move(model, source)) is not None:
         source, before = step
@@ -34,7 +34,7 @@ def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | Non
 
 
 def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
-    """The order of the axes of a Transpose; None where only the call tells it."""
+    """The order of a Transpose; None where the call tells it."""
     order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
     if order is None or rank is None:
         return None
@@ -42,7 +42,7 @@ def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
 
 
 def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
-    """The data of a Gather and its move: one element of an axis, which is known to be there."""
+    """Gather of one element of an axis, which is known to be there."""
     index, axis = (model.spec(source).value for source in node.inputs[1:3])
     sizes = sizes_of(model, node.inputs[0])
     if index is None or axis is None or index.ndim or sizes is None:

@@ -32,9 +32,7 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class StepSelection:
-    """The selection of one step of each row: that of row b is element b * stride of `indices`; see
-    `StepLengths` for the rest.
-    """
+    """The step of row b is element b * stride of `indices`; see `StepLengths` for the rest."""
 
     indices: Source
     stride: int
@@ -45,8 +43,7 @@ class StepSelection:
 def match_step_selection(
     model: Model, node: Node, source: Source, axes: Axes
 ) -> StepSelection | None:
-    """The selection by which a node takes one step of each row of `source`, and nothing else of it;
-    None where it does not.
+    """The way in which the node takes one step of each row of `source`, and nothing else of it.
 
     None when it does something else.
 
@@ -127,8 +124,8 @@ def _gathered_elements(model: Model, indices: Source, axis: int, axes: Axes) -> 
 
 
 def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
-    """Whether all elements along an axis are the same, since they come from one that was repeated.
-    The axis is counted from the end, beginning with 1.
+    """Whether all elements along an axis, counted from the end beginning with 1, are the same: they
+    come from one that was repeated.
     """
     waiting = [source]
     while waiting:

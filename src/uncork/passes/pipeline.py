@@ -20,7 +20,7 @@ from uncork.kernels.select import FAMILIES, ONLY_SINGLES
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of compiling a model. Without a `target` no kernels are selected."""
+    """What a model is compiled for. Without a `target` no kernels are selected."""
 
     target: Target | None
     precision: str = "f32"
@@ -31,8 +31,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass in the list: its module, the operation types of which a model needs one for it, and
-    its option.
+    """A rewrite in the list: its module, the operation types that it needs one of, and its option.
 
     Without `types` it looks at every model. `option` names a field of `Options` that the function
     takes after the model. `when` tells from the options whether it is wanted.
@@ -46,7 +45,7 @@ class Pass:
     module: str = ""
 
     def function(self) -> Callable[..., Model]:
-        """The pass's function. Its module is imported now, since most models need few of them."""
+        """The rewrite. Its module is imported now, since most models need few of them."""
         module = importlib.import_module(f"uncork.passes.{self.module or self.name}")
         return cast("Callable[..., Model]", getattr(module, self.name))
 
@@ -232,7 +231,7 @@ def _has_one_of(model: Model, types: frozenset[str]) -> bool:
 
 
 def _applied(entry: Pass, before: Model, after: Model) -> Iterator[Applied]:
-    """The change that a pass made, yielded once; nothing where all layers are as they were."""
+    """What the pass did; nothing where all layers are as they were."""
     old = {node.id: node for node in before.nodes}
     made = tuple(
         n.name for n in after.nodes if n.id not in old or n.type_name != old[n.id].type_name

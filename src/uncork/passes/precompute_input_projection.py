@@ -1,5 +1,4 @@
-"""Sequences over rows of a constant table: they look up the products of these rows with W, which
-are computed once.
+"""Sequences over rows of a constant table look up the products of these rows with W.
 
 A recurrent layer multiplies each step's X with W. Where X is looked up in a table of the model, as
 items of a session or characters of a word are, there are no more different products than the table

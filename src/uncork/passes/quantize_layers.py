@@ -64,7 +64,7 @@ def quantize_layers(model: Model) -> Model:
 
 
 def _weights(model: Model, node: Node) -> QuantizedWeights | None:
-    """The quantized weights of a product, in i8; None where it has none."""
+    """The weights of a product that are whole numbers of a byte."""
     operation = node.operation
     if isinstance(operation, CompressedLinear):
         return _of_stored(operation)
@@ -109,7 +109,7 @@ def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
 
 
 class _Layers:
-    """The choice of the layers of a model that are to be on codes, with their epilogues."""
+    """The layers of a model that are to be on codes, with what ends them."""
 
     def __init__(self, model: Model, products: Mapping[int, QuantizedWeights]) -> None:
         ending = ended(
@@ -138,9 +138,7 @@ class _Layers:
             self._leave_numbers()
 
     def _quantized(self, node: Node, weights: QuantizedWeights) -> QuantizedProduct | None:
-        """The step of a layer on codes, whose result is codes where it rounds to levels; None
-        without a kernel.
-        """
+        """A layer on codes, which gives codes where it rounds to levels; None without a kernel."""
         operation = _with_matrix(node.operation)
         specs = [self.model.spec(source) for source in _inputs(node)]
         result = node.outputs[0].spec
@@ -178,9 +176,7 @@ class _Layers:
         return None
 
     def _pass_codes_on(self) -> None:
-        """Have layers that choose among codes, or join them, work on codes where a later layer
-        reads codes.
-        """
+        """Layers that choose among codes, or join them, do so where a later layer reads codes."""
         for node in reversed(self.model.nodes):
             source = Source(node.id, 0)
             if node.id not in self.new and source in self.grids and self._read_as_codes(source):
@@ -189,7 +185,7 @@ class _Layers:
                     self.new[node.id] = step
 
     def _leave_numbers(self) -> None:
-        """Have results that no layer reads as codes stay numbers."""
+        """Results that no layer reads as codes stay numbers."""
         for node in self.model.nodes:
             step = self.new.get(node.id)
             if (
@@ -232,7 +228,7 @@ def _with_matrix(operation: Operation | None) -> Operation:
 
 
 def _inputs(node: Node) -> tuple[Source, ...]:
-    """The inputs of a layer; those of a product without its weights."""
+    """The inputs of a layer, of a product without its weights."""
     operation = node.operation
     product = operation.product if isinstance(operation, FusedProduct) else operation
     return (

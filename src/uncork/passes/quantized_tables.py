@@ -1,4 +1,4 @@
-"""Look-ups that read compressed constant tables as they are stored: the f32 table is never made.
+"""Look-ups read constant tables as they are stored: the f32 table is never made.
 
 Recognised, as converters, NNCF and `uncork shrink` write it, for a table [rows, d...] in f32:
 
@@ -86,8 +86,8 @@ def compressed_tables(model: Model) -> Model:
 
 
 def packed_tables(model: Model) -> Model:
-    """The model with such tables of 4-bit values kept as bytes of two values each: half the memory
-    of arrays with a value a byte.
+    """The model with such tables of 4-bit values as bytes of two values each, which is half of what
+    arrays of them take.
     """
     lookups = [
         node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)
@@ -155,8 +155,8 @@ class _Chain:
 
 
 def _packed(constant: Const) -> Array:
-    """The bytes of a constant of 4-bit values, packed in parts: packing takes several times the
-    memory of its input.
+    """The bytes of a constant, made in parts: packing takes several times the room of what it
+    packs.
 
     They begin at a cache line, as they would in a file: a row in two lines costs twice.
     """
@@ -172,7 +172,7 @@ def _packed(constant: Const) -> Array:
 
 
 def _chain(model: Model, source: Source) -> _Chain | None:
-    """The chain of layers that makes this output, when it is such a table, not yet computed."""
+    """The layers that make this output, when it is a table as above and not computed already."""
     spec = model.spec(source)
     if (
         spec.value is not None
@@ -229,7 +229,7 @@ def _is_constant(model: Model, source: Source) -> bool:
 
 
 def _parameter(model: Model, source: Source, shape: tuple[int, ...]) -> Array | None:
-    """The zero points or scales as f32 [rows] or [1].
+    """Zero points or scales as f32 [rows] or [1].
 
     None when they are not constants, or not one for each row or for all.
     """

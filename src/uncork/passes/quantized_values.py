@@ -1,5 +1,5 @@
-"""The tensors of a model whose values are levels of a FakeQuantize: its results, and what chooses
-or moves them.
+"""The tensors of a model that hold levels of a FakeQuantize: its results, and what chooses or moves
+them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
 
 
 def grids(model: Model) -> dict[Source, Grid]:
-    """The grids of such tensors, by tensor. The limits of each are those of the numbers that the
-    tensor holds.
-    """
+    """The grid of each such tensor: its limits are those of the numbers that it holds."""
     result: dict[Source, Grid] = {}
     for node in model.nodes:
         grid = _grid(model, node, result)
@@ -35,7 +33,7 @@ def grids(model: Model) -> dict[Source, Grid]:
 
 
 def rounding_of(model: Model, node: Node) -> Grid | None:
-    """The grid of a FakeQuantize, or of one in the epilogue of a product, with its own limits."""
+    """The grid of a FakeQuantize, or of one that ends a product, with its own limits."""
     operation = node.operation
     if node.hints.in_f32:
         return None

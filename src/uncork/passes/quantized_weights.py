@@ -1,5 +1,4 @@
-"""Constant weights of quantized layers keep the small numbers (codes and scales) that they are made
-of.
+"""Constant weights of quantized layers remember the small numbers that they are made of.
 
 Recognised, as NNCF and POT write them, for filters of a convolution or the matrix of a product:
 
@@ -68,7 +67,7 @@ def made_weights(model: Model) -> Model:
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWeights | None:
-    """The codes and scales that the weights of a product are made of; None where they are not."""
+    """The small numbers that weights of a product are made of."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
@@ -99,7 +98,7 @@ def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWei
 
 
 def _value(model: Model, source: Source) -> Array | None:
-    """The value of a constant, or of layers that have only constants before them."""
+    """The value of a constant, or of layers of constants."""
     spec = model.spec(source)
     if spec.value is not None:
         return spec.value

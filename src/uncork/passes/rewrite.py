@@ -10,7 +10,7 @@ from uncork.ir.model import Model, Node, Source
 
 
 def readers(model: Model) -> Mapping[Source, list[Node]]:
-    """The nodes that read each output; one that reads it several times is listed as often."""
+    """The nodes that read each output, once for each time they do."""
     result: dict[Source, list[Node]] = {}
     for node in model.nodes:
         for source in node.inputs:
@@ -27,7 +27,7 @@ def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None
 
 
 def replaced(model: Model, new: Mapping[int, Node]) -> Model:
-    """The model with new nodes under old ids, and without nodes that nothing needs any more."""
+    """The model with new nodes under old ids, and without what nothing needs any more."""
     nodes = [new.get(node.id, node) for node in model.nodes]
     uses = Counter(source.node for node in nodes for source in node.inputs)
     borders = {*model.parameters, *model.results, *model.sinks}

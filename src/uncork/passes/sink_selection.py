@@ -205,7 +205,7 @@ def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -
 
 
 class _Rewrite:
-    """The collected changes of a model, which is made once, at the end."""
+    """Collects what changes; the model is made once, at the end."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -246,9 +246,7 @@ class _Rewrite:
         return replace(sequence, operation=states, inputs=inputs, outputs=sequence.outputs[1:])
 
     def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Match) -> None:
-        """Replace the sequence and all layers behind it by ones of a single step, up to where the
-        step was taken.
-        """
+        """The sequence and all layers behind it with one step, where the step was taken."""
         y, selection = sequence.outputs[0].spec, found.selection
         batch, _, steps, hidden = extents(y)
         given = [port.name for port in operation.inputs].index("sequence_lengths")

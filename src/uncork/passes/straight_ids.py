@@ -47,7 +47,7 @@ def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator
 
 
 def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[Source, Inputs]:
-    """The outputs that hold integers straight from inputs, each with these inputs.
+    """The outputs of layers that hold integers straight from inputs, and from which.
 
     `roots` are the Parameters to begin at, by node id; by default all of the model's.
     """

@@ -1,5 +1,4 @@
-"""Ids that come straight from inputs are looked up in full width: conversions to fewer bits are
-bypassed.
+"""Ids that come straight from inputs are looked up uncut: conversions to fewer bits are bypassed.
 
 Converters write `Convert i64 -> i32` before look-ups (OpenVINO's PyTorch frontend before every
 Gather and every bag). Taken literally, id 2**32 + 1 reads row 1. This pass leads ids, offsets,
@@ -32,7 +31,7 @@ from uncork.types import ElementType, TensorSpec
 
 
 def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
-    """The model with such ids in full width. `roots`: see `straight`."""
+    """The model with such ids uncut. `roots`: see `straight`."""
     return _Uncut(model, roots).model()
 
 
@@ -69,7 +68,7 @@ class _Uncut:
     # ---- what reads ids
 
     def _with_whole_ids(self, node: Node) -> Node:
-        """The node with the uncut (full-width) numbers wherever it reads ids."""
+        """The node reading uncut numbers where it reads ids."""
         inputs = list(node.inputs)
         variables: set[str] = set()
         for position, source in enumerate(node.inputs):
@@ -102,7 +101,7 @@ class _Uncut:
         return "" if port is None else port.type_variable
 
     def _as(self, source: Source, target: ElementType, strict: bool) -> Source:
-        """The tensor with the same numbers in another type.
+        """A tensor's numbers in another type.
 
         With `strict`, one that the type does not have is refused: it is outside anything.
         """
@@ -124,7 +123,7 @@ class _Uncut:
     # ---- what passes ids on
 
     def _note(self, node: Node) -> None:
-        """Record where the uncut numbers of the node's outputs are."""
+        """Say where the uncut numbers of the node's outputs are."""
         outputs = [Source(node.id, position) for position in range(len(node.outputs))]
         for output in outputs:
             if output in self.sources:

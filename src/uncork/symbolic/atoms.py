@@ -1,4 +1,4 @@
-"""`Symbol` and `Function`: the atoms of the polynomials that sizes are."""
+"""`Symbol` and `Function`: the atoms that sizes are polynomials of."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Order = tuple[int, int, str]
 
 
 class Origin(NamedTuple):
-    """The origin of a symbol: a dimension of a layer's output or, where `is_element`, an element of
-    it in C order.
+    """What a symbol stands for: a dimension of a layer's output or, where `is_element`, an element
+    of it in C order.
     """
 
     node: int

@@ -32,8 +32,8 @@ _DEPTH, _FEW = 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation of two sizes, with the layer that asks for it: its node's id, and its label for
-    messages.
+    """Two sizes and how they relate, with the layer that looks at them: its node's id and its label
+    for messages.
     """
 
     left: Size
@@ -63,7 +63,7 @@ class Relation:
 
 
 class Guard(Relation):
-    """A relation that a plan takes for granted. A call that breaks it is valid, but needs another
+    """A relation that a plan takes for granted. A call that breaks it is right, but needs another
     plan.
     """
 
@@ -71,8 +71,8 @@ class Guard(Relation):
 
 
 class Check(Relation):
-    """A relation that every call has to satisfy. A call that breaks it is refused, with the message
-    of the layer's reference.
+    """A relation that every call has to keep. One that breaks it is refused, in the words of the
+    layer's reference.
     """
 
     __slots__ = ()
@@ -82,8 +82,8 @@ class Facts:
     """Symbols, equalities, guards and checks of one inference."""
 
     def __init__(self, hints: Mapping[Origin, int] | None = None) -> None:
-        """Empty facts. `hints` are values of symbols that decide what is supposed; without them the
-        usual case is.
+        """`hints` are values of symbols that questions are answered by; without them the usual
+        answer is taken.
         """
         self.symbols: list[Symbol] = []
         #: Symbols, and functions of them, that are no longer needed, and what they equal.
@@ -102,7 +102,7 @@ class Facts:
         self._canonical: dict[Size, Size] = {}
 
     def at(self, node: int, where: str) -> None:
-        """Set the layer that asks and demands from here on."""
+        """Have this layer demand and ask from here on."""
         self._node, self._where = node, where
 
     def symbol(self, name: str, low: int, high: int | None, kind: str, origin: Origin) -> Symbol:
@@ -119,7 +119,7 @@ class Facts:
     # ---- what is known
 
     def canonical(self, size: SizeLike) -> Size:
-        """The size with all equalities substituted."""
+        """The size with all equalities put in."""
         size = Size.of(size)
         if size.atoms.isdisjoint(self.equal):
             return size
@@ -296,7 +296,7 @@ class Facts:
         return self._hinted(size) if isinstance(size, Size) else size
 
     def _hinted(self, size: Size) -> int | Fraction | None:
-        """The value of a size by the hints; None when they do not determine it."""
+        """The value of a size by the hints; None when they do not tell it."""
         values = {s: self._hints[s.origin] for s in size.symbols if s.origin in self._hints}
         return size.exact_value(values) if len(values) == len(size.symbols) else None
 
@@ -347,7 +347,9 @@ class Facts:
 
 
 def _without_common_factor(size: Size) -> Size:
-    """The size divided by the common factor of its terms: 4 * a - 4 * b is 0 where a - b is."""
+    """The size divided by what all its factors are multiples of: 4 * a - 4 * b is 0 where a - b
+    is.
+    """
     factors = [Fraction(factor) for factor in size.terms.values()]
     shared = math.gcd(*(factor.numerator for factor in factors))
     parts = math.lcm(*(factor.denominator for factor in factors))

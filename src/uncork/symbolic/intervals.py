@@ -36,12 +36,12 @@ def multiply(a: Interval, b: Interval) -> Interval:
 
 
 def floor_end(end: End) -> End:
-    """The floor of an end of an interval; an infinite end as it is."""
+    """The floor of a finite end; an infinite one as it is."""
     return end if isinstance(end, float) else math.floor(end)
 
 
 def largest(ends: Iterable[End]) -> End:
-    """The largest of some numbers, also where no float holds them."""
+    """The largest; also of numbers that no float holds."""
     return -_least(-end for end in ends)
 
 

@@ -81,21 +81,21 @@ class Size:
 
     @property
     def symbols(self) -> frozenset[Symbol]:
-        """The symbols in the size, those inside its atoms included."""
+        """The symbols in it, those inside its atoms included."""
         if self._symbols is None:
             self._symbols = _union(atom.symbols for monomial in self.terms for atom in monomial)
         return self._symbols
 
     @property
     def atoms(self) -> frozenset[Atom]:
-        """The symbols and functions in the size, those inside its functions included."""
+        """Symbols and functions in it, those inside its functions included."""
         if self._atoms is None:
             self._atoms = _union(atom.atoms for monomial in self.terms for atom in monomial)
         return self._atoms
 
     @property
     def facts(self) -> Facts | None:
-        """The facts of the inference that the size's symbols belong to; None for a number."""
+        """The facts of the inference that its symbols belong to; None of a number."""
         return next((symbol.facts for symbol in self.symbols), None)
 
     @property
@@ -109,7 +109,7 @@ class Size:
 
     @property
     def bounds(self) -> Interval:
-        """An interval that contains the size, by the bounds of its symbols alone."""
+        """An interval that holds it, by the bounds of its symbols alone."""
         if self._bounds is None:
             total: Interval = (0, 0)
             for monomial, factor in self.terms.items():
@@ -164,7 +164,7 @@ class Size:
         return Size.of(other) % self
 
     def over(self, other: SizeLike | Fraction) -> Size | None:
-        """The quotient self / other as a polynomial; None when the division leaves a remainder."""
+        """self / other as a polynomial; None when that leaves a rest."""
         divisor = Size.of(other)
         if not divisor.terms:
             return None
@@ -191,8 +191,8 @@ class Size:
     # ---- values
 
     def evaluate(self, values: Mapping[Symbol, int]) -> int:
-        """The number that the size is for these values of its symbols. Raises KeyError where one is
-        missing, ValueError when the number is not whole.
+        """The number that it is with these values of its symbols. Raises KeyError without one,
+        ValueError when it is not whole.
 
         Exact, of any magnitude. A quotient by a divisor below 1 is one by 1.
         """
@@ -202,7 +202,7 @@ class Size:
         return value
 
     def exact_value(self, values: Mapping[Symbol, int]) -> Exact:
-        """The value of the size as `evaluate` gives it, also where that is no whole number."""
+        """The value as `evaluate` gives it, also where that is no whole number."""
         total: Exact = 0
         for monomial, factor in self.terms.items():
             for atom in monomial:
@@ -294,7 +294,7 @@ def floor(x: Size) -> Size:
 
 
 def _nearest(factor: Exact) -> int:
-    """The nearest whole number; of a half, the one nearer to 0."""
+    """The whole number that is nearest; of a half, the one nearer to 0."""
     cut = int(factor)
     return cut if abs(Fraction(factor) - cut) <= Fraction(1, 2) else round(factor)
 
@@ -361,7 +361,7 @@ def _cancelled(x: Size, y: Size) -> tuple[Size, Size]:
 
 
 def maximum(sizes: Iterable[Size]) -> Size:
-    """The maximum of some sizes. One that is never above another is left out; terms that all have
+    """The largest of some sizes. One that is never above another is left out; terms that all have
     come out of it.
     """
     flat: list[Size] = []
@@ -384,7 +384,7 @@ def maximum(sizes: Iterable[Size]) -> Size:
 
 
 def minimum(sizes: Iterable[Size]) -> Size:
-    """The minimum of some sizes."""
+    """The smallest of some sizes."""
     return -maximum(-size for size in sizes)
 
 
@@ -407,7 +407,7 @@ def _accumulate(terms: dict[Monomial, Exact], monomial: Monomial, factor: Exact)
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The quotient of two monomials; None when that is no monomial."""
+    """monomial / divisor; None when that is no monomial."""
     rest = list(monomial)
     for atom in divisor:
         if atom not in rest:
@@ -417,7 +417,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 
 def _only_atom(size: Size) -> Atom | None:
-    """The atom that a size consists of; None where it is anything else."""
+    """The atom that a size is, if it is just one."""
     if len(size.terms) != 1:
         return None
     ((monomial, factor),) = size.terms.items()
