@@ -1,1 +1,3 @@
-"""From a checked model to something that is called: choosing how each step runs, and running it."""
+"""The compiler: it turns a checked model into an object that is called, chooses how each step runs,
+and runs it.
+"""

@@ -57,7 +57,7 @@ class Results(Sequence[Array]):
         )
 
     def keys(self) -> list[str]:
-        """A name of its own for every output; see `unique_names`."""
+        """The distinct names of all outputs; see `unique_names`."""
         return unique_names(self._ports)
 
     def values(self) -> list[Array]:
@@ -65,7 +65,7 @@ class Results(Sequence[Array]):
         return list(self._arrays)
 
     def items(self) -> list[tuple[str, Array]]:
-        """Every array with a name of its own."""
+        """All pairs of a name and an array; see `unique_names`."""
         return list(zip(self.keys(), self._arrays))
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -74,7 +74,7 @@ class Results(Sequence[Array]):
         return default if found is None else self._arrays[found]
 
     def to_dict(self) -> dict[str, Array]:
-        """Every array under a name of its own."""
+        """A dictionary of the arrays by name; see `unique_names`."""
         return dict(self.items())
 
     def to_tuple(self) -> tuple[Array, ...]:
@@ -105,8 +105,8 @@ Mapping.register(Results)
 
 
 def unique_names(ports: Sequence[ModelPort]) -> list[str]:
-    """A name of its own for every port: the best of its names that none before it took, else its
-    position.
+    """Distinct names for all ports, one each: the first of a port's names that no port before it
+    took, else its position.
     """
     names: list[str] = []
     for position, port in enumerate(ports):
@@ -152,7 +152,8 @@ def match(
 def _taken_apart(
     ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]
 ) -> tuple[Sequence[Any], Mapping[Any, Any]]:
-    """The inputs of `compiled({...})` and `compiled([a, b])`; others as they are.
+    """The positional and the named inputs, with the one argument of `compiled({...})` or
+    `compiled([a, b])` taken apart; others are left as they are.
 
     To a model of one input a list is its value, as ever, unless it holds one array that is an input
     by itself.
@@ -213,8 +214,8 @@ def _as_array(where: str, port: ModelPort, value: Any) -> Array:
 
 
 def plain(value: Any) -> Any:
-    """The value as NumPy can take it without loss: a masked array of which nothing is masked as its
-    values, a tensor of torch without its gradient, and one of bf16 as the f32 of the same values.
+    """The value in a form that NumPy takes without loss: the values of a masked array of which
+    nothing is masked, a tensor of torch without its gradient, and bf16 as f32 of the same values.
     Raises ValueError for masked values.
     """
     if is_masked(value):
@@ -283,7 +284,7 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
 
 
 def _by_astype(target: ElementType) -> str:
-    """How to convert to a type, where NumPy has it."""
+    """The hint of a message, how to convert to a type; empty where NumPy lacks the type."""
     return f", by .astype(np.{target.dtype.name})" if target.is_native else ""
 
 

@@ -50,8 +50,8 @@ class BoundCall:
         _apart(compiled, self._inputs, given or [])
 
     def __call__(self) -> Results:
-        """Run the model. The results are the bound outputs; without such, arrays of the bound
-        call's own or of this one.
+        """Run the model. The results are the bound outputs; where none were given, arrays of the
+        bound call, or new ones.
         """
         run = self._run
         if run is not None and run(*self._arrays) == OK:
@@ -94,7 +94,7 @@ def _stays(port: ModelPort, value: Any) -> Array:
 
 
 def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-    """One array per output."""
+    """The given outputs as a list of one array per output, in the model's order."""
     if isinstance(outputs, Mapping) and not isinstance(outputs, Results):
         known = [name for port in ports for name in port.names]
         for name in outputs:
@@ -124,7 +124,7 @@ def _fits(port: ModelPort, array: Any, result: Array) -> None:
 
 
 def _apart(compiled: CompiledModel, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Refuse results that lie where an input or another result does."""
+    """Refuse outputs whose memory overlaps that of an input or of another output."""
     for index, array in enumerate(outputs):
         for other in (*inputs, *outputs[:index]):
             if isinstance(array, np.ndarray) and np.may_share_memory(array, other):

@@ -49,8 +49,8 @@ ExecutorOf = Callable[[Model], BodyExecutor]
 
 
 class KernelBody:
-    """A body that runs by kernels. What it means, and what it refuses, is told by the graph it is
-    made of.
+    """A body that runs by kernels. Its meaning, and what it refuses, are those of the graph that it
+    is made of.
     """
 
     def __init__(self, body: GraphBody, executor_of: ExecutorOf) -> None:
@@ -68,15 +68,15 @@ class KernelBody:
 
     @lazy
     def executor(self) -> BodyExecutor | None:
-        """Made at the first run, so that bodies in bodies take no stack before; None when the body
-        alone cannot be inferred.
+        """The executor of the body, made at its first run, so that bodies in bodies take no stack
+        before; None when the body alone cannot be inferred.
         """
         model, problems = infer(self.body.model, trust_ports=True)
         return None if problems else self._executor_of(model)
 
     @property
     def input_specs(self) -> tuple[TensorSpec, ...]:
-        """Of the Parameters, as the file declares them."""
+        """The specs of the Parameters, as the file declares them."""
         return self.body.input_specs
 
     @property
@@ -85,8 +85,8 @@ class KernelBody:
         return self.body.output_count
 
     def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        """Specs of the results; see `GraphBody`. Of values only small integers are looked at:
-        others tell no shape that matters.
+        """The specs of the results; see `GraphBody`. Only the values of small integers are looked
+        at: other values decide no shape that matters.
         """
         plain = [
             spec if _tells(spec) else TensorSpec(spec.element_type, spec.shape) for spec in inputs
@@ -112,11 +112,13 @@ class KernelBody:
         return known
 
     def refuse_steps(self) -> None:
-        """A call needed another plan than the step that ran it has."""
+        """Note that the body cannot be part of a step any more: a call needed another plan than the
+        step has.
+        """
         self.may_be_step = False
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Carrier arrays of the results."""
+        """The results, as carrier arrays."""
         executor = self.executor
         if executor is not None and (results := executor.run_as_before(inputs)) is not None:
             return results
@@ -139,8 +141,8 @@ def _tells(spec: TensorSpec) -> bool:
 
 
 def with_their_plans(plan: Plan, model: Model) -> Plan:
-    """The plan with the steps of bodies behind those of their layers, as far as they are known
-    before a call.
+    """The plan with the steps of each body listed after the layer that has it, as far as they are
+    known before a call.
     """
     steps: list[Step] = []
     bodies = {
@@ -159,7 +161,7 @@ def with_their_plans(plan: Plan, model: Model) -> Plan:
 
 
 def executors_of_bodies(model: Model) -> Iterator[BodyExecutor]:
-    """What runs the bodies of a model's layers by kernels."""
+    """The executors of the bodies of a model's layers that run by kernels."""
     for node in model.nodes:
         if isinstance(node.operation, SubGraphOperation):
             for body in node.operation.bodies.values():

@@ -37,7 +37,7 @@ class BodyPlanner(Placement):
         raise NotImplementedError
 
     def _body_run(self, node: Node) -> BodyRun | None:
-        """What runs a layer with bodies between segments."""
+        """The `BodyRun` of a layer with bodies that runs between segments."""
         if not isinstance(node.operation, SubGraphOperation):
             return None
         from uncork.compiler.body_runs import body_run  # few models have bodies
@@ -49,7 +49,7 @@ class BodyPlanner(Placement):
         raise NotImplementedError
 
     def _run_branches(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
-        """The step of an If whose branches are native. False where they are not."""
+        """Plan the step of an If whose branches are native. False where they are not."""
         if (
             not self._compiles
             or node.type_name != "If"
@@ -84,8 +84,8 @@ class BodyPlanner(Placement):
         return True
 
     def _run_loop(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
-        """The step of a loop whose body is native, and whose outputs have known sizes. False where
-        it is none.
+        """Plan the step of a loop whose body is native and whose outputs have known sizes. False
+        where it is not such a loop.
         """
         if not self._compiles or node.type_name not in ("Loop", "TensorIterator"):
             return False

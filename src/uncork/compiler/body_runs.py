@@ -31,7 +31,7 @@ def body_run(operation: Operation | None) -> BodyRun | None:
 
 
 class BranchRun:
-    """The run of an If: its branches look at the sizes that they take themselves."""
+    """The run of an If. Each branch checks the sizes of its own inputs."""
 
     working_bytes = 0
 
@@ -119,7 +119,9 @@ class LoopRun:
         return True
 
     def _made(self, plan: CallPlan) -> LoopCall | None:
-        """Memory for a plan; None where its turns cannot be made natively."""
+        """A new `LoopCall` of a plan, with memory of its own; None where native code cannot make
+        its turns.
+        """
         if len(self._idle) > _MOST:  # plans that the body has no more
             self._idle, self._unfit = {plan: []}, set()
         turns = turn_plan(self._operation.map, plan)

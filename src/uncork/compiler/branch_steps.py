@@ -29,7 +29,7 @@ class Branch:
     def pairs(
         self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
     ) -> list[KernelArgument]:
-        """Words of its table with what is written there, one behind the other: see
+        """The words of the body's table that a step sets: addresses and values in turn; see
         `branch_layout`.
         """
         words: list[KernelArgument] = []

@@ -1,5 +1,5 @@
-"""What a compiled model does in a call, for every size: native segments, and steps that Python
-makes between them. Data only.
+"""The plan of a call, for every size: native segments, and steps that Python makes between them.
+Data only.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Location = Union[ArgumentAddress, BufferAddress, TensorAddress, ConstantLocation
 
 @dataclass(frozen=True, slots=True)
 class LocatedTensor:
-    """A tensor where it lies, with its element type and sizes. Sizes are None where its own array
-    tells them.
+    """The location of a tensor, with its element type and sizes. Sizes are None where the tensor is
+    an array that has its own.
     """
 
     location: Location
@@ -87,9 +87,8 @@ class BodyRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """A layer that its reference runs, or its `body`. Each output becomes the argument of this
-    number,
-    if it has the shape that the plan knows.
+    """A step that runs a layer by its reference, or by its `body`. `outputs` are the numbers of the
+    arguments that its outputs become, if they have the shapes that the plan knows.
 
     None is any size, or any shape: those that are expressions are among `found`, for the next
     segment to check.
@@ -122,8 +121,8 @@ Part = Union[NativeStep, ReferenceStep]
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A layer as it runs, for whoever looks at the plan: by a kernel or why by none, what a pass
-    says of it, where its result lies.
+    """A layer as the plan runs it, for display: its kernel or the reason why it has none, the note
+    of a pass, and where its result lies.
     """
 
     node: Node
@@ -146,8 +145,8 @@ class ResultSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallPlan:
-    """See the module. Contexts and segments for calls are made from it; it is shared by all of
-    them.
+    """The plan of a call: what a compiled model does, as data. Contexts and segments for calls are
+    made from it; all of them share it.
     """
 
     parts: tuple[Part, ...]
@@ -177,7 +176,7 @@ class CallPlan:
 
     @property
     def is_native(self) -> bool:
-        """Whether one segment does all of it."""
+        """Whether the plan is one native segment."""
         return len(self.parts) == 1 and isinstance(self.parts[0], NativeStep)
 
 

@@ -1,4 +1,4 @@
-"""The compiled model: the object that is called."""
+"""`CompiledModel`: a checked model that is ready to be called."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class CompiledModel:
 
     @property
     def executor(self) -> Executor:
-        """What runs the calls, for whoever looks into it; it may change with any version."""
+        """The executor of the calls, for inspection; it may change with any version."""
         return self._executor
 
     def renew_locks(self) -> None:
@@ -173,8 +173,8 @@ class CompiledModel:
         return port_of(self.outputs, key, "output")
 
     def profile(self, *inputs: Any, progress: Callable[[int, int], None] | None = None) -> Profile:
-        """Where the time of a call on these inputs goes: every step with its kernel, time, bytes
-        and operations. Print it.
+        """The profile of a call on these inputs: every step with its kernel, time, bytes and
+        operations. Print it.
 
         Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long;
         variables stay as they are.
@@ -185,8 +185,8 @@ class CompiledModel:
 
     @property
     def plan(self) -> Plan:
-        """How the last call ran, or before any, what can be said: see `Plan`. Print it. Nothing is
-        compiled for it.
+        """The plan of the last call, or before any call, what can be said of one: see `Plan`. Print
+        it. Nothing is compiled for it.
 
         Every step, the kernel chosen for it or the reason why there is none, what a pass says of
         it, and where its result lies.
@@ -194,7 +194,7 @@ class CompiledModel:
         return self._executor.plan()
 
     def plan_for(self, *shapes: Any, **named: Any) -> Plan:
-        """How a call of inputs of these shapes runs: `compiled.plan_for(x=[1, 3, 224, 224])`.
+        """The plan of a call with inputs of these shapes: `compiled.plan_for(x=[1, 3, 224, 224])`.
         Nothing is compiled for it.
 
         Shapes are given like the inputs of a call: by position, as one list of all, by keyword, or
@@ -303,7 +303,7 @@ def compile_for(
 
 
 def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
-    """A layer by itself, which takes its ids as they are."""
+    """The compiled model of a single layer; ids are used as they are given."""
     return compile_for(model, target, threads, ids="as-written")
 
 

@@ -1,5 +1,5 @@
-"""What OpenVINO calls devices and properties, and what they are here: refused, or told by the
-option to give.
+"""OpenVINO's devices and properties: they are refused, and the message names the option of this
+package to give instead.
 """
 
 from __future__ import annotations

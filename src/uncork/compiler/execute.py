@@ -65,8 +65,8 @@ def _has_bodies(model: Model) -> bool:
 def _with_bodies(
     model: Model, target: Target | None, memory_limit: int | None, compilers: int
 ) -> Model:
-    """The model with bodies that are run by an executor each: on one thread, for the model's calls
-    have the others, but compiled by all.
+    """The model with an executor for each body. A body runs on one thread, since the model's calls
+    have the others, but all threads compile its kernels.
     """
     if not _has_bodies(model):
         return model
@@ -130,7 +130,9 @@ class Executor:
 
     @lazy
     def stateful(self) -> StateExecutor | GrowingStateExecutor | None:
-        """What runs the model when it has variables; None when only the interpreter does."""
+        """The executor of a model with variables; None when the model has none, or only the
+        interpreter runs it.
+        """
         with unforked():
             from uncork.compiler.growing_state import stateful
 
@@ -170,7 +172,7 @@ class Executor:
         return stateful.whole(variable, value)
 
     def set_value(self, variable: str, value: Array, state: Values) -> None:
-        """Have a variable hold this array from now on."""
+        """Assign an array to a variable."""
         stateful = self.stateful
         state[variable] = value if stateful is None else stateful.as_kept(variable, value)
 
@@ -188,8 +190,8 @@ class Executor:
         return results
 
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None:
-        """The shapes that inputs which a call writes to must have at least, by number; None where
-        there is no plan for it.
+        """The least shapes, by number, of the inputs that a call writes to; None where there is no
+        plan for it.
         """
         return None if self.plans is None else self.plans.extended(inputs)
 
@@ -225,7 +227,7 @@ class Executor:
         return None if self.plans is None else self.plans.native_call(inputs)
 
     def _specs(self, inputs: Sequence[Array]) -> dict[int, TensorSpec]:
-        """The parameters as they are for calls like this one."""
+        """The specs of the parameters, by node id, for calls with inputs of these shapes."""
         return {
             parameter: TensorSpec(
                 self.model.by_id[parameter].outputs[0].spec.element_type,
@@ -235,8 +237,8 @@ class Executor:
         }
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
-        """Plan the calls of inputs of these shapes, by number, and compile their kernels; other
-        sizes are as they mostly are.
+        """Plan the calls of inputs of these shapes, by number, and compile their kernels; sizes
+        that are not given are taken to be the usual ones.
         """
         if self.model.sinks:
             if self.stateful is not None:
@@ -247,7 +249,7 @@ class Executor:
             body.prepare({})
 
     def _hints(self, shapes: Mapping[int, Sequence[int | None]]) -> dict[Origin, int]:
-        """The sizes of inputs, by number, that are known."""
+        """The known sizes of the inputs, from their shapes by number."""
         parameters = self.model.parameters
         sizes = (
             (Origin(parameters[n], 0, axis), size)
@@ -257,7 +259,7 @@ class Executor:
         return {origin: size for origin, size in sizes if size is not None}
 
     def _bodies(self) -> list[Executor]:
-        """What runs the bodies of layers."""
+        """The executors of the bodies of layers."""
         if not self.use_kernels or not _has_bodies(self.prepared):
             return []
         from uncork.compiler.bodies import executors_of_bodies
@@ -292,15 +294,15 @@ class Executor:
         return [] if self.plans is None else [plan for _, plan in self.plans.plans]
 
     def plan(self) -> Plan:
-        """How the last call ran; before any, what can be said of calls. Nothing is compiled for
-        it.
+        """The plan of the last call; before any call, what can be said of one. Nothing is compiled
+        for it.
         """
         with unforked():
             return self._with_plans_of_bodies(self._plan())
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
-        """How calls of inputs of these shapes run, by number; other sizes stay open. Nothing is
-        compiled for it.
+        """The plan of calls with inputs of these shapes, by number; other sizes stay open. Nothing
+        is compiled for it.
         """
         with unforked():
             return self._with_plans_of_bodies(self._plan_for(shapes))

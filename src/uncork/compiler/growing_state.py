@@ -24,13 +24,17 @@ from uncork.types import Array
 
 
 class _CallInputs:
-    """What a call is given beside its inputs: values, and what is kept of variables that grow."""
+    """The arrays that a call is given beside its inputs: values of variables, and the storages and
+    lengths of variables that grow.
+    """
 
     def __init__(self, values: list[Array], kept: list[Kept]) -> None:
         self.values, self.kept = values, kept
 
     def embedded(self, inputs: Sequence[Array]) -> list[Array]:
-        """All arrays, as the lifted model takes them."""
+        """The inputs with all these arrays behind them, in the order in which the lifted model
+        takes them.
+        """
         return [*inputs, *self.values, *[k[0] for k in self.kept], *[k[1] for k in self.kept]]
 
     @property
@@ -135,7 +139,9 @@ class GrowingStateExecutor(OfVariables):
     def _done(
         self, inputs: Sequence[Array], given: _CallInputs, arrays: Sequence[Array], state: Values
     ) -> list[Array]:
-        """The results of a call that has succeeded; the state takes the rest."""
+        """The results of the model, from all arrays of a call that has succeeded; the others are
+        put into the state.
+        """
         first, last = len(self.model.results), len(arrays) - len(self._names)
         results = list(arrays[:first])
         new: dict[str, Any] = {}
@@ -155,7 +161,9 @@ class GrowingStateExecutor(OfVariables):
     # ---- what a call is given
 
     def _given(self, inputs: Sequence[Array], state: Values) -> _CallInputs | None:
-        """What the state holds, with the rows that are picked; None: only the interpreter knows."""
+        """The values of the state for a call, with the rows that are picked; None where only the
+        interpreter knows them.
+        """
         begun: dict[int, Array] | None = {}
         if not all(name in state for name in (*self._plain_names, *self._names)):
             begun = self.initial.of_unset(inputs, state.keys())
@@ -184,7 +192,7 @@ class GrowingStateExecutor(OfVariables):
         given: _CallInputs,
         wanted: Callable[[RowSelection, Array], bool],
     ) -> bool:
-        """Give storages of the rows that are picked, where that is wanted.
+        """Replace storages by ones of the picked rows, for the picks that are `wanted`.
 
         False where only the interpreter knows what comes of the picks.
         """
@@ -198,7 +206,9 @@ class GrowingStateExecutor(OfVariables):
         return True
 
     def _reserve(self, inputs: Sequence[Array], given: _CallInputs) -> bool:
-        """Give storages that the call fits into. False where it is none that appends."""
+        """Make the storages large enough for what the call appends. False where it is no call that
+        appends.
+        """
         if not self._select_rows(
             inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]
         ):
@@ -228,7 +238,7 @@ class GrowingStateExecutor(OfVariables):
         return np.ascontiguousarray(first_of(value[0], self._axis(name), int(value[1][0])))
 
     def as_kept(self, name: str, value: Array) -> Array | Kept:
-        """A variable's value as it is kept."""
+        """A variable's value in the form in which the state keeps it."""
         return kept(value, self._axis(name)) if name in self._names else value
 
     def _axis(self, name: str) -> int:
@@ -240,7 +250,7 @@ class GrowingStateExecutor(OfVariables):
             return self._make_plain()
 
     def plan(self) -> Plan:
-        """How a call runs."""
+        """The plan of a call; see `Executor.plan`."""
         return super().plan() if self._appends else self._plain.plan()
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:

@@ -68,7 +68,7 @@ class LayerKernels:
             )
 
     def address(self, spec: KernelSpec) -> int:
-        """Where a compiled kernel begins."""
+        """The address of a compiled kernel."""
         return STORE.address(spec, self._target) if self._compilers else 0
 
     def parallel_step(self, calls: Sequence[Step]) -> Step:

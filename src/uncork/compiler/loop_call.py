@@ -1,5 +1,5 @@
-"""The native calls of a loop: turns by one plan of its body, where results go, how long a call goes
-on.
+"""Native calls of a loop: iterations ("turns") by one plan of its body, the placement of results,
+and how long a call goes on.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class SlicedInput:
-    """An input whose parts lie one after the other: the first one's address, bytes to the next, how
-    many.
+    """A sliced input, whose parts lie one after the other: the address of the first, the bytes from
+    one to the next, and their count.
     """
 
     address: int
@@ -45,7 +45,7 @@ class SlicedInput:
 
 
 def sliced_inputs(turns: Turns) -> dict[int, SlicedInput]:
-    """The inputs that turns take parts of, by Parameter."""
+    """The sliced inputs of a loop, by the number of the Parameter that takes their parts."""
     result: dict[int, SlicedInput] = {}
     for entry in turns.map.inputs:
         if entry.slicing is not None and entry.port is not None:
@@ -103,7 +103,9 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
 
 
 def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
-    """The outputs that are put together: result, port, how."""
+    """The outputs that are concatenated from the parts of all turns: the number of the result, the
+    port, and the slicing.
+    """
     found = ((o.result, o.port, o.slicing) for o in body.outputs)
     return [
         (result, port, how) for result, port, how in found if port is not None and how is not None
@@ -161,7 +163,7 @@ def _limit(turns: Turns) -> int:
 
 
 class _Run:
-    """Turns under way: where what they give is put."""
+    """A sequence of turns under way, and the arrays that take their results."""
 
     def __init__(self, call: LoopCall, turns: Turns, end: int) -> None:
         self.call, self.table, self.turns, self.end = call, call.table, turns, end
@@ -215,7 +217,7 @@ class _Run:
         return status
 
     def leave(self) -> None:
-        """Set what these turns have left in the loop, for whoever goes on."""
+        """Write the results and the state of these turns back to the loop."""
         turns, how = self.turns, self.call.how
         if self.turn == turns.turn:
             return
@@ -227,8 +229,8 @@ class _Run:
     # ---- room
 
     def _allocate_results(self) -> bool:
-        """Arrays for what a turn of these sizes gives. False where native code cannot look at
-        it.
+        """Allocate arrays for the results of a turn of these sizes. False where native code cannot
+        read the condition.
         """
         how, value = self.call.how, self.table.context.value
         shapes = [tuple(map(value, result.sizes)) for result in how.results]
@@ -246,7 +248,7 @@ class _Run:
         return True
 
     def _grow(self, number: int, shape: tuple[int, ...], size: int) -> None:
-        """Larger arrays for a result that each turn replaces; what grows once will grow again."""
+        """Allocate larger arrays, with room to grow, for a result that each turn replaces."""
         dtype = self.call.how.results[number].dtype
         if number in self._pairs:
             self._before[number] = self._last(number)
@@ -259,7 +261,7 @@ class _Run:
         self.table.set_buffer(number, size, _address(pair[0]), _address(pair[1]))
 
     def _last(self, number: int) -> Array:
-        """What the last turn gave."""
+        """The result of this number as the last turn gave it."""
         pair = self._pairs.get(number)
         if pair is None or self._made[number] == self.turn:
             return self._before[number]
@@ -294,7 +296,7 @@ class _Run:
             self.table.set_buffer(number, sizes[number], _address(stack), shape=shape)
 
     def _collect(self) -> None:
-        """Put the parts that lie behind each other to the pieces of outputs."""
+        """Add the parts that lie behind each other to the pieces that make the outputs."""
         count = self.turn - self._since
         for result, port, slicing in self._outputs if count and self._stacks else ():
             stack, shape = self._stacks[result], self._shapes[result]

@@ -1,5 +1,5 @@
 """A Loop or a TensorIterator as a step of a segment, where its outputs have known sizes before it
-runs: all turns by one plan of the body.
+runs: one plan of the body makes all iterations ("turns").
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class LoopBody:
 
     @property
     def cost(self) -> int:
-        """Nanoseconds of a turn, as far as they are known: the loop itself looks how many there
-        are.
+        """The cost of a turn in nanoseconds, as far as it is known: how many turns there are is
+        known to the loop only.
         """
         return COST + known_cost(self.plan)
 
@@ -103,7 +103,9 @@ def native_loop(
 
 
 def _is_placed(spec: TensorSpec) -> bool:
-    """Whether the sizes of a tensor are expressions, and native code reads its elements."""
+    """Whether the sizes of a tensor are expressions, and its elements are of a type that native
+    code reads.
+    """
     return (
         spec.rank is not None
         and spec.element_type.dtype != object
@@ -112,7 +114,7 @@ def _is_placed(spec: TensorSpec) -> bool:
 
 
 def _taken(operation: Iteration, slicing: Slicing | None, spec: TensorSpec) -> TensorSpec:
-    """What a Parameter takes in a turn of an input."""
+    """The spec of what a Parameter takes in one turn: the input, or a part of it."""
     if slicing is None:
         return spec
     dims = list(spec.shape.dims)
@@ -140,8 +142,8 @@ def _gives(
 def _result_sizes(
     operation: Iteration, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[Sizes, ...] | None:
-    """By result, the sizes of what a turn gives: those of the output that it goes to, or of the
-    input in whose place it is taken by the next turn. None where one has neither.
+    """The sizes of what a turn gives, by result: those of the output that it goes to, or of the
+    input that it replaces in the next turn. None where one has neither.
     """
     found: dict[int, Sizes] = {}
     for output in operation.map.outputs:
@@ -177,9 +179,10 @@ def _declared_rank(operation: Iteration, result: int) -> int | None:
 
 
 class _Parts(NamedTuple):
-    """Parts of a tensor along an axis, in elements: where the first one begins along the axis,
-    elements to the next, how many parts; runs of neighbouring bytes that a part has, of how many
-    bytes, and bytes from one to the next; bytes of an element of the axis.
+    """The parts of a tensor along an axis, and how they lie. In elements of the axis: where the
+    `first` part begins, and the `step` from one to the next; `turns` is how many parts there are. A
+    part consists of `runs` of neighbouring bytes, each of `bytes` bytes and with `stride` bytes
+    from one to the next. An element of the axis takes `element` bytes.
     """
 
     first: SizeLike
@@ -222,7 +225,7 @@ def _lies_apart(operation: Iteration, parameter: int, inputs: Sequence[TensorSpe
 
 
 def _is_direct(operation: Iteration, result: int, outputs: Sequence[TensorSpec]) -> bool:
-    """Whether turns write a result where its only output is put together."""
+    """Whether turns write a result directly into the only output that is put together of it."""
     joined = [o for o in operation.map.outputs if o.result == result and o.slicing is not None]
     (first, *others) = joined
     assert first.slicing is not None and first.port is not None
@@ -303,7 +306,7 @@ class LoopWords:
         self._rows["pairs"] += address, value
 
     def _give(self, parameter: int, port: int, slicing: Slicing | None) -> None:
-        """What a Parameter takes."""
+        """Write the words that say what a Parameter takes."""
         loop, spec = self.loop, self.loop.inputs[port]
         taken = dimensions(_taken(loop.operation, slicing, spec))
         for axis, size in enumerate(taken):
@@ -337,7 +340,7 @@ class LoopWords:
         )  # fmt: skip
 
     def _take(self, result: int) -> None:
-        """Where a result goes."""
+        """Write the words that say where a result goes."""
         loop, sizes = self.loop, self.loop.results[result]
         size = _bytes(sizes, loop.turns.results[result].dtype.itemsize)
         outputs = [o for o in loop.operation.map.outputs if o.result == result]

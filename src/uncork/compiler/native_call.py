@@ -74,8 +74,8 @@ class NativeCall:
         return call
 
     def grow(self, arguments: Sequence[Array]) -> None:
-        """Take the working memory that a call of these arguments needs: nobody asks `retry` for a
-        bound one.
+        """Take the working memory that a call of these arguments needs, since nobody calls `retry`
+        for a bound call.
         """
         segment, context = self._segments[0]
         if segment.bind(arguments) == NO_MEMORY:
@@ -125,7 +125,9 @@ class NativeCall:
         return None if isinstance(result, int) else result
 
     def _finish(self, found: list[Array] | int, inputs: Sequence[Any]) -> list[Array] | int:
-        """The outcome of a call that met a segment at work, or too little memory."""
+        """The results of a call that met a segment at work, or too little memory: it is made again.
+        A number where this plan does not make it.
+        """
         segments, at = self._segments, 0
         while isinstance(found, int):
             if found == NO_MEMORY or (found >= 0 and segments[at][0].lacks_memory()):
@@ -145,8 +147,8 @@ class NativeCall:
         return found
 
     def _made(self, bound: Context | None = None) -> tuple[Segment, Context]:
-        """A segment in memory of its own, as much as the sizes need that another context was
-        `bound` to.
+        """A new segment and its context, with memory of its own: as much as the sizes need that the
+        context `bound` has.
         """
         plan = self.plan
         (part,) = plan.parts

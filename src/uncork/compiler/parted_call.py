@@ -257,7 +257,7 @@ class _Instance:
             self.context.set_symbol(symbol.slot, int(size))
 
     def _value(self, tensor: LocatedTensor, arrays: Sequence[Any]) -> Array:
-        """A tensor as it is now."""
+        """The current value of a tensor."""
         location, dtype = tensor.location, tensor.element_type.dtype
         sizes = None if tensor.sizes is None else tuple(map(self.context.value, tensor.sizes))
         result: Array
@@ -280,7 +280,7 @@ class _Instance:
 
 
 def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
-    """What the reference of a layer gives."""
+    """The outputs of a layer's reference."""
     operation = step.node.operation
     assert operation is not None
     specs = [

@@ -64,7 +64,7 @@ class Placement:
         return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
 
     def _is_known(self, spec: TensorSpec) -> bool:
-        """Whether the tensor is a constant or made of sizes. Numbers that shapes do not read are
+        """Whether the tensor is a constant or made of sizes. Numbers that no shape depends on are
         data.
         """
         if spec.value is not None or spec.elements is None:
@@ -99,16 +99,16 @@ class Placement:
         return segment
 
     def _begin_segment(self, segment: OpenSegment) -> None:
-        """A segment begins: it looks at what the steps before it have found."""
+        """Hook: a segment begins, and looks at what the steps before it have found."""
 
     def _end_segment(self) -> None:
-        """No more steps are added to the last segment."""
+        """End the last segment: no more steps are added to it."""
         last = self._parts[-1] if self._parts else None
         if isinstance(last, OpenSegment):
             last.cost_slot = self.program.slot(last.cost)
 
     def _location(self, source: Source) -> Location:
-        """Where a tensor lies that a step reads."""
+        """The location of a tensor that a step reads."""
         location = self._locations.get(source)
         if location is None:
             spec = self._spec(source)
@@ -194,7 +194,9 @@ class Placement:
         return results
 
     def _root(self, source: Source) -> Source:
-        """The tensor that this one is a view of. One that is made of sizes is none."""
+        """The tensor that this one is a view of, or itself. A tensor that is made of sizes is no
+        view.
+        """
         while isinstance(
             choice := self.choices.get(source.node), kernel_plan.Alias
         ) and not self._is_known(self._spec(source)):

@@ -17,7 +17,7 @@ _WIDEST = 72
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer as it runs.
+    """A layer as it runs: a line of the printed plan.
 
     `kernel` is "reference" when no kernel was chosen, for the `reason` given. `note` is what a pass
     says of the layer that it made. `place` is where its (first) result lies.
@@ -71,5 +71,5 @@ class Plan:
         return f"{self.working_bytes:,} bytes of working memory"
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """The HTML for notebooks: a table of the steps."""
         return html_table(f"{len(self.steps):,} steps, {self._memory}", _HEADING, self._rows())

@@ -124,7 +124,7 @@ class PlanSet:
 
     @property
     def plans(self) -> list[tuple[Scope, CallPlan]]:
-        """What was planned so far, and for which calls: by scope, the last one of each first."""
+        """The plans made so far, each with its scope: by scope, the last one of each first."""
         return [(plans.scope, call.plan) for plans in self._all for call in plans.calls]
 
     @property
@@ -176,8 +176,8 @@ class PlanSet:
     def _inner_inputs(
         self, shapes: Sequence[tuple[int, ...]], hints: HintsOf
     ) -> frozenset[int] | None:
-        """The inputs whose last axes have to be numbers, so that no layer lacks more kernels than
-        with all of them; None where this call does not tell.
+        """The inputs whose last axes have to be numbers for as many kernels as with all of them;
+        None where this call does not tell.
         """
 
         def lacking_with(inner: frozenset[int]) -> int:
@@ -244,7 +244,7 @@ class PlanSet:
         return scope, best
 
     def _inspected(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
-        """The plans of a scope, or some that nobody keeps; None where no more are made."""
+        """The plans of a scope, or new ones that are not kept; None where no more are made."""
         key = scope, scoped(scope, self._model, shapes, self._inner)
         if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
             return None
@@ -273,8 +273,8 @@ class PlanSet:
         return [] if self._every is None else self._every.serving(hints)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
-        """The shapes that inputs which the call writes to must have at least, by number; None where
-        the model has no plan.
+        """The least shapes, by number, of the inputs that the call writes to; None where the model
+        has no plan.
 
         There are none for a call that no plan takes, such as one whose sizes contradict each other.
         """
@@ -297,7 +297,7 @@ class PlanSet:
         return shapes
 
     def is_native(self, inputs: Sequence[Array]) -> bool:
-        """One native call makes calls like these as a whole, whatever their contents."""
+        """Whether one native call makes calls like these as a whole, whatever their contents."""
         hints = partial(_hints_of, self._model, inputs)
         try:
             plans = self._best([array.shape for array in inputs], hints)

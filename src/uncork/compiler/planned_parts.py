@@ -28,7 +28,7 @@ from uncork.types import Array, TensorSpec
 
 
 class NotPlanned(Exception):
-    """A model cannot have one plan for every size yet; the message says why."""
+    """Raised where a model cannot have one plan for every size; the message says why."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def bytes_of(spec: TensorSpec) -> SizeLike:
 
 
 def own_dtype(spec: TensorSpec) -> np.dtype[Any]:
-    """The very object that NumPy gives its own arrays."""
+    """The dtype of the spec as the very object that NumPy gives its own arrays."""
     return np.dtype(spec.element_type.dtype.char)
 
 

@@ -121,8 +121,8 @@ class Planner(SizePlanner):
         )
 
     def _unread(self) -> set[int]:
-        """The values of variables that are read only by layers which ask for their shapes: nobody
-        makes them.
+        """The values of variables that only layers which ask for their shapes read; nobody makes
+        them.
         """
         read: set[int] = set()
         result: set[int] = set()
@@ -174,8 +174,8 @@ class Planner(SizePlanner):
         }
 
     def _look_at_files(self) -> None:
-        """Have the first segment look whether mapped files of constants are whole, unless all of it
-        is done in no time.
+        """Have the first segment check that mapped files of constants are whole, unless its work
+        takes next to no time.
         """
         first, size_of = self._parts[0], size_function()
         assert isinstance(first, OpenSegment)
@@ -204,8 +204,8 @@ class Planner(SizePlanner):
             raise NotPlanned(f"{node.label}: {error}") from None
 
     def _find(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
-        """Plan a layer whose result tells sizes: those of its shape by the reference's arrays,
-        elements also out of a kernel's.
+        """Plan a layer whose result determines sizes. Those of its shape come from the reference's
+        arrays; elements may also be read from a kernel's result.
         """
         symbols = self._finds(node)
         if isinstance(choice, str) or not all(

@@ -58,7 +58,7 @@ def printed(
 
 
 def listed(model: Model, kernel: str, reason: str) -> Plan:
-    """The layers of a model for whose calls there is no plan, for the reason given."""
+    """The printed plan of a model without one: its layers, with the reason given."""
     steps = []
     for node in model.nodes:
         operation = node.operation

@@ -145,7 +145,7 @@ class Profile:
         return "\n".join([*lines, self.summary()])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """The HTML for notebooks: the table and the sums."""
         heading, *rows = self.rows()
         return html_table(self.summary().replace("\n", "; "), heading, rows)
 
@@ -163,7 +163,9 @@ class Profile:
 
 
 def _share(name: str, share: float) -> list[str]:
-    """How much of a limit that is, as text; of one thread's, where several have shared a step."""
+    """The share of a limit as text, empty where it is negligible; of one thread's limit, where
+    several have shared a step.
+    """
     if share < 0.005:
         return []
     return [
@@ -172,7 +174,7 @@ def _share(name: str, share: float) -> list[str]:
 
 
 def microseconds(seconds: float) -> str:
-    """A time as people read it."""
+    """A time as text, in seconds, milliseconds or microseconds."""
     if seconds >= 1:
         return f"{seconds:.2f} s"
     if seconds >= 1e-3:
@@ -201,8 +203,8 @@ def profile(
 
 
 def smallest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
-    """The smallest time of a call, over so many seconds and a few calls at least; of short ones in
-    runs, for the clock's sake.
+    """The smallest time of a call, measured over so many seconds and a few calls at least; short
+    calls are timed in runs, since the clock is coarse.
     """
     call()
     call()  # kernels of the first call are compiled, those of a second size too
@@ -220,7 +222,7 @@ def smallest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
 
 
 def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any]:
-    """A call with as little around it as there can be."""
+    """A function that makes the call with as little overhead as possible."""
     try:
         return compiled.bind(*arrays)
     except InputError:  # of types that cannot be bound
@@ -229,7 +231,7 @@ def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any
 
 @functools.lru_cache(maxsize=1)
 def _empty_call(compile_layer: CompileLayer) -> float:
-    """What a bound call costs that has next to nothing to do."""
+    """The time of a bound call with next to no work: its overhead."""
     builder = Builder("empty")
     x = builder.parameter("x", "f32", [1])
     builder.result(builder.add("ReLU", 1, x)[0])
@@ -254,7 +256,7 @@ class _Steps:
                 self._left[source] = self._left.get(source, 0) + 1
 
     def run(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
-        """Measure all of them."""
+        """The measurements of all steps."""
         result = []
         for number, node in enumerate(self._model.nodes, 1):
             if node.type_name not in _UNTIMED and any(
@@ -359,8 +361,8 @@ def _whole(spec: TensorSpec) -> Array:
 
 @functools.lru_cache(maxsize=1)
 def machine_limits(compile_layer: CompileLayer) -> Limits:
-    """Measured once in a process, in half a second: copies of 64 MB, and the faster of two
-    products, NumPy's and our own.
+    """The limits of this machine, measured once in a process, in half a second: by copies of 64 MB,
+    and by the faster of two matrix products, NumPy's and our own.
     """
     source, target = np.ones(8 << 20, np.float64), np.empty(8 << 20, np.float64)
     copies = smallest(lambda: np.copyto(target, source), 0.1)

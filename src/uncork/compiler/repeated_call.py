@@ -11,7 +11,7 @@ from uncork.ir.ports import ModelPort, find_port
 
 
 class RepeatedCall:
-    """Calls of a compiled model that an earlier one has planned.
+    """The calls of a compiled model that are like an earlier one, by its plan.
 
     It is an object of its own for speed: on one whose class answers for names that are not there,
     each name that is there takes twice as long to find.

@@ -208,7 +208,7 @@ class AsyncInferQueue:
     """
 
     def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
-        """`jobs` requests; as many as processors without a number."""
+        """A queue of `jobs` requests; without a number, of as many as there are processors."""
         if not isinstance(jobs, int) or jobs < 0:
             raise InputError(
                 f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}"
@@ -244,7 +244,7 @@ class AsyncInferQueue:
         self._raise()
 
     def is_ready(self) -> bool:
-        """A request is idle: `start_async` would not wait."""
+        """Whether a request is idle: `start_async` would not wait."""
         with self._changed:
             return bool(self._idle)
 

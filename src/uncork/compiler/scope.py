@@ -58,7 +58,9 @@ def _is_kept(scope: Scope, axis: int, rank: int) -> bool:
 
 
 def narrowed(model: Model, shapes: Shapes) -> dict[int, TensorSpec]:
-    """The specs of parameters, by node id, with these sizes. What is None stays as it is."""
+    """The specs of parameters, by node id, with these sizes; where a size is None, the declared one
+    stays.
+    """
     specs: dict[int, TensorSpec] = {}
     for parameter, shape in zip(model.parameters, shapes):
         spec = model.by_id[parameter].outputs[0].spec

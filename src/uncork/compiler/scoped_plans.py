@@ -33,11 +33,13 @@ HintsOf = Callable[[], Hints]
 
 
 class CallDeclined(Exception):
-    """A call that the references make: they say what is wrong, or compute what kernels do not."""
+    """Raised for a call that the references make: they say what is wrong, or compute what kernels
+    do not.
+    """
 
 
 class NoPlan(CallDeclined):
-    """A call for which no plan could be made.
+    """Raised for a call for which no plan could be made.
 
     Where the references make it all the same, `plans.fail` is to be told.
     """
@@ -126,7 +128,8 @@ class ScopedPlans:
             self.add({**found_here, **hints()}, tried)
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
-        """Add a plan that was not tried, or the reason why there is none.
+        """Make a plan for a call that the `tried` ones refused, unless another thread has made one,
+        or note the reason why there is none.
 
         Raises NoPlan where it is this call's.
         """
@@ -150,7 +153,7 @@ class ScopedPlans:
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
 
     def fail(self, why: str) -> None:
-        """Note that a good call could not be planned.
+        """Note that a valid call could not be planned.
 
         After some of them nobody tries again, or where others have a plan, ever more rarely.
         """
@@ -243,7 +246,7 @@ def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
 
 
 class _Negative(Exception):
-    """A size below 0."""
+    """Raised for a size below 0."""
 
 
 def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:

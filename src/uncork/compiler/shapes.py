@@ -1,4 +1,4 @@
-"""Shapes of inputs, spelled like the inputs of a call."""
+"""The shapes of inputs, given like the inputs of a call."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from uncork.symbolic import Size, SizeLike
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to do the work: stages one after the other, the calls of a stage together. Others do
-    it where `when` does not hold.
+    """One way to do the work: stages one after the other, the calls of a stage at the same time.
+    Another variant does it where `when` does not hold.
 
     `each` says of every stage when it is part of the work; none: always.
     """
@@ -30,7 +30,9 @@ class Variant:
 
     @property
     def groups(self) -> Iterator[tuple[list[AtLeast], list[KernelCall]]]:
-        """The calls that are made together, and what must hold for it."""
+        """The groups of calls that are made at the same time, each with the conditions for making
+        them.
+        """
         own = [] if self.when is None else [self.when]
         for stage, when in zip_longest(self.stages, self.each):
             yield [*own, *([] if when is None else [when])], list(stage)
@@ -73,7 +75,7 @@ class Work:
 
     @property
     def kernels(self) -> list[KernelSpec]:
-        """All kernels that the calls are of."""
+        """The kernels of all calls."""
         return [spec for variant in self.variants for stage in variant.stages for spec, _ in stage]
 
     @property

@@ -91,8 +91,8 @@ class SizePlanner(BodyPlanner):
         self._check_relations(segment)
 
     def _bound_check(self, segment: OpenSegment, symbol: Symbol, slot: Slot) -> None:
-        """Check that a size is in its interval: others are for the references, which say so or know
-        what to do with nothing.
+        """Add the check that a size is in its interval: other sizes are left to the references,
+        which refuse them or know how to handle empty tensors.
         """
         if symbol.low > -(1 << 62):
             segment.checks.append(
@@ -164,8 +164,8 @@ class SizePlanner(BodyPlanner):
     def _expected_shape(
         self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]
     ) -> tuple[int | None, ...] | None:
-        """The shape that a reference must give. Sizes that are expressions are put to those that
-        are looked at, to be compared.
+        """The shape that a reference must give. Sizes that are expressions are added to
+        `looked_at`, to be compared in the next segment.
         """
         spec = self._spec(source)
         if spec.rank is None:

@@ -17,8 +17,8 @@ _LIMIT = 2**63
 
 
 class Unbound(Exception):
-    """A size that no number can be computed for: it needs a symbol that no step so far has bound,
-    or does not fit 64 bits.
+    """Raised for a size that no number can be computed for: it needs a symbol that no step so far
+    has bound, or does not fit 64 bits.
     """
 
 
@@ -36,7 +36,7 @@ class SizeProgram:
         self._known: dict[object, Slot] = {}
 
     def bind(self, symbol: Symbol) -> Slot:
-        """The slot of a symbol; from now on sizes may have it."""
+        """The slot of a symbol, which is made here; from now on sizes may depend on the symbol."""
         if symbol not in self.symbols:
             self.symbols[symbol] = self._new()
         return self.symbols[symbol]
@@ -66,15 +66,15 @@ class SizeProgram:
         return known
 
     def at_least(self, size: SizeLike, least: int) -> Slot:
-        """1 where a size is at least a number, else 0."""
+        """The slot of a condition: 1 where a size is at least a number, else 0."""
         return self._apply("greater_equal", self.slot(size), self._constant(least))
 
     def below(self, size: SizeLike, limit: int) -> Slot:
-        """1 where a size is below a number, else 0."""
+        """The slot of a condition: 1 where a size is below a number, else 0."""
         return self._apply("greater_equal", self._constant(limit - 1), self.slot(size))
 
     def both(self, conditions: Sequence[Slot]) -> Slot | None:
-        """1 where all conditions are, else 0; None for no condition."""
+        """The slot of a conjunction: 1 where all conditions hold, else 0; None for no condition."""
         result: Slot | None = None
         for condition in conditions:
             result = condition if result is None else self._apply("and", result, condition)

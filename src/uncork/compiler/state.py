@@ -1,5 +1,5 @@
-"""Models with variables, run by kernels: a call is one of the model without variables, with their
-values among its arrays.
+"""Models with variables, run by kernels: a call of such a model is a call of one without variables,
+with their values among its arrays.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ ExecutorOf = Callable[[Model, Collection[int]], StatelessExecutor]
 
 
 class OfVariables:
-    """What runs a checked model that has variables: with the executor of the lifted one, and of
-    initial values.
+    """The executor of a checked model that has variables, as far as all kinds share it: it holds
+    the executors of the lifted model and of initial values.
     """
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
@@ -57,7 +57,7 @@ class OfVariables:
         self.initial = InitialValues(model, reads, executor_of)
 
     def plan(self) -> Plan:
-        """How a call runs, and before it what computes initial values."""
+        """The plan of a call, with the steps that compute initial values before it."""
         return self.initial.before(self.executor.plan(), lambda initial: initial.plan())
 
     def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
@@ -67,7 +67,7 @@ class OfVariables:
         )
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
-        """Plan the calls of inputs of these shapes, by number, and what begins the state."""
+        """Plan calls of inputs of these shapes, by number, and the computing of initial values."""
         self.executor.prepare(shapes)
         self.initial.prepare(shapes)
 
@@ -77,7 +77,7 @@ class OfVariables:
         return array
 
     def as_kept(self, name: str, value: Array) -> Any:
-        """A variable's value as it is kept."""
+        """A variable's value in the form in which the state keeps it."""
         return value
 
     def release_memory(self) -> None:
@@ -110,8 +110,8 @@ class StateExecutor(OfVariables):
         return self._done(inputs, given, arrays, state)
 
     def run_as_before(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call, and a plan made that;
-        else None.
+        """The results, by the plan of the last call; None when these arrays are not like those of
+        that call, or no plan made it.
         """
         given = self._given(inputs, state)
         arrays = None if given is None else self.executor.run_as_before([*inputs, *given])
@@ -120,7 +120,7 @@ class StateExecutor(OfVariables):
         return self._done(inputs, given, arrays, state)
 
     def _given(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
-        """What is read of the variables; None where only the interpreter knows that."""
+        """The values of the variables that are read; None where only the interpreter knows them."""
         try:
             return [state[name] for name in self._names]
         except KeyError:
@@ -135,7 +135,9 @@ class StateExecutor(OfVariables):
     def _done(
         self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State
     ) -> list[Array]:
-        """The results of a call that has succeeded; the state takes the rest."""
+        """The results of the model, from all arrays of a call that has succeeded; the others are
+        put into the state.
+        """
         results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
         state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
         ours = {id(array) for array in given}
@@ -151,9 +153,7 @@ _BY_REFERENCES = (
 
 
 class InitialValues:
-    """What variables hold before anything was assigned to them: constants, or what the model
-    computes of the inputs.
-    """
+    """The initial values of variables: constants, or what the model computes of the inputs."""
 
     def __init__(self, model: Model, reads: Sequence[Node], executor_of: ExecutorOf) -> None:
         self.model, self.reads = model, reads
@@ -163,8 +163,8 @@ class InitialValues:
         self._constants: dict[int, Array] = {}
 
     def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
-        """By node, what is read of the variables that are not in the state; None where only the
-        interpreter knows that.
+        """The values that are read of the variables that are not in the state, by node; None where
+        only the interpreter knows them.
 
         Several nodes may read a variable, each with an initial value of its own.
         """
@@ -186,15 +186,15 @@ class InitialValues:
         }
 
     def _constant(self, node: Node) -> Array:
-        """What a read begins with that is no result of the model. Nobody writes to it."""
+        """The initial value of a read that is known before a call. Nobody writes to it."""
         if node.id not in self._constants:
             self._constants[node.id] = constant_value(self.model, node)
         return self._constants[node.id]
 
     @lazy
     def _executor(self) -> StatelessExecutor | None:
-        """What computes the initial values that are no constants; None where they depend on
-        variables.
+        """The executor that computes the initial values that are no constants; None where they
+        depend on variables.
         """
         with unforked():
             model = initial_values(self.model, self._computed)
@@ -229,12 +229,12 @@ class InitialValues:
 
 
 def is_computed(model: Model, read: Node) -> bool:
-    """What a ReadValue begins with is a result of the model, which a call computes."""
+    """Whether the initial value of a ReadValue is computed in a call, not known before."""
     return any(model.spec(source).value is None for source in read.inputs)
 
 
 def constant_value(model: Model, read: Node) -> Array:
-    """What a ReadValue begins with, where that is no result of the model."""
+    """The initial value of a ReadValue whose inputs are all known before a call."""
     assert read.operation is not None
     try:
         specs = [model.spec(source) for source in read.inputs]
@@ -249,8 +249,8 @@ def constant_value(model: Model, read: Node) -> Array:
 def owned_values(
     names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]
 ) -> dict[str, Array]:
-    """Values of variables by id. The caller may write to the arrays that are theirs: inputs and
-    results.
+    """The values of variables by id. Arrays that the caller may write to (inputs and results), and
+    views, are copied.
     """
     shared = {id(array) for array in theirs}
     return {name: _own(array, shared) for name, array in zip(names, arrays)}

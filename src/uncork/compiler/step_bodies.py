@@ -1,4 +1,4 @@
-"""Bodies that run as a part of a segment: which plan of a body does, and its tables."""
+"""Bodies that run as a part of a segment: the plan of a body that can, and its tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _is_native(plan: CallPlan) -> bool:
 
 
 def has_unfit_body(plan: CallPlan) -> bool:
-    """Whether a call has shown that a body in the plan is none for a segment."""
+    """Whether a call has shown that a body in the plan cannot be part of a segment."""
     return any(
         body.is_unfit
         for part in plan.parts

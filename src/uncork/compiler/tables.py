@@ -138,7 +138,7 @@ def _described(node: Node) -> str:
 
 
 def _filled(node: Node, table: Table, mmap: bool) -> Node:
-    """The constant with other values."""
+    """The node of a constant with the values of a table in place of its own."""
     constant = node.operation
     assert isinstance(constant, Const)
     if isinstance(table, np.ndarray):
@@ -229,7 +229,7 @@ def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
 
 
 def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """(shape, whether columns lie one after the other, dtype)"""
+    """The header of a .npy file: the shape, whether it is in Fortran order, and the dtype."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         return np.lib.format.read_array_header_1_0(file)
@@ -254,8 +254,8 @@ def _shown(
 
 
 def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | None, Array]:
-    """The format: 8 bytes with the length of a JSON header, the header, the tensors; offsets count
-    from the header's end.
+    """A tensor of a .safetensors file and its element type. The format is 8 bytes with the length
+    of a JSON header, the header, and the tensors; offsets count from the header's end.
     """
     with files.opened(path) as file:
         size = os.fstat(file.fileno()).st_size

@@ -13,7 +13,7 @@ Kept = tuple[Array, Array, Union[Array, None]]
 
 
 class Values(dict[str, Union[Array, Kept]]):
-    """The variables' values by id; of those that grow, as they are kept.
+    """The values of variables by id; variables that grow have their storage and length.
 
     `spares` are storages of variables that were reset: their next values grow there.
     """
@@ -28,7 +28,7 @@ class Values(dict[str, Union[Array, Kept]]):
         self.clear()
 
     def release_spares(self) -> None:
-        """Give the storages back that nobody needs the contents of."""
+        """Give back the storages whose contents nobody needs."""
         self.spares = {}
         self.update(
             {name: (*kept[:2], None) for name, kept in self.items() if isinstance(kept, tuple)}

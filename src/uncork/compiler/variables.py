@@ -27,7 +27,7 @@ class _Variable:
 
     @property
     def where(self) -> Label:
-        """How messages name it."""
+        """The name of the variable in messages."""
         layer = "" if self.read is None else self.read.name
         return Label(f"variable '{shortened(self.name)}'", layer)
 
@@ -102,7 +102,7 @@ class VariableState:
 
     @state.setter
     def state(self, value: Any) -> None:
-        """Make this what the next call reads; a copy is kept.
+        """Set the value that the next call reads; a copy is kept.
 
         Raises InputError for another type or shape than the variable has.
         """

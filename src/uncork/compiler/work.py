@@ -38,8 +38,8 @@ _GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
 def work(
     operation: Operation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[float, float]:
-    """Operations of a step, and bytes that it reads and writes at least. Values of inputs tell
-    more than their shapes: how long the rows of a sequence are.
+    """The operations of a step, and the least bytes that it reads and writes. The values of inputs
+    count beside their shapes: they tell how long the rows of a sequence are.
 
     Operations are those of the layer's formula, whatever its kernel makes of them: a convolution by
     Winograd's tiles takes fewer.
@@ -85,7 +85,9 @@ def work(
 def _attention(
     operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
 ) -> tuple[float, float]:
-    """The same of attention: two products for each pair of a query and a key that it may see."""
+    """The operations of attention, and the least bytes that it reads and writes. There are two
+    products for each pair of a query and a key that it may see.
+    """
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     given = fused.lying_and_moved(inputs)
     query, key, value = (moved for _, moved in given)

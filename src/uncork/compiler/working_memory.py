@@ -8,7 +8,8 @@ from uncork.memory import available
 
 
 def grow(plan: CallPlan, context: Context, into: Context | None = None) -> None:
-    """Take as much as the sizes need that a context was bound to, for it or for another context.
+    """Take the working memory that a context needs for the sizes bound to it; `into` is another
+    context that takes it instead.
 
     Raises MemoryError when that is more than the plan allows, or more than there is.
     """
@@ -38,7 +39,7 @@ def _limit(plan: CallPlan, needed: int, context: Context | None = None) -> int:
 
 
 def _largest(plan: CallPlan, context: Context) -> str:
-    """The layer whose results, and what it works with, need most: for the message."""
+    """The layer that needs the most working memory, in words for the message."""
     bytes_of: dict[str, int] = {}
     for part in plan.parts:
         for buffer in part.segment.buffers if isinstance(part, NativeStep) else ():

@@ -1,4 +1,4 @@
-"""Variables that only grow, as operations; no file has them.
+"""Internal operations: variables that only grow, in a storage with a length.
 
 A storage `[.., capacity, ..]` holds `length` elements along an axis. What is appended is written
 behind them into the storage itself. So a call that fails has changed nothing: the length tells what

@@ -18,7 +18,7 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """Axes in another order, as NumPy's transpose has it."""
+    """A move: the axes in another order, as NumPy's transpose has it."""
 
     order: tuple[int, ...]
 
@@ -31,7 +31,7 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Every element of an axis so many times, one after the other, as NumPy's repeat has it."""
+    """A move: every element of an axis repeated in place, as NumPy's repeat has it."""
 
     axis: int
     count: int
@@ -47,7 +47,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """One element of an axis, which is then no axis any more."""
+    """A move: one element of an axis is taken, and the axis is removed."""
 
     axis: int
     index: int
@@ -140,13 +140,15 @@ class FusedAttention(Operation):
     def lying_and_moved(
         self, inputs: Sequence[TensorSpec | None]
     ) -> list[tuple[TensorSpec, TensorSpec]]:
-        """Query, key and value: what is there of them, and how the attention sees it."""
+        """The specs of query, key and value: each as it lies in memory, and as the attention sees
+        it after the moves.
+        """
         given = self.named(inputs)
         lying = [self._first_of(given, name) for name in _INPUTS[:3]]
         return [(spec, _moved_spec(spec, moves)) for spec, moves in zip(lying, self.moves)]
 
     def _first_of(self, given: dict[str, TensorSpec | None], name: str) -> TensorSpec:
-        """A tensor of which so many elements are there."""
+        """The spec of an input, with its counted axis cut to the count where it has one."""
         spec, count, axis = given[name], given.get(f"{name}_count"), self.counted.get(name)
         assert spec is not None
         if axis is None or count is None or spec.rank is None:

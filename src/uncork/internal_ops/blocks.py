@@ -35,7 +35,7 @@ def to_blocks(data: Array, block: int) -> Array:
 
 
 def from_blocks(data: Array) -> Array:
-    """What lies in blocks as `[N, C, ..]`."""
+    """The array `[N, C, ..]` of one that lies in blocks of channels."""
     images, blocks, *others, block = data.shape
     return np.ascontiguousarray(np.moveaxis(data, -1, 2)).reshape(images, blocks * block, *others)
 
@@ -60,7 +60,7 @@ class ToBlocks(Operation):
 
 
 class FromBlocks(Operation):
-    """What lies in blocks of channels as `[N, C, ..]`."""
+    """A tensor that lies in blocks of channels as `[N, C, ..]`."""
 
     type_name, opset = "FromBlocks", 0
     data = Input(ANY, "T", moved=True)

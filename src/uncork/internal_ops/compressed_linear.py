@@ -41,7 +41,7 @@ class CompressedMatrix:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Columns, groups, size of a group."""
+        """The shape: columns, groups, and size of a group."""
         sizes = self.codes.shape
         return sizes[self.axes[0]], sizes[self.axes[1]], sizes[self.axes[2]]
 
@@ -54,7 +54,7 @@ class CompressedMatrix:
         return self.shape[1] * self.shape[2]
 
     def values(self) -> Array:
-        """f32 [columns, inner]."""
+        """The matrix in f32, [columns, inner]."""
         result = self._rounded(
             decode(self.codes.transpose(self.axes), self.element_type).astype(np.float32)
         )

@@ -59,7 +59,7 @@ class StepLengths(Operation):
     zeros = Field[bool]()
 
     def __init__(self, steps: SizeLike, stride: int, counts_from_end: bool, zeros: bool) -> None:
-        """`counts_from_end`: a negative p does.
+        """`counts_from_end`: whether a negative p counts from the end.
 
         A p that is outside of 0..steps - 1 gives 0 where `zeros` says so, else it is refused.
         """

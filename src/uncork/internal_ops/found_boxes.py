@@ -54,7 +54,7 @@ class TakenBoxes(Operation):
         ]
 
     def capacity(self, scores: TensorSpec) -> Dimension:
-        """How many rows there can be."""
+        """The largest number of rows that there can be."""
         if scores.rank is None:
             return Dimension(0, None)
         batches, classes, each = scores.shape

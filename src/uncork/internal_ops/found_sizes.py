@@ -21,7 +21,7 @@ _ONE = TensorSpec(ElementType.i64, PartialShape([1]))
 
 
 def counted(operation: Operation, count: TensorSpec, bounds: Dimension) -> Dimension:
-    """The dimension that a count is; not known, but within its bounds, where the count is not."""
+    """The dimension that a count gives; where the count is unknown, 0 to the upper bound."""
     element = size(operation, "count", count)
     return Dimension(0, bounds.high) if element is None else Dimension.of(element)
 

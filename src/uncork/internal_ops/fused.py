@@ -85,7 +85,7 @@ class Fused(Operation):
         return self._each(specs, lambda operation, given: operation.evaluate(given))
 
     def _each(self, specs: Sequence[TensorSpec | None], step: _Step) -> tuple[TensorSpec, ...]:
-        """The result of the last member, each of which takes one such step."""
+        """The result of the last member, after `step` has been applied to each member in order."""
         known = list(specs)
         for member in self.members:
             known.append(step(member.operation, [known[i] for i in member.arguments])[0])
@@ -95,7 +95,8 @@ class Fused(Operation):
 
 
 class FusedProduct(Operation):
-    """A product with the operations, element by element, that end it.
+    """A product (MatMul or a convolution) with its epilogue: the element-wise operations that
+    follow it.
 
     The result is that of the last member.
 

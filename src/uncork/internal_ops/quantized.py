@@ -27,13 +27,15 @@ TOLERANCE = 1e-4
 
 
 def in_words(channels: int) -> int:
-    """The bytes of so many codes, in whole words."""
+    """The number of bytes that so many codes take in whole words."""
     return -(-channels // WORD) * WORD
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The levels, at most 256, of a FakeQuantize whose limits (f32) hold for all elements."""
+    """The grid of a FakeQuantize: its levels, at most 256, with limits (f32) that hold for all
+    elements.
+    """
 
     levels: int
     input_low: float
@@ -43,7 +45,7 @@ class Grid:
 
     @property
     def step(self) -> float:
-        """From one level to the next."""
+        """The distance from one output level to the next."""
         return (self.output_high - self.output_low) / (self.levels - 1)
 
     @property
@@ -60,7 +62,7 @@ class Grid:
 
     @property
     def rest(self) -> float:
-        """What `nearest_zero` stands for: 0, or less than a step from it."""
+        """The number that `nearest_zero` stands for: 0, or less than a step from it."""
         return self.output_low + self.nearest_zero * self.step
 
     @property
@@ -70,7 +72,7 @@ class Grid:
         return factor, -self.input_low * factor
 
     def same_values(self, other: Grid) -> bool:
-        """Codes of both stand for the same numbers."""
+        """Whether codes of both grids stand for the same numbers."""
         return (self.levels, self.output_low, self.output_high) == (
             other.levels,
             other.output_low,
@@ -105,7 +107,7 @@ class Held:
     channels: int = 0
 
     def shape(self, plain: PartialShape) -> PartialShape:
-        """The shape of a tensor, held so."""
+        """The shape in which a tensor of this plain shape is held."""
         if self == PLAIN:
             return plain
         dims = [plain[0], *plain.dims[2:], plain[1]] if self.last else list(plain.dims)
@@ -114,7 +116,7 @@ class Held:
         return PartialShape(dims)
 
     def plain_shape(self, held: PartialShape) -> PartialShape:
-        """The shape of what is held in this shape."""
+        """The plain shape of a tensor that is held in this shape."""
         if self == PLAIN:
             return held
         first, *others = held.dims[:-1]
@@ -123,13 +125,13 @@ class Held:
         )
 
     def spec(self, plain: PartialShape) -> TensorSpec:
-        """The tensor that holds one of this shape."""
+        """The spec of the tensor that holds one of this plain shape."""
         return TensorSpec(
             ElementType.f32 if self.grid is None else ElementType.u8, self.shape(plain)
         )
 
     def hold(self, values: Array) -> Array:
-        """Numbers, held so."""
+        """The array that holds these numbers."""
         if self.last:
             values = np.moveaxis(values, 1, -1)
         if self.grid is None:
@@ -139,7 +141,7 @@ class Held:
         return np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, more)])
 
     def values(self, held: Array) -> Array:
-        """The numbers that are held so."""
+        """The numbers that an array holds."""
         if self.grid is not None:
             held = self.grid.values(held[..., : self.channels])
         return np.ascontiguousarray(np.moveaxis(held, -1, 1)) if self.last else held
@@ -191,7 +193,7 @@ class QuantizedWeights:
         return int(self.codes.shape[0])
 
     def values(self) -> Array:
-        """f32, as the product has them."""
+        """The weights in f32, in the shape that the product takes."""
         values = self.codes.astype(np.float32) * self.scales.reshape(
             -1, *(1,) * (self.codes.ndim - 1)
         )
@@ -199,7 +201,7 @@ class QuantizedWeights:
 
 
 class Remade:
-    """What a function makes, made again where nobody holds it any more."""
+    """The array that a function makes, cached while somebody holds it, then made again."""
 
     def __init__(self, function: Callable[[], Array]) -> None:
         self._function = function
@@ -214,8 +216,8 @@ class Remade:
 
 
 class QuantizedConstant(Const):
-    """A constant of f32 that knows the small numbers it is made of. Unless it is `kept` it is made
-    when its value is asked for: who reads the small numbers never asks.
+    """A constant of f32 that has its quantized weights. Unless it is `kept`, its f32 value is made
+    when somebody asks for it: who reads the weights never asks.
     """
 
     type_name, opset = "QuantizedConstant", 0

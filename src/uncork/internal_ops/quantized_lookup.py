@@ -74,8 +74,8 @@ class CompressedTable:
 
     @lazy
     def parameters(self) -> Array | None:
-        """f32 [rows, 2], or [1, 2] for all rows: zero point and scale beside each other, in one
-        cache line. None without both.
+        """The zero points and scales beside each other, f32 [rows, 2], or [1, 2] for all rows: both
+        in one cache line. None without both.
         """
         given = [p for p in (self.zero_point, self.scale) if p is not None]
         if not given:
@@ -86,7 +86,7 @@ class CompressedTable:
         return pairs
 
     def rows(self, ids: Array) -> Array:
-        """f32 [n, columns]: the rows `ids` [n], which are in range."""
+        """The rows `ids` [n], which are in range, as f32 [n, columns]."""
         values = decode(self._codes(ids), self.element_type).astype(np.float32)
         if self.zero_point is not None:
             values = self._rounded(values - _of_rows(self.zero_point, ids))

@@ -1,4 +1,5 @@
-"""Internal operation: how often each number occurs, written at the place that it is.
+"""Internal operation: the count of each number, written to the place in a tensor that the number
+names.
 
 Converters write it as a Unique whose counts are scattered to its elements. See the pass
 `scatter_counts`.
@@ -15,7 +16,8 @@ from uncork.types import Array, ElementType, TensorSpec
 
 
 class ScatteredCounts(Operation):
-    """`data [n]` with the count of each number of `keys [m]` at its place.
+    """A copy of `data [n]` in which the element at each number of `keys [m]` is the count of that
+    number.
 
     `scatter` and `unique` are the layers themselves.
     """

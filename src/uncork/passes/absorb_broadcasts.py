@@ -1,4 +1,4 @@
-"""Tensors that are stretched for element-wise layers are stretched by these layers themselves.
+"""Tensors that are broadcast for element-wise layers only: these layers broadcast them themselves.
 
 Where another operand has the shape of the result, a Broadcast or a Tile of axes of size 1 gives
 nothing that the layer does not do as it reads. Views between the two count as long as the shape is
@@ -21,8 +21,8 @@ from uncork.types import TensorSpec
 
 
 def absorb_broadcasts(model: Model, target: Target) -> Model:
-    """The model, whose shapes are those of the call, with such layers reading what was stretched,
-    if there is a kernel for that.
+    """The model, whose shapes are those of the call, with such layers reading tensors from before
+    the broadcast, where there is a kernel for that.
     """
     new = {
         node.id: narrow
@@ -67,7 +67,7 @@ def _same_shape(a: TensorSpec, b: TensorSpec) -> bool:
 
 
 def _unstretched(model: Model, source: Source) -> Source | None:
-    """What this tensor is stretched from."""
+    """The tensor that this one was broadcast from; None where it was not."""
     spec, stretched = model.spec(source), source
     while select.is_view(model.by_id[stretched.node].operation):
         stretched = model.by_id[stretched.node].inputs[0]

@@ -102,7 +102,9 @@ def _channels(spec: TensorSpec) -> int:
 def _by_element(
     operation: Operation, specs: Sequence[TensorSpec], result: TensorSpec, block: int
 ) -> Between | None:
-    """Every operand has the result's channels, or is one number."""
+    """The way to do an element-wise operation over blocks: every operand has the result's channels,
+    or is one number.
+    """
     try:
         found = lowered(operation, specs, result)
     except KernelDeclined:
@@ -130,7 +132,7 @@ def _is_one(sizes: Sequence[SizeLike]) -> bool:
 def _concat(
     operation: Concat1, specs: Sequence[TensorSpec], block: int, target: Target
 ) -> Between | None:
-    """Whole blocks follow each other."""
+    """The way to do a Concat along the channels over blocks: whole blocks follow each other."""
     rank = len(extents(specs[0]))
     if normalised_axis(operation, operation.axis, rank) != 1:
         return None

@@ -100,8 +100,8 @@ def block_channels(model: Model, target: Target) -> Model:
 def _candidate(
     model: Model, node: Node, target: Target, room: int
 ) -> tuple[_Candidate, int] | None:
-    """How a node could be done over blocks, and the bytes of its transformed filters, of which
-    there is `room` for so many.
+    """The candidate that a node is, with the bytes of its transformed filters, for which there is
+    `room` left.
     """
     operation = node.operation
     product = operation.product if isinstance(operation, FusedConvolution) else operation
@@ -166,7 +166,7 @@ def _side(g: Geometry, room: int) -> int:
 
 
 def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
-    """What blocks save, without changes of layout; less than nothing where they are much shorter
+    """The time that blocks save, without changes of layout; negative where blocks are much shorter
     than vectors.
     """
     one = typical(g)

@@ -55,14 +55,18 @@ def compressed_products(model: Model, target: Target) -> Model:
 
 
 def _is_linear(model: Model, node: Node) -> bool:
-    """Rows of f32 by a matrix that is not known yet; small ones are."""
+    """Whether a MatMul multiplies rows of f32 by a matrix that is not folded to a constant, as
+    small ones are.
+    """
     data, matrix = (model.spec(source) for source in node.inputs)
     rows = data.rank is not None and data.rank >= 2 and data.element_type is ElementType.f32
     return rows and matrix.rank == 2 and matrix.shape.is_static and matrix.value is None
 
 
 def _matrix(model: Model, source: Source, transposed: bool) -> CompressedMatrix | None:
-    """The matrix of a product, when it is made of a constant as above."""
+    """The compressed matrix of a product; None where the layers that make it are not of the form
+    described above.
+    """
     shape = model.spec(source).shape.static
     node, half = model.by_id[source.node], False
     if isinstance(node.operation, Convert1) and not isinstance(

@@ -35,8 +35,8 @@ _InputRef = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Two:
-    """The two layers: the first with the inputs of the layer that it takes, the second with what it
-    is given.
+    """The two layers in place of one: the first takes inputs of that layer, and the second is given
+    such inputs or outputs of the first.
     """
 
     first: Operation
@@ -84,7 +84,7 @@ def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
 
 
 def _is_counted(spec: TensorSpec) -> bool:
-    """Kernels look at values of this type."""
+    """Whether kernels count values of this type."""
     return spec.element_type.is_integer or spec.element_type.name in (
         "f16",
         "bf16",
@@ -102,7 +102,9 @@ def _non_zero(model: Model, node: Node) -> _Two | None:
 
 
 def _unique(model: Model, node: Node) -> _Two | None:
-    """Of all elements; of the slices along an axis only where these are elements."""
+    """The two layers of a Unique of all elements; of one along an axis only where the slices are
+    elements.
+    """
     assert isinstance(node.operation, Unique10)
     data = model.spec(node.inputs[0])
     if not _is_counted(data) or (
@@ -126,7 +128,7 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
 
 
 def _suppression(model: Model, node: Node) -> _Two | None:
-    """Hard suppression of boxes in f32."""
+    """The two layers of a NonMaxSuppression of boxes in f32 without Soft-NMS."""
     assert isinstance(node.operation, Suppression)
     specs = [model.spec(source) for source in node.inputs]
     if any(spec.element_type is not ElementType.f32 for i, spec in enumerate(specs) if i != 2):

@@ -13,7 +13,7 @@ POOLINGS = frozenset({"MaxPool", "AdaptiveMaxPool"})
 
 
 def drop_unread_indices(model: Model) -> Model:
-    """Every such pooling as `PooledValues`."""
+    """The model with `PooledValues` in place of every such pooling."""
     read_by = readers(model)
     new: dict[int, Node] = {}
     for node in model.nodes:

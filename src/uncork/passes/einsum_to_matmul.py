@@ -58,7 +58,7 @@ def einsum_to_matmul(model: Model) -> Model:
 
 
 def _product(model: Model, node: Node) -> _Product | None:
-    """What the layer multiplies; None where it is no product of two matrices of the call."""
+    """The product that the layer computes; None where it is not one of two computed matrices."""
     operation = node.operation
     if not isinstance(operation, Einsum) or len(node.inputs) != 2:
         return None
@@ -96,7 +96,7 @@ def _same(one: Dimension, other: Dimension) -> bool:
 
 
 def _is_turned(a: _Labels, b: _Labels, output: _Labels) -> bool:
-    """The output has what only the second operand has first."""
+    """Whether the output has the labels of the second operand alone before those of the first."""
     own = [label in a for label in output if (label in a) != (label in b)]
     return bool(own) and not own[0] and own == sorted(own)
 

@@ -93,7 +93,7 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _slice(inputs: Specs, output: TensorSpec) -> int | None:
-    """Whether a slice has as many elements as there are, none of them backwards."""
+    """The position of a slice's data, 0, where no step is negative; else None."""
     steps = inputs[3].value if len(inputs) > 3 else None
     return 0 if steps is None or bool((steps > 0).all()) else None
 
@@ -103,7 +103,7 @@ def _pad(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
-    """The only input of a Concat with elements."""
+    """The position of the only input of a Concat that has elements; None where several have."""
     full = [
         i
         for i, spec in enumerate(inputs)
@@ -113,7 +113,7 @@ def _concat(inputs: Specs, output: TensorSpec) -> int | None:
 
 
 def _whole(inputs: Specs, output: TensorSpec) -> int | None:
-    """Whether there are as many elements as before: nothing is repeated or left out."""
+    """The position of the data, 0: with equally many elements nothing is repeated or left out."""
     return 0
 
 

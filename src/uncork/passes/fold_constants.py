@@ -26,7 +26,7 @@ _GROWTH = 2
 
 
 def fold_constants(model: Model) -> Model:
-    """Layers with one output, of constants only, become constants.
+    """The model with constants in place of layers with one output that have only constant inputs.
 
     What cannot be computed is left to the call, which says why.
     """

@@ -1,4 +1,5 @@
-"""A model with variables becomes one without: what it reads comes in, what it assigns goes out.
+"""A model with variables becomes one without: values read become inputs, and values assigned become
+results.
 
 Of a variable that only grows the storage comes in, with its length, and only the new length goes
 out: see `match_appends`.
@@ -22,7 +23,8 @@ from uncork.types import ElementType, PartialShape
 
 @dataclass(frozen=True)
 class Lifted:
-    """`model` takes more after its own inputs and gives more after its own results.
+    """A model whose variables became inputs and results: `model` takes more after its own inputs
+    and gives more after its own results.
 
     It takes the values of `reads` (ReadValue nodes of the model it was), then the storages of what
     is `appended`, then the lengths of these. It gives the values of the variables `assigned`, by
@@ -36,7 +38,8 @@ class Lifted:
 
 
 def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | None:
-    """None when the variables' types contradict each other: the interpreter says what comes of it.
+    """The model without variables; None when the variables' types contradict each other: the
+    interpreter says what comes of it.
 
     A variable that is never assigned stays as it is: every call reads its initial value. With
     `in_place` variables that only grow do so in their storage.
@@ -153,7 +156,9 @@ class _Lifting:
         return Lifted(replaced(lifted, {}), tuple(self.reads), tuple(plain), tuple(self.appended))
 
     def _read(self, append: Append) -> None:
-        """A variable that grows: its storage, its length, and its value for whoever reads it."""
+        """Replace the read of a variable that grows by its storage, its length, and its value for
+        whoever reads it.
+        """
         spec = append.read.outputs[0].spec
         shape = PartialShape(
             [None if axis == append.axis else dim for axis, dim in enumerate(spec.shape)]
@@ -174,7 +179,9 @@ class _Lifting:
         self.appended.append(append)
 
     def _join(self, append: Append, node: Node) -> None:
-        """What is new is appended; the value from there on has the place of the Concat."""
+        """Append the new elements to the storage; the variable's value from there on takes the
+        place of the Concat.
+        """
         name, before = append.variable, self.before[append.variable]
         new = node.inputs[1]
         if len(node.inputs) > 2:

@@ -1,5 +1,5 @@
-"""Attention becomes one step: spelled by products and a softmax, or with what only moves queries,
-keys, values and the result.
+"""Attention becomes one step: MatMuls around a Softmax, or ScaledDotProductAttention, with the
+layers that only move queries, keys, values and the result.
 
     SoftMax(MatMul(query, key) [* number] [+ mask]) MatMul value
 
@@ -69,7 +69,9 @@ def fuse_attention(model: Model, target: Target) -> Model:
 def _variants(
     model: Model, read_by: Mapping[Source, list[Node]], found: _Match
 ) -> Iterator[_Match]:
-    """The attention with all that moves its tensors, and with ever less of it."""
+    """The matches to try: with all layers that move the tensors of the attention, then with ever
+    fewer of them.
+    """
     inputs, moves = list(found.inputs), list(found.moves)
     for position in range(3):
         inputs[position], before = moves_to(model, inputs[position])
@@ -110,7 +112,9 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
 
 
 def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Match | None:
-    """The attention whose last product a layer is."""
+    """The match of attention written as products and a Softmax, whose last product is this layer;
+    else None.
+    """
     if not _is_product(model, node):
         return None
     weights = model.by_id[node.inputs[0].node]
@@ -170,7 +174,9 @@ def _only_before(
 
 
 def _is_scores(model: Model, addition: Node, source: Source) -> bool:
-    """Whether a mask is added to it: a product, or a scaled one, of the shape of the sum."""
+    """Whether an operand of an addition is the scores to which a mask is added: a product, or a
+    scaled one, of the shape of the sum.
+    """
     if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[
         source.node
     ].type_name not in ("MatMul", *_SCALING):
@@ -192,6 +198,6 @@ def _constant_scalar(model: Model, source: Source) -> float | None:
 
 
 def _turned(model: Model, source: Source) -> tuple[Move, ...]:
-    """The last two axes change places."""
+    """The move that exchanges the last two axes."""
     rank = model.spec(source).rank or 0
     return (Transposed((*range(rank - 2), rank - 1, rank - 2)),)

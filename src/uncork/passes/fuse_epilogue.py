@@ -38,8 +38,8 @@ _MOST_MEMBERS, _MOST_OTHERS = 12, 4
 
 
 def fuse_epilogue(model: Model) -> Model:
-    """Each product with what follows it, as far as only the step itself reads what is between,
-    under the last one's id.
+    """The model with each product fused with the operations that follow it, under the last one's
+    id, as far as nothing else reads the results in between.
     """
     products = [node for node in model.nodes if is_product(model, node)]
     new = {fused.id: fused for _, fused in ended(model, products, lambda source: True)}
@@ -49,8 +49,8 @@ def fuse_epilogue(model: Model) -> Model:
 def ended(
     model: Model, products: Sequence[Node], counts: Callable[[Source], bool]
 ) -> list[tuple[Node, Node]]:
-    """Of these products, in order, those that something follows, each with the node of both, under
-    the last one's id.
+    """The products, of those given, that operations follow: each in order with the fused node of
+    both, which has the last one's id.
 
     `counts` says which other tensors a kernel would hold in registers.
     """

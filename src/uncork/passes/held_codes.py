@@ -26,7 +26,7 @@ class Step:
 
 
 def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | None:
-    """How a layer that chooses among numbers of a grid, or joins them, does so with codes.
+    """The step of a layer that chooses among numbers of a grid, or joins them, on codes.
 
     Channels are last. None where it cannot.
     """
@@ -56,7 +56,7 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
 
 
 class Rewriting:
-    """Makes the other model: each tensor is brought once into every way that layers want."""
+    """The rewriting of a model: each tensor is converted once into every form that layers want."""
 
     def __init__(
         self, model: Model, new: Mapping[int, Step], inputs: Callable[[Node], Sequence[Source]]
@@ -95,7 +95,7 @@ class Rewriting:
         return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
 
     def _held(self, source: Source, wanted: Held) -> Source:
-        """A tensor as it is wanted."""
+        """The tensor in the wanted form, converted where it is in another."""
         wanted = _as_read(wanted)
         state = self.states.get(source, PLAIN)
         if state == wanted:
@@ -143,5 +143,7 @@ class Rewriting:
 
 
 def _as_read(held: Held) -> Held:
-    """How a tensor is held, for those who read it: what its codes were made of does not matter."""
+    """The form of a tensor for those who read it: the numbers from which its codes were made do not
+    matter.
+    """
     return held if held.grid is None else replace(held, grid=of_values(held.grid))

@@ -1,5 +1,5 @@
-"""Operations element by element that follow a move (Transpose, Reshape) come before it, where they
-end the product or join the layer whose result is moved.
+"""Element-wise operations that follow a move (Transpose, Reshape) are put before it, where they end
+the product or join the layer whose result is moved.
 
     move(product) -> activation        becomes        move(activation(product))
 """
@@ -20,16 +20,16 @@ _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze", "View"})
 
 
 def lift_elementwise(model: Model) -> Model:
-    """The model with operations of one tensor before the moves that stood before them."""
+    """The model with unary operations put before the moves that they followed."""
     while chains := _chains(model):
         model = _swapped(model, chains)
     return model
 
 
 def _chains(model: Model) -> list[list[Node]]:
-    """Products, or layers element by element, with the moves of their results that nothing else
-    reads, and an operation of one tensor on the last of them. No two of these have a node in common
-    but for an operation that is the first of another chain, which waits for the next round.
+    """The chains to rewrite: a product or element-wise layer, the moves of its result that nothing
+    else reads, and a unary operation on the last of them. No two chains have a node in common but
+    for an operation that is the first of another chain, which waits for the next round.
     """
     read_by = readers(model)
     result: list[list[Node]] = []
@@ -86,8 +86,8 @@ def _is_unary(model: Model, node: Node, chain: Sequence[Node]) -> bool:
 
 
 def _swapped(model: Model, chains: Sequence[Sequence[Node]]) -> Model:
-    """The last node of each chain behind its first one, then the moves; all where the last one
-    stood, under the same ids.
+    """The nodes of the chains in the new order: the last node of each right after its first one,
+    then the moves, all where the last one stood, under the same ids.
     """
     made = {chain[-1].id: _order(chain) for chain in chains}
     gone = {node.id for chain in chains for node in chain[1:]}

@@ -23,7 +23,7 @@ def moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
 
 
 def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | None:
-    """One layer's moves."""
+    """The tensor that a layer moves, and its moves; None where it does anything else."""
     node = model.by_id[source.node]
     if node.type_name == "Transpose":
         order = order_of(model, node)
@@ -55,7 +55,9 @@ def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
 
 
 def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
-    """A tensor whose axis of size 1 was stretched and then became one with the axis before it."""
+    """The tensor and the move of a repetition: an axis of size 1 was broadcast and then merged with
+    the axis before it.
+    """
     stretching = model.by_id[node.inputs[0].node]
     if stretching.type_name not in _REPEATING or not _by_numpy(stretching):
         return None
@@ -88,7 +90,9 @@ def _by_numpy(node: Node) -> bool:
 
 
 def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
-    """The tensor that had an axis of size 1 put in, if its layer does that; else itself."""
+    """The tensor from before its layer inserted an axis of size 1; the tensor itself where the
+    layer does not.
+    """
     node = model.by_id[source.node]
     if is_view(node.operation):
         before = sizes_of(model, node.inputs[0])

@@ -22,7 +22,9 @@ from uncork.symbolic import SizeLike
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """Where a tensor has the steps of a sequence, and its rows: None when there is only one row."""
+    """The axes of the steps of a sequence, and of its rows (None when there is only one row), in a
+    tensor.
+    """
 
     step: int
     batch: int | None
@@ -97,7 +99,9 @@ def _gathered(
 
 
 def _of_each_row(indices: tuple[SizeLike, ...], axes: Axes, batch_dims: int) -> int | None:
-    """The stride of indices, of which there is one for all rows, or one for each of them."""
+    """The stride of indices: 0 where one index is for all rows, 1 where each row has one; else
+    None.
+    """
     if certainly(product(indices), 1):
         return 0
     each = (

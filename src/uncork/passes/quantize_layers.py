@@ -80,7 +80,9 @@ def _weights(model: Model, node: Node) -> QuantizedWeights | None:
 
 
 def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
-    """The quantized weights of a matrix as it is stored; None where they are none."""
+    """The quantized weights of a compressed matrix; None where its scales or zero points do not
+    allow them.
+    """
     matrix, product = operation.weights, operation.product
     parameters = [array for array in (matrix.zero_points, matrix.scales) if array is not None]
     if (
@@ -215,7 +217,7 @@ class _Layers:
 
 
 def _with_matrix(operation: Operation | None) -> Operation:
-    """The operation as one of two tensors, where its matrix is stored in it."""
+    """The operation on two tensors, where its matrix is stored in it; others as they are."""
     assert operation is not None
     if isinstance(operation, CompressedLinear):
         return operation.product

@@ -61,5 +61,7 @@ def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
 
 
 def of_values(grid: Grid) -> Grid:
-    """The grid whose input limits are those of the numbers that codes stand for."""
+    """The grid with the output limits as input limits, too: it rounds the numbers that codes stand
+    for to themselves.
+    """
     return replace(grid, input_low=grid.output_low, input_high=grid.output_high)

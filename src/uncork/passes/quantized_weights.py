@@ -47,7 +47,7 @@ def quantized_weights(model: Model) -> Model:
 
 
 def _multiplies(node: Node, source: Source) -> bool:
-    """The layer reads these weights as such, and only so."""
+    """Whether the layer reads these weights as weights, and only so."""
     read = [index for index, given in enumerate(node.inputs) if given == source]
     return isinstance(node.operation, (Convolution1, MatMul)) and read == [1]
 
@@ -115,7 +115,9 @@ def _value(model: Model, source: Source) -> Array | None:
 
 
 def _scale(model: Model, source: Source) -> Array | None:
-    """What whole numbers are multiplied with, stretching to the tensor; None where that is open."""
+    """The factor of the whole numbers that a tensor is made of, which broadcasts to it; None where
+    it is not known.
+    """
     node = model.by_id[source.node]
     operation, inputs = node.operation, node.inputs
     if isinstance(operation, Convert1):
@@ -145,7 +147,7 @@ def _scale(model: Model, source: Source) -> Array | None:
 
 
 def _constant(model: Model, source: Source, weights: QuantizedWeights, kept: bool) -> Node:
-    """The constant; `kept` is one whose value is for other layers, too."""
+    """The node of the quantized constant; `kept` says that other layers need its value, too."""
     node, shape = model.by_id[source.node], PartialShape(weights.shape)
 
     def make() -> Array:

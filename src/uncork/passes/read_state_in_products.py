@@ -29,7 +29,7 @@ def read_state_in_products(model: Model, target: Target) -> Model:
 
 
 def _of_state(model: Model, node: Node, target: Target) -> Node | None:
-    """The product as one of a storage."""
+    """The node of a `StateProduct`; None where a product reads no storage, or no kernel does it."""
     assert isinstance(node.operation, MatMul)
     source, moves = moves_to(model, node.inputs[1])
     value, rank = model.by_id[source.node], model.spec(source).rank

@@ -19,7 +19,9 @@ def readers(model: Model) -> Mapping[Source, list[Node]]:
 
 
 def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None:
-    """What reads the first output of a node, when it is one node that does so once."""
+    """The only node that reads the first output of a node, and reads it once; None where there is
+    none.
+    """
     found = read_by.get(Source(node.id, 0), [])
     return found[0] if len(found) == 1 else None
 

@@ -1,4 +1,5 @@
-"""Counts that are scattered to what they count become one step, without a Unique.
+"""Counts of a Unique that are scattered to the places that its numbers name become one step without
+the Unique.
 
     numbers, _, _, counts = Unique(keys)
     ScatterUpdate(data, numbers, counts, 0)     how often each place occurs among the keys
@@ -50,6 +51,6 @@ def _counted(model: Model, node: Node) -> Node | None:
 
 
 def _unconverted(model: Model, source: Source) -> Source:
-    """The counts that were converted to the type of the data."""
+    """The counts from before their conversion to the type of the data."""
     node = model.by_id[source.node]
     return node.inputs[0] if node.type_name in ("Convert", "ConvertLike") else source

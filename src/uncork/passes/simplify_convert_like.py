@@ -1,6 +1,4 @@
-"""Conversions to the type of another tensor become conversions to a type: nobody waits for that
-tensor.
-"""
+"""ConvertLike layers become Convert layers, which do not wait for the tensor of that type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of which one step of each row is read stop at that step.
+"""Sequences of which only one step of each row is read: they stop at that step.
 
 A recurrent layer gives the states of all steps, Y. Where a model then takes one step of each row,
 as session models do with the last item of each session, two things are for nothing: the steps
@@ -62,7 +62,7 @@ def sink_selection(model: Model) -> Model:
 
 @dataclass(frozen=True)
 class _Match:
-    """The layers from Y on, with where they have the axes of Y; then the one that takes a step."""
+    """A match: the layers behind Y, each with its axes of Y, and the layer that takes a step."""
 
     between: tuple[tuple[Node, Axes], ...]
     node: Node
@@ -72,7 +72,8 @@ class _Match:
 def _found(
     model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]
 ) -> _Match | str | None:
-    """What takes one step of a sequence, or why all steps run though something takes one.
+    """The match of the layer that takes one step of a sequence, or the reason why all steps run
+    though something takes one.
 
     None where nothing does.
     """
@@ -127,8 +128,8 @@ def _moves(node: Node) -> bool:
 
 
 def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None:
-    """Where a layer has the axes of its input, when each step of its result comes from that step
-    alone; else None.
+    """The axes of the sequence in a layer's result, when each step of it comes from that step of
+    the input alone; else None.
     """
     operation = node.operation
     spec = model.spec(source)
@@ -187,7 +188,9 @@ def _value(spec: TensorSpec) -> Array:
 
 
 def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -> Axes | None:
-    """Axes of another shape of the same elements, when it only has other dimensions of size 1."""
+    """The axes of the sequence in another shape of the same elements, when that only adds or drops
+    dimensions of size 1; else None.
+    """
     old, new = (
         [axis for axis, size in enumerate(shape) if not certainly(size, 1)]
         for shape in (before, after)
@@ -225,11 +228,11 @@ class _Rewrite:
         return replaced(replace(self.model, nodes=tuple(nodes)), {})
 
     def note(self, sequence: Node, reason: str) -> None:
-        """Why all steps run, for the plan."""
+        """Note in the plan why all steps of a sequence run."""
         self.new[sequence.id] = [replace(sequence, hints=replace(sequence.hints, note=reason))]
 
     def without_y(self, sequence: Node, operation: RecurrentSequence) -> None:
-        """Nobody reads Y."""
+        """Replace a sequence whose Y nobody reads by one without it."""
         self.new[sequence.id] = [self._states(sequence, operation, sequence.inputs)]
         self.moved |= {
             Source(sequence.id, n): Source(sequence.id, n - 1)

@@ -75,7 +75,7 @@ def _passed_on(model: Model, node: Node, found: Mapping[Source, Inputs]) -> Inpu
 
 
 def converts_integers(model: Model, node: Node) -> bool:
-    """The node converts integers to integers."""
+    """Whether the node converts integers to integers."""
     if not isinstance(node.operation, (Convert1, ConvertLike1)):
         return False
     specs = (model.spec(node.inputs[0]), node.outputs[0].spec)

@@ -1,4 +1,5 @@
-"""Rows that are taken of each different id, and then for every place, are taken of every id.
+"""Look-ups of each distinct id, whose rows are then spread to all places, become look-ups of every
+id.
 
     different, _, places, _ = Unique(ids)
     Gather(different, places)                              is ids
@@ -51,7 +52,9 @@ def undo_unique(model: Model) -> Model:
 
 
 def _ids(model: Model, node: Node) -> Source | None:
-    """The ids of the Unique by whose places this layer takes rows, in their order."""
+    """The original ids of the Unique by whose places (inverse indices) this layer takes rows; None
+    where it does not.
+    """
     places = _behind_converts(model, node.inputs[1])
     unique = model.by_id[places.node]
     if unique.type_name != "Unique" or places.output != 2:
@@ -65,7 +68,7 @@ def _ids(model: Model, node: Node) -> Source | None:
 
 
 def _behind_converts(model: Model, source: Source) -> Source:
-    """The tensor that conversions between i32 and i64 were made of: places fit both."""
+    """The tensor from before conversions between i32 and i64: places fit both."""
     while True:
         node = model.by_id[source.node]
         types = [model.spec(tensor).element_type.name for tensor in (source, *node.inputs[:1])]
@@ -75,13 +78,15 @@ def _behind_converts(model: Model, source: Source) -> Source:
 
 
 def _takes_rows(model: Model, gather: Node) -> bool:
-    """A Gather along the first axis, without batches."""
+    """Whether a node is a Gather along the first axis, without batches."""
     axis = model.spec(gather.inputs[2]).value
     return axis is not None and not axis.any() and not getattr(gather.operation, "batch_dims", 0)
 
 
 def _taking(model: Model, node: Node, ids: Source) -> Node | None:
-    """The layer with the table and the ids in place of the rows of different ids, and places."""
+    """The layer that takes rows by ids directly from the table; None where it reads anything else
+    than rows of distinct ids.
+    """
     default = _TAKES[node.type_name]
     if default is not None and len(node.inputs) > default:
         number = model.spec(node.inputs[default]).value

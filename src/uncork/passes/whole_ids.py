@@ -36,7 +36,7 @@ def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
 
 
 class _Uncut:
-    """One graph.
+    """The rewriting of one graph.
 
     `whole` says, for every output that comes straight from inputs, which one has the uncut numbers.
     """
@@ -90,7 +90,7 @@ class _Uncut:
         return replace(node, inputs=tuple(inputs))
 
     def _agree(self, node: Node, inputs: list[Source], variable: str) -> None:
-        """Ports that must be of one type are all i64 where they are not."""
+        """Convert the inputs of ports that must be of one type to i64, where their types differ."""
         positions = [p for p in range(len(inputs)) if self._variable(node, p) == variable]
         if len({self._spec(inputs[p]).element_type for p in positions}) > 1:
             for position in positions:
@@ -165,7 +165,9 @@ class _Uncut:
         return new
 
     def _fits(self, source: Source, target: ElementType) -> bool:
-        """Every number of the output is one of the type; of constants, those that they hold."""
+        """Whether a type has every number that the output can hold; of a constant, those that it
+        holds.
+        """
         spec = self._spec(source)
         if spec.value is None or not spec.value.size:
             return keeps_integers(spec.element_type, target)

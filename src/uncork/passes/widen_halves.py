@@ -50,7 +50,7 @@ def widen_halves(model: Model, target: Target) -> Model:
 
 
 def _begins(model: Model, node: Node) -> bool:
-    """Kernels for this layer of halves read f32 alone."""
+    """Whether the kernels of this layer, which reads f16 or bf16, take f32 alone."""
     return family_of(node.type_name) in ONLY_SINGLES and any(
         model.spec(source).element_type in _HALVES for source in node.inputs
     )
@@ -156,7 +156,7 @@ class _Layers:
 
 
 def _computes_plainly(operation: Operation) -> bool:
-    """Its reference is given f32 for halves, and rounded once."""
+    """Whether the reference of an operation computes in f32 for f16 and bf16, and rounds once."""
     return (
         type(operation).evaluate is Operation.evaluate
         and operation.deterministic
@@ -166,7 +166,9 @@ def _computes_plainly(operation: Operation) -> bool:
 
 
 def _stands_for(made: TensorSpec, was: TensorSpec) -> bool:
-    """A layer on f32 gives what it gave on halves, in f32 where these were halves."""
+    """Whether the result of a layer on f32 can stand for its result on f16 or bf16: the same shape,
+    and f32 where these were halves.
+    """
     same = made.element_type is was.element_type
     return made.shape == was.shape and (
         same or (was.element_type in _HALVES and made.element_type is _SINGLE)

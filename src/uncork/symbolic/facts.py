@@ -1,4 +1,5 @@
-"""`Facts`: what one inference has found out, taken for granted and demanded of its sizes.
+"""`Facts`: what one inference knows of its sizes: equalities, guards that are taken for granted,
+and checks that calls must pass.
 
 A rule of an operation that meets open sizes either demands (`require_equal`: a `Check`; broken, the
 call is wrong and is refused) or asks (`suppose_equal`: a `Guard`; broken, the call needs another
@@ -43,13 +44,13 @@ class Relation:
 
     @property
     def symbols(self) -> frozenset[Symbol]:
-        """The symbols that have to be known to look at it: when the last of them is found, it can
-        be.
-        """
+        """The symbols whose numbers are needed to test the relation."""
         return self.left.symbols | self.right.symbols
 
     def holds(self, values: Mapping[Symbol, int]) -> bool:
-        """Whether it holds with these values. Raises KeyError without a value."""
+        """Whether the relation holds for these values of symbols. Raises KeyError where one is
+        missing.
+        """
         left, right = self.left.exact_value(values), self.right.exact_value(values)
         if self.kind == "is a multiple of":
             return left == 0 if not right else Fraction(left) % right == 0
@@ -206,7 +207,9 @@ class Facts:
         return answer
 
     def suppose_at_least(self, a: SizeLike, b: SizeLike, usual: bool = True) -> bool:
-        """Whether a >= b, in the same way."""
+        """Whether a >= b: what is certain, else what the hints say, else the usual answer, which is
+        then taken for granted.
+        """
         if self.certainly_at_least(a, b):
             return True
         if self.certainly_at_least(b, a + 1):
@@ -220,8 +223,8 @@ class Facts:
 
     @contextmanager
     def tentative(self) -> Iterator[None]:
-        """What is demanded inside may not come to pass (a branch that is not taken): it is
-        forgotten at the end, guards are not.
+        """A context for demands that may not come to pass (a branch that is not taken): they are
+        forgotten at its end, guards are not.
         """
         kept = (
             dict(self.equal),
@@ -239,7 +242,9 @@ class Facts:
     # ---- inner workings
 
     def _is_never_negative(self, size: Size, depth: int) -> bool:
-        """By its bounds, by one of the facts, or by looking into its largest-of."""
+        """Whether a size is certainly at least 0: by its bounds, by one of the facts, or by the
+        arguments of a maximum in it.
+        """
         if size.bounds[0] >= 0:
             return True
         if any(
@@ -287,7 +292,7 @@ class Facts:
         return left - shared, kind, right - shared
 
     def usual(self, size: SizeLike) -> int | Fraction | None:
-        """Its value in calls like those of the hints; None when they do not tell it."""
+        """The value of a size in calls like those of the hints; None when they leave it open."""
         return self._hinted(size) if isinstance(size, Size) else size
 
     def _hinted(self, size: Size) -> int | Fraction | None:
@@ -307,8 +312,8 @@ class Facts:
             self.at_least_0.append(size)
 
     def _equate(self, difference: Size) -> None:
-        """difference == 0: an atom that stands in it alone is replaced by the rest, the last found
-        symbol first, then a function.
+        """Record that a difference is 0: an atom that occurs alone in one term is replaced by the
+        rest; the last found symbol is preferred, then a function.
         """
         difference = _without_common_factor(difference)
         alone = [

@@ -25,12 +25,12 @@ def is_finite(end: End) -> bool:
 
 
 def add(a: Interval, b: Interval) -> Interval:
-    """All sums."""
+    """The interval of all sums of numbers of two intervals."""
     return _add(a[0], b[0], -INF), _add(a[1], b[1], INF)
 
 
 def multiply(a: Interval, b: Interval) -> Interval:
-    """All products."""
+    """The interval of all products of numbers of two intervals."""
     ends = [_multiply(x, y) for x in a for y in b]
     return _least(ends), -_least(-end for end in ends)
 

@@ -51,7 +51,7 @@ class Size:
     )
 
     def __init__(self, terms: dict[Monomial, Exact]) -> None:
-        """`terms` has no factor of 0."""
+        """A size of these terms, none of which has a factor of 0."""
         self.terms = terms
         self._symbols: frozenset[Symbol] | None = None
         self._atoms: frozenset[Atom] | None = None
@@ -63,7 +63,7 @@ class Size:
 
     @staticmethod
     def of(value: SizeLike | Symbol | Function | Fraction) -> Size:
-        """A number, a symbol or an atom as a size."""
+        """The size that is this number, symbol or atom."""
         if isinstance(value, Size):
             return value
         if isinstance(value, (Symbol, Function)):
@@ -305,7 +305,7 @@ def ceil(x: Size) -> Size:
 
 
 def _floor_of_fraction(rest: Size) -> Size:
-    """The floor of what has no whole terms: an atom, or one of another form."""
+    """The floor of a size without whole terms: an atom, or an equal size of another form."""
     if not all(atom.is_whole for monomial in rest.terms for atom in monomial):
         return Size.of(Function("floor", (rest,)))
     n = math.lcm(*(Fraction(f).denominator for m, f in rest.terms.items() if m))
@@ -344,8 +344,8 @@ def quotient(x: Size, y: Size) -> Size:
 
 
 def _cancelled(x: Size, y: Size) -> tuple[Size, Size]:
-    """Both over the atoms and the number that divide every term of both; atoms that can be 0
-    stay.
+    """The dividend and the divisor after cancelling the atoms and the number that divide every term
+    of both; atoms that can be 0 stay.
     """
     monomials = [*x.terms, *y.terms]
     common: list[Atom] = []
