@@ -1,5 +1,5 @@
-"""OpenVINO's devices and properties: they are refused, and the message names the option of this
-package to give instead.
+"""OpenVINO's devices and properties: every device but the CPU and all properties are refused, and
+the message names the option of this package to give instead.
 """
 
 from __future__ import annotations

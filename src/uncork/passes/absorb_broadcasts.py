@@ -1,4 +1,4 @@
-"""Tensors that are broadcast for element-wise layers only: these layers broadcast them themselves.
+"""Tensors that are broadcast for element-wise layers are broadcast by these layers themselves.
 
 Where another operand has the shape of the result, a Broadcast or a Tile of axes of size 1 gives
 nothing that the layer does not do as it reads. Views between the two count as long as the shape is

@@ -80,9 +80,7 @@ def _weights(model: Model, node: Node) -> QuantizedWeights | None:
 
 
 def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
-    """The quantized weights of a compressed matrix; None where its scales or zero points do not
-    allow them.
-    """
+    """The quantized weights of a compressed matrix; None where it cannot be held in i8."""
     matrix, product = operation.weights, operation.product
     parameters = [array for array in (matrix.zero_points, matrix.scales) if array is not None]
     if (

@@ -1,4 +1,4 @@
-"""ConvertLike layers become Convert layers, which do not wait for the tensor of that type."""
+"""ConvertLike layers become Convert layers, which do not wait for the second tensor."""
 
 from __future__ import annotations
 
