@@ -51,8 +51,8 @@ class Uncork:
         """Kernels of this process, and plans of the model: neither may grow with the traffic."""
         from uncork.kernels.runtime.kernel_cache import STORE
 
-        executor = self._compiled._executor
-        stateful = executor._stateful if self._compiled.model.sinks else None
+        executor = self._compiled.executor
+        stateful = executor.stateful if self._compiled.model.sinks else None
         plans = (executor if stateful is None else stateful.executor).plans
         return {"kernels": len(STORE._functions), "plans": 0 if plans is None else len(plans.plans)}
 

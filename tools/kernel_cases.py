@@ -170,7 +170,7 @@ def steps(
     """The steps of a call of a model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = compiled._executor.as_it_runs(inputs)
+        model = compiled.executor.as_it_runs(inputs)
     for node in model.nodes:
         if (
             node.operation is None
