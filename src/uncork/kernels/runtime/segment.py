@@ -33,7 +33,6 @@ from uncork.kernels.runtime.segment_plan import (
     KernelArgument,
     MadeResult,
     SegmentPlan,
-    SizeCheck,
     SizeOperand,
     Slot,
     SlotAddress,
@@ -181,9 +180,7 @@ class Segment:
                 )
             ],
             "check_table": [
-                w
-                for c in plan.checks
-                for w in (_check_kind(c), slot(c.a.index), slot(c.b.index), c.index)
+                w for c in plan.checks for w in (c.code, slot(c.a.index), slot(c.b.index), c.index)
             ],
             "buffer_table": [
                 w
@@ -439,13 +436,3 @@ class Segment:
             if word(condition).value and prototype()(function)(words):
                 return index
         return OK
-
-
-def _check_kind(check: SizeCheck) -> int:
-    if check.guard:
-        return {
-            "equal": layout.GUARD_EQUAL,
-            "at_least": layout.GUARD_AT_LEAST,
-            "not_equal": layout.GUARD_NOT_EQUAL,
-        }[check.kind]
-    return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[check.kind]

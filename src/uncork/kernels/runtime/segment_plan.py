@@ -10,6 +10,8 @@ from typing import Any, Protocol, Union
 
 import numpy as np
 
+from uncork.kernels.runtime import layout
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -240,6 +242,17 @@ class SizeCheck:
     b: Slot
     guard: bool
     index: int
+
+    @property
+    def code(self) -> int:
+        """The number by which native code knows what to check (see `layout`)."""
+        if self.guard:
+            return {
+                "equal": layout.GUARD_EQUAL,
+                "at_least": layout.GUARD_AT_LEAST,
+                "not_equal": layout.GUARD_NOT_EQUAL,
+            }[self.kind]
+        return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
