@@ -120,7 +120,7 @@ class _Maker:
         self.packed_weights = packed(
             [work.source], how, lambda: [packed_sets(work, run) for run in self.runs]
         )
-        self.keep: list[object] = [self.packed_weights]
+        self.keep: list[object] = [self.packed_weights, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
         images = g.images
         self.images = (

@@ -157,7 +157,12 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
     return KernelPlan(
-        maker.spec.name, alone.stages[0], alone.scratch, [maker.packed_weights], cost, maker.stages
+        maker.spec.name,
+        alone.stages[0],
+        alone.scratch,
+        [maker.packed_weights, *work.numbers],
+        cost,
+        maker.stages,
     )
 
 
@@ -253,7 +258,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         spec.name,
         [compute((0, planes), (0, height), 0)],
         zeros,
-        [packed_weights],
+        [packed_weights, *work.numbers],
         nanoseconds(pixels, work.cost * 4),
         stages,
     )

@@ -131,13 +131,13 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
             if kind == ELEMENT:
                 return side_by_side([k.load(place + a[name], F32, spec.lanes) for place in places])
             # Read once for all pixels: results are stored between them, so LLVM may not do that.
-            if (name, vector) not in read:
-                read[name, vector] = (
-                    k.load(a[name] + first * spec.lanes * 4, F32, wide)
-                    if kind == CHANNEL
-                    else k.load(a[name], F32)
-                )
-            return read[name, vector]
+            if kind == CHANNEL:
+                if (name, vector) not in read:
+                    read[name, vector] = k.load(a[name] + first * spec.lanes * 4, F32, wide)
+                return read[name, vector]
+            if (name, 0) not in read:
+                read[name, 0] = k.splat(k.load(a[name], F32), wide)
+            return read[name, 0]
 
         made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):

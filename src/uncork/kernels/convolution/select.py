@@ -27,7 +27,7 @@ from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects, selects_with_hints
-from uncork.kernels.select_epilogue import epilogue_of
+from uncork.kernels.select_epilogue import bounded, epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1, GroupConvolutionBackpropData1
@@ -125,7 +125,8 @@ def select_blocked(
     if isinstance(results, str):
         return results
     g, ordered = results
-    work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
+    end, others = bounded(*epilogue_of(own, plain, result, 1))
+    work = BlockedWork(g, ordered, filters.value, inner, lanes, end, others)
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(work, target)
     return (

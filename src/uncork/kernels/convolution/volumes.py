@@ -25,6 +25,7 @@ from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch,
 from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import bounded
 
 #: More images would be too many calls.
 _MOST_IMAGES = 8
@@ -121,8 +122,7 @@ class _Maker:
             own.source,
             self.inner,
             self.lanes,
-            own.end,
-            own.others,
+            *bounded(own.end, own.others),
             (own.type_name, run.taps),
         )
         side = 0 if self.direct_sums else tile_for(g)
