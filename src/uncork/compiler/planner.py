@@ -35,6 +35,7 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
+from uncork.kernels.runtime.packed_weights import memory_shared
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
@@ -82,9 +83,10 @@ class Planner(SizePlanner):
 
     def plan(self) -> CallPlan:
         """The plan. Raises NotPlanned where sizes are not known as expressions."""
-        for node in self.model.nodes:
-            if node.type_name not in ("Parameter", "Result"):
-                self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
+        with memory_shared():
+            for node in self.model.nodes:
+                if node.type_name not in ("Parameter", "Result"):
+                    self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
         self._used_symbols = self._symbols_needed()
         self._compile()
         self._begin()

@@ -10,7 +10,7 @@ from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
-from uncork.kernels.convolution.winograd import TAPS, transformed
+from uncork.kernels.convolution.winograd import TAPS, Transformation
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import (
     In,
@@ -85,9 +85,9 @@ class _Maker:
         g, wide = self.g, self.blocks * self.work.lanes
         filters = self.work.filters[0]
         made = zeros((self.patch_size, g.outputs // wide, g.channels, wide))
+        transformed = Transformation(self.side, wide, g.channels)
         for index in range(g.outputs // wide):  # some at a time: they fit in the cache
-            some = transformed(filters[index * wide : (index + 1) * wide], self.side)
-            made[:, index] = some.transpose(0, 2, 1)
+            made[:, index] = transformed(filters[index * wide : (index + 1) * wide])
         return made
 
     @property

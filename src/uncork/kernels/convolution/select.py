@@ -125,10 +125,12 @@ def select_blocked(
     if isinstance(results, str):
         return results
     g, ordered = results
-    end, others = bounded(*epilogue_of(own, plain, result, 1))
-    work = BlockedWork(g, ordered, filters.value, inner, lanes, end, others)
+    ends = epilogue_of(own, plain, result, 1)
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
-        return depthwise_over_blocks(work, target)
+        return depthwise_over_blocks(
+            BlockedWork(g, ordered, filters.value, inner, lanes, *ends), target
+        )
+    work = BlockedWork(g, ordered, filters.value, inner, lanes, *bounded(*ends))
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side

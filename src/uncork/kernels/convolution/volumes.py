@@ -16,7 +16,7 @@ from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.blocks import direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for, winograd_over_blocks
 from uncork.kernels.convolution.by_planes import Moved
-from uncork.kernels.convolution.geometry import Geometry, Windows, Work, known
+from uncork.kernels.convolution.geometry import Geometry, Windows, Work, all_finite, known
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
@@ -63,7 +63,7 @@ def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int)
     turned = blocks_fit(min(inner, lanes), plane.data_size) and blocks_fit(
         min(inner, lanes), plane.pixels
     )
-    return turned and not is_few(plane) and bool(np.isfinite(found.filters).all())
+    return turned and not is_few(plane) and all_finite(found.filters)
 
 
 class _Maker:
