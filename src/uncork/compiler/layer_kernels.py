@@ -4,13 +4,14 @@ are when they are compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from uncork.compiler.shared_work import Work
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Preparation
 from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
 from uncork.kernels.runtime.target import Target
@@ -28,6 +29,7 @@ class LayerKernels:
         self.threads = threads
         self._target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
+        self._preparation: Preparation | None = None
 
     def select(
         self, model: Model, node: Node, spec: Callable[[Source], TensorSpec]
@@ -57,15 +59,26 @@ class LayerKernels:
             self._works[node.id] = Work.of(selected, self.threads)
         return self._works[node.id]
 
-    def compile(self, works: Iterable[Work]) -> None:
-        """Have the kernels of all this work ready: several threads compile them."""
-        if self._target is not None and self._compilers:
-            STORE.prepare(
-                [spec for work in works for spec in work.kernels],
-                entry_functions(),
-                self._target,
-                self._compilers,
-            )
+    @contextlib.contextmanager
+    def compiled(self) -> Iterator[None]:
+        """A context in which kernels are compiled as they are asked for, by several threads; at its
+        end all are ready.
+        """
+        if self._target is None or not self._compilers:
+            yield
+            return
+        with STORE.preparation(self._target, self._compilers) as preparation:
+            self._preparation = preparation
+            try:
+                yield
+                preparation.add((), entry_functions())
+            finally:
+                self._preparation = None
+
+    def ask_for(self, work: Work) -> None:
+        """Have the kernels of this work compiled."""
+        if self._preparation is not None:
+            self._preparation.add(work.kernels)
 
     def address(self, spec: KernelSpec) -> int:
         """The address of a compiled kernel."""

@@ -83,12 +83,8 @@ class Planner(SizePlanner):
 
     def plan(self) -> CallPlan:
         """The plan. Raises NotPlanned where sizes are not known as expressions."""
-        with memory_shared():
-            for node in self.model.nodes:
-                if node.type_name not in ("Parameter", "Result"):
-                    self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
+        self._select()
         self._used_symbols = self._symbols_needed()
-        self._compile()
         self._begin()
         unread = self._unread()
         for node in self.model.nodes:
@@ -139,21 +135,17 @@ class Planner(SizePlanner):
                 read.update(source.node for source in node.inputs)
         return result
 
-    def _compile(self) -> None:
-        """Have the kernels of all steps ready, now that all are known: several threads compile
-        them.
+    def _select(self) -> None:
+        """Choose what computes each layer. Kernels are compiled beside that; in the end all are
+        ready.
         """
-        steps = [
-            (node, self.choices[node.id])
-            for node in self.model.nodes
-            if node.id in self.choices and not self._is_given(node)
-        ]
-        works = [
-            self._kernels.work(node, choice)
-            for node, choice in steps
-            if isinstance(choice, kernel_plan.KernelPlan)
-        ]
-        self._kernels.compile(works)
+        with self._kernels.compiled(), memory_shared():
+            for node in self.model.nodes:
+                if node.type_name in ("Parameter", "Result"):
+                    continue
+                choice = self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
+                if isinstance(choice, kernel_plan.KernelPlan) and not self._is_given(node):
+                    self._kernels.ask_for(self._kernels.work(node, choice))
 
     # ---- what is needed
 
