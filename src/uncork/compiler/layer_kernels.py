@@ -15,14 +15,17 @@ from uncork.kernels.runtime.kernel_cache import STORE, Preparation
 from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.runtime.thread_pool import dispatch
+from uncork.kernels.runtime.thread_pool import POOL_KERNELS, dispatch
+from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.types import TensorSpec
 
 
 class LayerKernels:
-    """The kernels of the layers of one plan. A layer's work is for at most so many `threads`.
+    """The kernels of the layers of one plan, selected for `target`; without one references do
+    everything. A layer's work is for at most so many `threads`.
 
-    So many `compilers` make kernels at a time; by none, no kernel is made, and addresses are 0.
+    So many `compilers` make kernels at a time; by none, no kernel is made, addresses are 0, and the
+    plan is to be looked at only.
     """
 
     def __init__(self, target: Target | None, threads: int, compilers: int) -> None:
@@ -30,6 +33,11 @@ class LayerKernels:
         self._target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
         self._preparation: Preparation | None = None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether kernels are made."""
+        return self._compilers > 0
 
     def select(
         self, model: Model, node: Node, spec: Callable[[Source], TensorSpec]
@@ -60,18 +68,19 @@ class LayerKernels:
         return self._works[node.id]
 
     @contextlib.contextmanager
-    def compiled(self) -> Iterator[None]:
+    def compiled(self, files: bool = False) -> Iterator[None]:
         """A context in which kernels are compiled as they are asked for, by several threads; at its
-        end all are ready.
+        end all are ready. Those of every plan are begun at once, among them the one that looks
+        whether `files` are whole.
         """
         if self._target is None or not self._compilers:
             yield
             return
         with STORE.preparation(self._target, self._compilers) as preparation:
             self._preparation = preparation
+            preparation.add([WholeFile()] if files else [], entry_functions())
             try:
                 yield
-                preparation.add((), entry_functions())
             finally:
                 self._preparation = None
 
@@ -79,6 +88,8 @@ class LayerKernels:
         """Have the kernels of this work compiled."""
         if self._preparation is not None:
             self._preparation.add(work.kernels)
+            if work.parallelism > 1:
+                self._preparation.add(POOL_KERNELS)
 
     def address(self, spec: KernelSpec) -> int:
         """The address of a compiled kernel."""

@@ -45,7 +45,7 @@ from uncork.kernels.runtime.segment_plan import (
     Step,
     TensorAddress,
 )
-from uncork.kernels.runtime.target import Target, release_gil
+from uncork.kernels.runtime.target import release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.symbolic import Facts, Size, Symbol
 from uncork.types import TensorSpec
@@ -60,21 +60,13 @@ class Planner(SizePlanner):
         self,
         model: Model,
         facts: Facts,
-        target: Target | None,
-        threads: int = 1,
+        kernels: LayerKernels,
         files: Sequence[MappedFile] = (),
-        compilers: int = 1,
     ) -> None:
-        """Kernels are selected for `target`; without one references do everything. A call uses at
-        most so many `threads`.
-
-        A call looks first whether the mapped `files` are whole, where that is cheap. So many
-        `compilers` make kernels at a time: by none, no kernel is made, and such a plan is to be
-        looked at only.
-        """
+        """A call looks first whether the mapped `files` are whole, where that is cheap."""
         super().__init__(model, facts)
-        self._kernels = LayerKernels(target, threads, compilers)
-        self._files, self._compiles = files, compilers > 0
+        self._kernels, self._files = kernels, files
+        self._compiles = kernels.compiles
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
         self._arguments = self._inputs + self._outputs
@@ -82,8 +74,9 @@ class Planner(SizePlanner):
     # ---- the whole
 
     def plan(self) -> CallPlan:
-        """The plan. Raises NotPlanned where sizes are not known as expressions."""
-        self._select()
+        """The plan, by the kernels that were selected. Raises NotPlanned where sizes are not known
+        as expressions.
+        """
         self._used_symbols = self._symbols_needed()
         self._begin()
         unread = self._unread()
@@ -135,11 +128,9 @@ class Planner(SizePlanner):
                 read.update(source.node for source in node.inputs)
         return result
 
-    def _select(self) -> None:
-        """Choose what computes each layer. Kernels are compiled beside that; in the end all are
-        ready.
-        """
-        with self._kernels.compiled(), memory_shared():
+    def select(self) -> None:
+        """Choose what computes each layer, and ask for its kernels."""
+        with memory_shared():
             for node in self.model.nodes:
                 if node.type_name in ("Parameter", "Result"):
                     continue
