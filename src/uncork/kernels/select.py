@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         ),
         "GroupConvolutionBackpropData",
     ),
+    "convolution.deformable": ("DeformableConvolution",),
     "convolution.pool": ("BlockedPooling",),
     "elementwise": (
         *(
@@ -202,6 +203,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 #: The families of layers of floats whose kernels compute with f32 numbers that lie so.
 ONLY_SINGLES = (
     "convolution",
+    "convolution.deformable",
     "fourier",
     "gemm.einsum",
     "gemm.matmul",
