@@ -149,7 +149,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.gather": ("Gather",),
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.patches": ("ExtractImagePatches",),
-    "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.pool": ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool", "PooledValues"),
     "loops.regions": ("ROIAlign",),
     "loops.bins": ("PSROIPooling", "ROIPooling"),
     "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
