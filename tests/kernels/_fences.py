@@ -824,6 +824,7 @@ def pool(generator: np.random.Generator) -> Iterator[Case]:
             PooledValues(find("AdaptiveMaxPool", 8)()),
             [data, wanted],
         )
+        yield f"adaptive places {columns} {count}", find("AdaptiveMaxPool", 8)(), [data, wanted]
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:

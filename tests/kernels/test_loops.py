@@ -83,6 +83,7 @@ def cases(
         channels = drawn(generator, name, 6)
         yield find("AvgPool", 1)(exclude_pad=True, **window), [x]
         yield find("AdaptiveAvgPool", 8)(), [x, whole(2, 3)]
+        yield find("AdaptiveMaxPool", 8)(), [x, whole(2, 3)]
         yield find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3), [x, channels, channels]
         yield find("NormalizeL2", 1)(eps=1e-3, eps_mode="max"), [x, whole(1)]
         yield find("LRN", 1)(alpha=0.1, beta=0.75, bias=1.0, size=3), [x, whole(1)]
