@@ -824,6 +824,7 @@ def pool(generator: np.random.Generator) -> Iterator[Case]:
             PooledValues(find("AdaptiveMaxPool", 8)()),
             [data, wanted],
         )
+        yield f"adaptive places {columns} {count}", find("AdaptiveMaxPool", 8)(), [data, wanted]
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:
@@ -917,6 +918,31 @@ def bins(generator: np.random.Generator) -> Iterator[Case]:
             )
             parts = numbers(generator, 2, 2 * size * size, 5, columns)
             yield f"{columns} {size} parts", operation, [parts, spec(boxes)]
+
+
+def deformable(generator: np.random.Generator) -> Iterator[Case]:
+    """Places around and outside of the images, with strips of rows and without."""
+    for columns, blocks, version, stride in product([1, 3, 15, 16, 17, 40], [1, 2], [1, 8], [1, 2]):
+        how = {"strides": [1, stride], "dilations": [2, 1], "pads_begin": [1, 0]}
+        how |= {"pads_end": [2, 1], "deformable_group": blocks}
+        if version == 8:
+            how["bilinear_interpolation_pad"] = columns % 2 == 0
+        operation = find("DeformableConvolution", version)(**how)
+        size = 5, (columns + 1 - 2) // stride + 1
+        moves = generator.uniform(-3, 3, (2, blocks * 12, *size)).astype(np.float32)
+        moves[0, 0, 0, 0], moves[1, 1, -1, -1], moves[1, 0, 0, 0] = np.nan, 1e30, -np.inf
+        given = [numbers(generator, 2, 4, 6, columns), spec(moves), numbers(generator, 6, 4, 3, 2)]
+        if version == 8:
+            given.append(numbers(generator, 2, blocks * 6, *size))
+        yield f"{columns} {blocks} {version} {stride}", operation, given
+    for channels, group in ((128, 1), (64, 4)):
+        operation = find("DeformableConvolution", 1)(
+            strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], group=group
+        )
+        moves = spec(generator.uniform(-2, 2, (1, 18, 40, 33)).astype(np.float32))
+        shape = 16, channels // group, 3, 3
+        filters = spec((generator.standard_normal(shape) / 32).astype(np.float32))
+        yield f"{channels}", operation, [numbers(generator, 1, channels, 40, 33), moves, filters]
 
 
 def yolo(generator: np.random.Generator) -> Iterator[Case]:
@@ -1297,6 +1323,7 @@ EDGES = {
     "attention": attention,
     "compressed": compressed,
     "convolution": convolution,
+    "convolution.deformable": deformable,
     "convolution.pool": pooled_blocks,
     "fourier": fourier,
     "gemm.einsum": einsum,
