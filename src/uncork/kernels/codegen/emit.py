@@ -372,11 +372,11 @@ class Kernel:
         return Variable(self, first)
 
     @contextmanager
-    def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:
+    def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
         """`for i in range(start, stop, step)` over 64-bit integers; `stop` is evaluated once."""
         first = start if isinstance(start, Value) else self.integer(start)
         known = isinstance(start, int) and isinstance(stop, int) and start < stop
-        if known and stop <= start + step:  # one turn
+        if known and isinstance(step, int) and stop <= start + step:  # one turn
             yield first
             return
         limit = stop if isinstance(stop, Value) else self.integer(stop)
