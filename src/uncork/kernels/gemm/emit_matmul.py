@@ -8,7 +8,6 @@ from contextlib import nullcontext
 
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
-from uncork.kernels.gemm.inner_blocks import RESUMED, ROWS, InnerBlocks
 from uncork.kernels.gemm.microkernel import (
     MANY,
     NEVER,
@@ -21,6 +20,7 @@ from uncork.kernels.gemm.microkernel import (
     row_results,
     stored,
 )
+from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
 from uncork.kernels.gemm.spec_matmul import DOUBLE, FREE_MASKS, MASKED, Matmul
 from uncork.kernels.runtime.target import Target
 
@@ -88,12 +88,12 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
                 blocks.run(kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of)
 
         # Of panels in blocks a chunk of rows goes through all panels.
-        with k.loop(0, a["rows"], ROWS) if blocks else nullcontext() as first:
+        with k.loop(0, a["rows"], ROWS) if blocks else nullcontext() as chunk:
             with k.loop(0, whole) as panel:
-                run(full, panel, first)
+                run(full, panel, chunk)
             if tail is not None and tail is not full:
                 with k.if_(whole * spec.width < a["columns"]):
-                    run(tail, whole, first)
+                    run(tail, whole, chunk)
     k.finish()
     return k.text()
 
