@@ -315,6 +315,11 @@ class Kernel:
         numbers = ir.Constant(ir.VectorType(ir.IntType(64), lanes), list(range(lanes)))
         return Value(self, numbers, I64, lanes) < self.splat(count, lanes)
 
+    def lane_numbers(self, lanes: int) -> Value:
+        """0, 1, 2 .. as i32."""
+        numbers = ir.Constant(ir.VectorType(I32.llvm, lanes), list(range(lanes)))
+        return Value(self, numbers, I32, lanes)
+
     def load_masked(self, address: Value, type_: Type, mask: Value, fill: int | float = 0) -> Value:
         """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not
         touched.

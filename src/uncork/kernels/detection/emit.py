@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
-from uncork.kernels.codegen.functions import larger, smaller
+from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
 from uncork.kernels.detection.spec import NUMBERS, Suppress
@@ -48,7 +48,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
         _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
         with k.loop(0, a["classes"]) as number:
             scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
-            candidates = _candidates(k, a, scores, least)
+            candidates = _candidates(k, spec.lanes, a, scores, least)
             k.call(sort, [*(a[name] for name in _SORTED), a["counts"], candidates])
             place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
 
@@ -101,14 +101,29 @@ def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
         corners.put([*numbers, (numbers[2] - numbers[0]) * (numbers[3] - numbers[1])], i)
 
 
-def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) -> Value:
+def _candidates(
+    k: Kernel, lanes: int, a: Mapping[str, Value], scores: Value, least: Value
+) -> Value:
     """Store the scores of a class that are high enough, with their boxes; returns how many there
     are.
     """
     many = k.variable(k.integer(0))
-    with k.loop(0, a["count"]) as i:
-        score = k.load(scores + i * F32.bytes, F32)
-        with k.if_(score >= least):
+    full = k.integer((1 << lanes) - 1)
+    with k.loop(0, a["count"], lanes) as first:
+        there = k.lanes_below(a["count"] - first, lanes)
+        values = k.load_masked(scores + first * F32.bytes, F32, there)
+        bits = k.variable(k.bits_of((values >= k.splat(least, lanes)) & there))
+        with k.if_(bits.get().equals(full)):
+            at = many.get() * U32.bytes
+            k.store(sortable(k, values, descending=True), a["keys"] + at)
+            numbers = k.splat(first.to(I32), lanes) + k.lane_numbers(lanes)
+            k.store(numbers, a["places"] + at)
+            many.set(many.get() + lanes)
+            bits.set(k.integer(0))
+        with k.while_(lambda b=bits: negated(k, b.get().equals(0))):  # type: ignore[misc]
+            i = first + k.trailing_zeros(bits.get())
+            bits.set(bits.get() & (bits.get() - 1))
+            score = k.load(scores + i * F32.bytes, F32)
             k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
             k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
             many.set(many.get() + 1)
