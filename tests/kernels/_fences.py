@@ -1152,6 +1152,10 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
         ]
         for each in two_layers(operation, given):
             yield (f"boxes {count} {limit} {center}", *each)
+        for version in (5, 9) if center else ():
+            soft = find("NonMaxSuppression", version)()
+            for each in two_layers(soft, [*given, spec(np.float32(0.5))]):
+                yield (f"soft {version} {count} {limit}", *each)
 
 
 def detections(generator: np.random.Generator) -> Iterator[Case]:
