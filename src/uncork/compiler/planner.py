@@ -15,6 +15,7 @@ from uncork.compiler.call_plan import (
     ReferenceStep,
     ResultSpec,
 )
+from uncork.compiler.joined_tensors import JoinedTensors
 from uncork.compiler.layer_kernels import LayerKernels
 from uncork.compiler.planned_parts import (
     NotPlanned,
@@ -86,6 +87,7 @@ class Planner(SizePlanner):
             if node.type_name not in ("Parameter", "Result"):
                 self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
         self._used_symbols = self._symbols_needed()
+        self._join_tensors()
         self._compile()
         self._begin()
         unread = self._unread()
@@ -119,6 +121,19 @@ class Planner(SizePlanner):
             extended=tuple(self._extended),
             threads=self._kernels.threads,
         )
+
+    def _join_tensors(self) -> None:
+        """Have tensors that a Concat joins lie beside each other where kernels make them."""
+        direct = self._direct
+
+        def is_made(source: Source) -> bool:
+            node = self.model.by_id[source.node]
+            return not (source in direct or self._finds(node) or self._is_known(self._spec(source)))
+
+        joined = JoinedTensors(self.model, self.choices, self._root, is_made)
+        self._joined = joined.parts
+        for number in joined.views:
+            self.choices[number] = kernel_plan.Alias(0)
 
     def _unread(self) -> set[int]:
         """The values of variables that only layers which ask for their shapes read; nobody makes
@@ -305,6 +320,9 @@ class Planner(SizePlanner):
             if not isinstance(offset, int):
                 raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")
             return TensorAddress(location.first, offset)
+        if isinstance(location, BufferAddress) and location.offset:
+            assert isinstance(location.offset, int)
+            offset = self.program.operand(operand.offset + location.offset)
         return replace(location, offset=offset)
 
     def _reference(self, node: Node, reason: str, symbols: Sequence[Symbol]) -> None:

@@ -111,7 +111,8 @@ def _location(plan: CallPlan, location: Location | None, offsets: Mapping[int, i
         )
     if isinstance(location, BufferAddress):
         offset = offsets.get(location.buffer)
-        return f"buffer {location.buffer}" if offset is None else f"at {offset}"
+        more = location.offset if isinstance(location.offset, int) else 0
+        return f"buffer {location.buffer}" if offset is None else f"at {offset + more}"
     return "constant" if isinstance(location, ConstantLocation) else "sizes"
 
 
