@@ -127,9 +127,20 @@ def test_parts_begin_at_lines_of_the_cache() -> None:
     assert "view" not in held(model_of(once, [1, 4, RAGGED]), (1, 4, RAGGED)).values()
 
 
-def test_rows_that_only_the_call_knows() -> None:
+def test_images_that_only_the_call_knows() -> None:
     kernels = held(model_of(once, [None, 4, ROW]), (1, 4, ROW), (3, 4, ROW))
     assert "view" not in kernels.values()
+
+
+@pytest.mark.parametrize("made", [once, nested, in_two_orders])
+def test_sizes_of_the_call(made: Made) -> None:
+    """A room of open size; parts begin where the call says."""
+    kernels = held(model_of(made, [1, None, ROW]), (1, 4, ROW), (1, 7, ROW), (1, 0, ROW))
+    assert kernels["joined"] == "view"
+
+
+def test_lines_of_open_rows() -> None:
+    assert "view" not in held(model_of(once, [1, 4, None]), (1, 4, 16), (1, 4, 7)).values()
 
 
 def test_a_result_is_the_callers_own() -> None:

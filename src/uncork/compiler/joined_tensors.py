@@ -9,6 +9,7 @@ same order it is a part of that room.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,8 +17,10 @@ from itertools import accumulate
 from uncork.compiler.memory import ALIGNMENT
 from uncork.compiler.planned_parts import bytes_of, dimensions
 from uncork.ir.model import Model, Node, Source
+from uncork.kernels.extents import certainly, is_empty, same
 from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.ops.concat import Concat1
+from uncork.symbolic import Size, SizeLike, Symbol
 from uncork.types import TensorSpec
 
 
@@ -26,7 +29,11 @@ class JoinedPart:
     """The place of a tensor in the room of a Concat's result, `whole`: it begins at this byte."""
 
     whole: Source
-    offset: int
+    offset: SizeLike
+
+    def begins_at(self, whole: Source, offset: SizeLike) -> bool:
+        """Whether it begins at this byte of that room, in every call."""
+        return self.whole == whole and same(self.offset, offset)
 
 
 class JoinedTensors:
@@ -57,12 +64,15 @@ class JoinedTensors:
         if not sizes or not self._can_be_placed(source):
             return
         roots = [self._root(given) for given in node.inputs]
-        offsets = [0, *accumulate(sizes)][:-1]
+        offsets: list[SizeLike] = [0, *accumulate(sizes, operator.add)][:-1]
         parts = [self.parts.get(root) for root in roots]
         first = parts[0]
         if first is not None:
-            lies = [JoinedPart(first.whole, first.offset + offset) for offset in offsets]
-            if source in self.parts or parts != lies:
+            follows = all(
+                part is not None and part.begins_at(first.whole, first.offset + offset)
+                for part, offset in zip(parts, offsets)
+            )
+            if source in self.parts or not follows:
                 return
             self.parts[source] = first
         elif any(parts) or len(set(roots)) < len(roots) or not all(map(self._can_be_placed, roots)):
@@ -79,16 +89,29 @@ class JoinedTensors:
         return isinstance(choice, KernelPlan) and choice.extends is None and self._is_made(source)
 
 
-def _outer_sizes(node: Node, specs: Sequence[TensorSpec]) -> list[int]:
+def _outer_sizes(node: Node, specs: Sequence[TensorSpec]) -> list[SizeLike]:
     """The bytes of the inputs of a Concat that lays them one after the other at lines of the cache;
-    none where it does not, or where only the call knows.
+    none where it does not. All are made of the same symbols, so that the first one's step knows the
+    room of all.
     """
     operation = node.operation
     assert isinstance(operation, Concat1)
-    shapes = [dimensions(spec) for spec in specs]
-    axis = operation.axis % len(shapes[0])
-    sizes = [size for size in map(bytes_of, specs) if isinstance(size, int)]
-    outer = [size for size in shapes[0][:axis] if isinstance(size, int)]
-    known = len(sizes) == len(specs) and len(outer) == axis
-    aligned = all(size > 0 and size % ALIGNMENT == 0 for size in sizes[:-1])
-    return sizes if known and math.prod(outer) == 1 and aligned and sizes[-1] > 0 else []
+    axis = operation.axis % len(dimensions(specs[0]))
+    sizes = [bytes_of(spec) for spec in specs]
+    joins = (
+        all(certainly(size, 1) for size in dimensions(specs[0])[:axis])
+        and all(map(_is_of_whole_lines, specs[:-1]))
+        and not is_empty(sizes)
+        and len({_symbols(size) for size in sizes}) == 1
+    )
+    return sizes if joins else []
+
+
+def _is_of_whole_lines(spec: TensorSpec) -> bool:
+    """Whether a tensor takes whole lines of the cache, whatever its open sizes are."""
+    known = math.prod(size for size in dimensions(spec) if isinstance(size, int))
+    return known * spec.element_type.dtype.itemsize % ALIGNMENT == 0
+
+
+def _symbols(size: SizeLike) -> frozenset[Symbol]:
+    return frozenset(size.symbols) if isinstance(size, Size) else frozenset()

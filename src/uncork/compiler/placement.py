@@ -52,6 +52,8 @@ class Placement:
         #: Tensors that lie in the room of a Concat's result, and the buffers of these results.
         self._joined: Mapping[Source, JoinedPart] = {}
         self._rooms: dict[Source, int] = {}
+        #: Where a tensor begins in such a buffer.
+        self._begins: dict[Location, SizeLike] = {}
         #: The layer that is placed, and that of each buffer.
         self._layer, self._buffer_layers = "", list[str]()
         self._tensor_bytes = 0
@@ -145,7 +147,9 @@ class Placement:
         elif result is not None:
             self._locations[source] = self._make_result(result, spec)
         elif (joined := self._joined.get(source)) is not None:
-            self._locations[source] = BufferAddress(self._room(joined.whole), joined.offset)
+            offset = self.program.operand(joined.offset)
+            location = BufferAddress(self._room(joined.whole), offset)
+            self._locations[source], self._begins[location] = location, joined.offset
         else:
             self._locations[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 

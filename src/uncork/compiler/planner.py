@@ -312,7 +312,8 @@ class Planner(SizePlanner):
             location = locations[operand.position]
         else:
             location = self._locations[Source(node.id, operand.position)]
-        offset = self.program.operand(operand.offset)
+        begin = self._begins.get(location, 0) if isinstance(location, BufferAddress) else 0
+        offset = self.program.operand(operand.offset + begin)
         if isinstance(location, ConstantLocation):
             self._keep.append(location.array)  # an open offset: the size program adds it
             return self.program.operand(operand.offset + int(location.array.ctypes.data))
@@ -320,9 +321,6 @@ class Planner(SizePlanner):
             if not isinstance(offset, int):
                 raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")
             return TensorAddress(location.first, offset)
-        if isinstance(location, BufferAddress) and location.offset:
-            assert isinstance(location.offset, int)
-            offset = self.program.operand(operand.offset + location.offset)
         return replace(location, offset=offset)
 
     def _reference(self, node: Node, reason: str, symbols: Sequence[Symbol]) -> None:

@@ -14,7 +14,6 @@ from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     ArrayGuard,
     Bind,
-    BufferAddress,
     KernelArgument,
     SizeCheck,
     Slot,
@@ -158,10 +157,7 @@ class SizePlanner(BodyPlanner):
             element_type = specs[source.output].element_type
             location = self._location(source)
             assert not isinstance(location, ConstantLocation)
-            offset = position * element_type.dtype.itemsize
-            if isinstance(location, BufferAddress) and isinstance(location.offset, int):
-                offset += location.offset  # in the room of a Concat's result
-            element = replace(location, offset=offset)
+            element = replace(location, offset=position * element_type.dtype.itemsize)
             self._use(source)
             yield ReadSize(element_type.name), (element, SlotAddress(found.slot), VersionAddress())
 
