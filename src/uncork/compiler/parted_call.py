@@ -271,7 +271,7 @@ class _Instance:
         assert sizes is not None
         if isinstance(location, TensorAddress):
             return self.context.tensor_array(location.first, dtype, sizes)
-        start = self.context.location(location.buffer)
+        start = self.context.location(location.buffer) + self.context.value(location.offset)
         count = int(np.prod(sizes, dtype=np.int64))
         result = (
             self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)

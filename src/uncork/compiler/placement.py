@@ -4,9 +4,11 @@ the model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from uncork.compiler.call_plan import ConstantLocation, LocatedTensor, Location, Part
+from uncork.compiler.joined_tensors import JoinedPart
 from uncork.compiler.planned_parts import (
     NotPlanned,
     OpenSegment,
@@ -47,6 +49,11 @@ class Placement:
         self._locations: dict[Source, Location] = {}
         self._parts: list[Part | OpenSegment] = []
         self._buffers: list[PlannedBuffer] = []
+        #: Tensors that lie in the room of a Concat's result, and the buffers of these results.
+        self._joined: Mapping[Source, JoinedPart] = {}
+        self._rooms: dict[Source, int] = {}
+        #: Where a tensor begins in such a buffer.
+        self._begins: dict[Location, SizeLike] = {}
         #: The layer that is placed, and that of each buffer.
         self._layer, self._buffer_layers = "", list[str]()
         self._tensor_bytes = 0
@@ -139,6 +146,10 @@ class Placement:
             self._extend(node, extends)
         elif result is not None:
             self._locations[source] = self._make_result(result, spec)
+        elif (joined := self._joined.get(source)) is not None:
+            offset = self.program.operand(joined.offset)
+            location = BufferAddress(self._room(joined.whole), offset)
+            self._locations[source], self._begins[location] = location, joined.offset
         else:
             self._locations[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
@@ -209,6 +220,14 @@ class Placement:
         self._buffer_layers.append(self._layer)
         segment.buffers.append(len(self._buffers) - 1)
         return len(self._buffers) - 1
+
+    def _room(self, whole: Source) -> int:
+        """The buffer of a Concat's result, in which its inputs lie."""
+        if whole not in self._rooms:
+            self._rooms[whole] = self._new_buffer(bytes_of(self._spec(whole)))
+        buffer = self._buffers[self._rooms[whole]]
+        buffer.last = max(buffer.last, self._step)
+        return self._rooms[whole]
 
     def _use(self, source: Source) -> None:
         """Note that this step uses the buffer that the tensor lies in."""

@@ -15,6 +15,7 @@ from uncork.compiler.call_plan import (
     ReferenceStep,
     ResultSpec,
 )
+from uncork.compiler.joined_tensors import JoinedTensors
 from uncork.compiler.layer_kernels import LayerKernels
 from uncork.compiler.planned_parts import (
     NotPlanned,
@@ -78,6 +79,7 @@ class Planner(SizePlanner):
         as expressions.
         """
         self._used_symbols = self._symbols_needed()
+        self._join_tensors()
         self._begin()
         unread = self._unread()
         for node in self.model.nodes:
@@ -110,6 +112,19 @@ class Planner(SizePlanner):
             extended=tuple(self._extended),
             threads=self._kernels.threads,
         )
+
+    def _join_tensors(self) -> None:
+        """Have tensors that a Concat joins lie beside each other where kernels make them."""
+        direct = self._direct
+
+        def is_made(source: Source) -> bool:
+            node = self.model.by_id[source.node]
+            return not (source in direct or self._finds(node) or self._is_known(self._spec(source)))
+
+        joined = JoinedTensors(self.model, self.choices, self._root, is_made)
+        self._joined = joined.parts
+        for number in joined.views:
+            self.choices[number] = kernel_plan.Alias(0)
 
     def _unread(self) -> set[int]:
         """The values of variables that only layers which ask for their shapes read; nobody makes
@@ -284,7 +299,8 @@ class Planner(SizePlanner):
             location = locations[operand.position]
         else:
             location = self._locations[Source(node.id, operand.position)]
-        offset = self.program.operand(operand.offset)
+        begin = self._begins.get(location, 0) if isinstance(location, BufferAddress) else 0
+        offset = self.program.operand(operand.offset + begin)
         if isinstance(location, ConstantLocation):
             self._keep.append(location.array)  # an open offset: the size program adds it
             return self.program.operand(operand.offset + int(location.array.ctypes.data))

@@ -111,7 +111,9 @@ def _location(plan: CallPlan, location: Location | None, offsets: Mapping[int, i
         )
     if isinstance(location, BufferAddress):
         offset = offsets.get(location.buffer)
-        return f"buffer {location.buffer}" if offset is None else f"at {offset}"
+        if offset is None or not isinstance(location.offset, int):
+            return f"buffer {location.buffer}"
+        return f"at {offset + location.offset}"
     return "constant" if isinstance(location, ConstantLocation) else "sizes"
 
 
