@@ -29,9 +29,9 @@ class LoopBody:
     """The body of a loop with the plan that makes its turns.
 
     `sliced` and `stacked` of `turns` are the Parameters and Results whose parts lie in the tensors
-    of the layer one behind the other; those of others are copied. The outputs that are `grown` have
-    as many parts as the loop makes turns, which only the loop tells: a room takes the parts of each,
-    and the output is made when the loop has ended.
+    of the layer one behind the other; those of others are copied. Outputs that are `grown` have as
+    many parts as the loop makes turns, which only the loop tells: the parts of each go to a room,
+    and the output is made of them when the loop has ended.
     """
 
     operation: Iteration

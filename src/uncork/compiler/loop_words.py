@@ -205,7 +205,6 @@ class LoopWords:
             self.number(parts.runs),
             self.number(parts.bytes),
             self.number(parts.stride),
-            dict(zip(LOOP_FUNCTIONS, loop_functions()))["free"],
         )
 
     def _end(self, result: int, output: BodyOutput, size: SizeLike, direct: bool) -> None:

@@ -69,7 +69,6 @@ def emit_join() -> str:
             copy_open(k, room["address"], row["first"], parts * size)
         with apart:
             _copy_parts(k, room["address"], row["first"], (parts, runs, size), row)
-    room.leave(row["free"])
     k.finish(k.integer(0))
     return k.text()
 
