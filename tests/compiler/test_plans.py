@@ -474,6 +474,26 @@ def pooled_boxes(builder: uncork.Builder) -> list[Source]:
     ]
 
 
+def deformable(builder: uncork.Builder) -> list[Source]:
+    """Of any number of images; and rows in strips, which a mask weighs."""
+    given = [
+        builder.parameter(name, "f32", [None, size, 6, 7])
+        for name, size in (("image", 4), ("moves", 18))
+    ]
+    how = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
+    filters = builder.constant(_numbers()(8, 4, 3, 3), name="filters")
+    large = [
+        builder.parameter(name, "f32", [1, size, 60, 60])
+        for name, size in (("data", 32), ("moved", 18))
+    ]
+    others = builder.constant(_numbers()(16, 32, 3, 3), name="others")
+    mask = builder.parameter("mask", "f32", [1, 9, 60, 60])
+    return [
+        *builder.add("DeformableConvolution", 1, *given, filters, name="small", **how),
+        *builder.add("DeformableConvolution", 8, *large, others, mask, name="strips", **how),
+    ]
+
+
 def patches(builder: uncork.Builder) -> list[Source]:
     x = builder.parameter("x", "f32", [None, 4, 6, 7])
     how = {"sizes": [3, 3], "strides": [2, 1], "rates": [1, 1], "auto_pad": "same_upper"}
@@ -722,6 +742,7 @@ FAMILIES = {
     "compressed": compressed,
     "attention": attention,
     "convolution": convolution,
+    "convolution.deformable": deformable,
     "convolution.pool": pooled_blocks,
     "fourier": fourier,
     "gemm.einsum": einsum,

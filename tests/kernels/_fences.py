@@ -281,6 +281,22 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
     for rows, columns, inner in product([1, 4, 9], [1, 7, 8, 17, 25], [1, 5]):
         wide = [spec(generator.standard_normal(s)) for s in ((rows, inner), (inner, columns))]
         yield f"f64 {rows} {inner} {columns}", find("MatMul", 1)(), wide
+
+    # Panels in blocks of the inner dimension: chunks of rows, tails, matrices of the call.
+    def small(*shape: int, dtype: type = np.float32) -> TensorSpec:
+        return spec((generator.standard_normal(shape) / 32).astype(dtype))
+
+    for rows, columns, inner in product([1, 9, 131], [3, 33, 64], [12_300]):
+        for dtype in (np.float32, np.float64):
+            long = [small(rows, inner, dtype=dtype), small(inner, columns, dtype=dtype)]
+            yield f"{dtype.__name__} {rows} {inner} {columns}", find("MatMul", 1)(), long
+    yield "batches of 5000", find("MatMul", 1)(), [small(2, 9, 5000), small(2, 5000, 49)]
+    ended = [FusedMember(find("Multiply", 1)(), (1, 0)), FusedMember(find("Sigmoid", 1)(), (2,))]
+    yield (
+        "residual of 5000",
+        FusedLinear(find("MatMul", 1)(transpose_b=True), 2, ended),
+        [small(9, 5000), small(50, 5000), small(9, 50)],
+    )
     for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
         a, b, bias = (
             numbers(generator, 3, 10),
@@ -824,6 +840,7 @@ def pool(generator: np.random.Generator) -> Iterator[Case]:
             PooledValues(find("AdaptiveMaxPool", 8)()),
             [data, wanted],
         )
+        yield f"adaptive places {columns} {count}", find("AdaptiveMaxPool", 8)(), [data, wanted]
 
 
 def normalise(generator: np.random.Generator) -> Iterator[Case]:
@@ -917,6 +934,31 @@ def bins(generator: np.random.Generator) -> Iterator[Case]:
             )
             parts = numbers(generator, 2, 2 * size * size, 5, columns)
             yield f"{columns} {size} parts", operation, [parts, spec(boxes)]
+
+
+def deformable(generator: np.random.Generator) -> Iterator[Case]:
+    """Places around and outside of the images, with strips of rows and without."""
+    for columns, blocks, version, stride in product([1, 3, 15, 16, 17, 40], [1, 2], [1, 8], [1, 2]):
+        how = {"strides": [1, stride], "dilations": [2, 1], "pads_begin": [1, 0]}
+        how |= {"pads_end": [2, 1], "deformable_group": blocks}
+        if version == 8:
+            how["bilinear_interpolation_pad"] = columns % 2 == 0
+        operation = find("DeformableConvolution", version)(**how)
+        size = 5, (columns + 1 - 2) // stride + 1
+        moves = generator.uniform(-3, 3, (2, blocks * 12, *size)).astype(np.float32)
+        moves[0, 0, 0, 0], moves[1, 1, -1, -1], moves[1, 0, 0, 0] = np.nan, 1e30, -np.inf
+        given = [numbers(generator, 2, 4, 6, columns), spec(moves), numbers(generator, 6, 4, 3, 2)]
+        if version == 8:
+            given.append(numbers(generator, 2, blocks * 6, *size))
+        yield f"{columns} {blocks} {version} {stride}", operation, given
+    for channels, group in ((128, 1), (64, 4)):
+        operation = find("DeformableConvolution", 1)(
+            strides=[1, 1], dilations=[1, 1], pads_begin=[1, 1], pads_end=[1, 1], group=group
+        )
+        moves = spec(generator.uniform(-2, 2, (1, 18, 40, 33)).astype(np.float32))
+        shape = 16, channels // group, 3, 3
+        filters = spec((generator.standard_normal(shape) / 32).astype(np.float32))
+        yield f"{channels}", operation, [numbers(generator, 1, channels, 40, 33), moves, filters]
 
 
 def yolo(generator: np.random.Generator) -> Iterator[Case]:
@@ -1136,6 +1178,10 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
         ]
         for each in two_layers(operation, given):
             yield (f"boxes {count} {limit} {center}", *each)
+        for version in (5, 9) if center else ():
+            soft = find("NonMaxSuppression", version)()
+            for each in two_layers(soft, [*given, spec(np.float32(0.5))]):
+                yield (f"soft {version} {count} {limit}", *each)
 
 
 def detections(generator: np.random.Generator) -> Iterator[Case]:
@@ -1297,6 +1343,7 @@ EDGES = {
     "attention": attention,
     "compressed": compressed,
     "convolution": convolution,
+    "convolution.deformable": deformable,
     "convolution.pool": pooled_blocks,
     "fourier": fourier,
     "gemm.einsum": einsum,

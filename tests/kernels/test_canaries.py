@@ -24,6 +24,7 @@ LEAST = {
     "attention": 250,
     "compressed": 180,
     "convolution": 300,
+    "convolution.deformable": 60,
     "convolution.pool": 60,
     "gemm.einsum": 250,
     "elementwise": 300,

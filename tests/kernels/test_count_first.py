@@ -36,12 +36,6 @@ SAMPLES = [
 STAYS = {
     *("strings", "rows", "columns", "no slices", "empty slices are equal"),  # Unique of slices
     *("f64", "f64 scores", "f16 boxes", "bf16 thresholds"),
-    *(
-        "scores of overlapping boxes fall",
-        "and out of the race",
-        "past the threshold nothing stays",
-        "the threshold does not matter",
-    ),
 }
 REFUSED = {"entries out of order, and two at one place"}
 

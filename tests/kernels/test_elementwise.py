@@ -5,6 +5,7 @@ broadcasting, random expressions.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -574,3 +575,81 @@ def test_a_divisor_of_zero(type_name: str, cut: bool, attributes: dict[str, bool
             with pytest.raises(uncork.InputError, match=rf"{type_name}.*b\[{place}\] is 0, "):
                 compiled(given, divisors)
         assert compiled(given, np.full(count, 3))["out"].tolist() == wanted
+
+
+# ---- shifts, angles and the inverse of erf
+
+
+@pytest.mark.parametrize("type_name", ["BitwiseLeftShift", "BitwiseRightShift"])
+@pytest.mark.parametrize("dtype", [f"{sign}int{bits}" for sign in "u " for bits in (8, 16, 32, 64)])
+def test_shifts(type_name: str, dtype: str) -> None:
+    """By Python's integers: by no place up to more than there are, of numbers at the ends."""
+    limits = np.iinfo(dtype.strip())
+    near = [*range(-5, 6), limits.min, limits.min + 1, limits.max // 3, limits.max]
+    values = sorted({value for value in near if limits.min <= value <= limits.max})
+    places = [0, 1, 2, limits.bits - 1, limits.bits, limits.bits + 1, 127, limits.max]
+    pairs = [(a, b) for a in values for b in places]
+    a, b = (np.array(column, limits.dtype) for column in zip(*pairs))
+    kind = ElementType.of_dtype(limits.dtype)
+    assert kind is not None
+    operation = find(type_name, 15)()
+    results, choice = run_native(operation, [spec_of(a, kind), spec_of(b, kind)])
+    assert isinstance(choice, KernelPlan) and results is not None
+    left, whole = type_name == "BitwiseLeftShift", 1 << limits.bits
+    wanted = [x << min(y, 64) if left else x >> min(y, 64) for x, y in pairs]
+    assert results[0].tolist() == [(n - limits.min) % whole + limits.min for n in wanted]
+    if limits.min < 0:  # at any place, also in the tail of a vector
+        for place in (0, len(pairs) - 1):
+            wrong = b.copy()
+            wrong[place] = -1
+            results, _ = run_native(operation, [spec_of(a, kind), spec_of(wrong, kind)])
+            assert results is None
+
+
+def units_off(got: np.ndarray, exactly: list[float]) -> float:
+    """The largest error in units of the last place of f32; what is no number is to be none."""
+    wanted = np.array(exactly)
+    assert (np.isnan(got) == np.isnan(wanted)).all()
+    numbers = ~np.isnan(wanted)
+    got, wanted = got[numbers].astype(np.float64), wanted[numbers]
+    assert (np.signbit(got) == np.signbit(wanted)).all()
+    with np.errstate(invalid="ignore"):
+        off = np.where(got == wanted, 0.0, got - wanted)
+    unit = np.spacing(np.maximum(np.abs(wanted), 2.0**-126).clip(max=3e38).astype(np.float32))
+    return float(np.abs(off / unit).max())
+
+
+def test_angles_of_points() -> None:
+    """By the C library: all quadrants and lengths, zeros and infinities of both signs."""
+    generator = np.random.default_rng(0)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 3e38], np.float32)
+    sizes = np.exp(generator.uniform(-60, 60, (2, 3000)))
+    drawn = np.concatenate([generator.standard_normal((2, 3000)), sizes], 1).astype(np.float32)
+    signs = generator.choice([-1, 1], drawn.shape).astype(np.float32)
+    pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)
+    y, x = np.concatenate([pairs, drawn * signs], 1)
+    given = [spec_of(np.ascontiguousarray(part), ElementType.f32) for part in (y, x)]
+    results, choice = run_native(find("Atan2", 17)(), given)
+    assert isinstance(choice, KernelPlan) and results is not None
+    wanted = [math.atan2(a, b) for a, b in zip(y.tolist(), x.tolist())]
+    assert units_off(results[0], wanted) < 0.51
+
+
+def test_inverse_of_erf() -> None:
+    """By the quantiles of the normal distribution: from tiny numbers to the neighbour of 1."""
+    generator = np.random.default_rng(0)
+    special = [0, -0.0, 1, -1, 2, -np.inf, np.nan, 1 - 2**-24, 2**-24 - 1, 0.85, 1e-45]
+    near = [1 - np.exp(generator.uniform(-16, 0, 2000)), np.exp(generator.uniform(-80, -1, 2000))]
+    x = np.concatenate([special, *near, generator.uniform(-1, 1, 4000)]).astype(np.float32)
+    results, choice = run_native(find("ErfInv", 17)(), [spec_of(x, ElementType.f32)])
+    assert isinstance(choice, KernelPlan) and results is not None
+    normal = NormalDist()
+
+    def inverse(y: float) -> float:
+        if not -1 < y < 1:
+            return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
+        if abs(y) < 1e-5:
+            return y * math.sqrt(math.pi) / 2
+        return math.copysign(normal.inv_cdf((1 - abs(y)) / 2) / math.sqrt(2), y)
+
+    assert units_off(results[0], [inverse(y) for y in x.tolist()]) < 0.51

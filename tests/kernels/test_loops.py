@@ -83,6 +83,7 @@ def cases(
         channels = drawn(generator, name, 6)
         yield find("AvgPool", 1)(exclude_pad=True, **window), [x]
         yield find("AdaptiveAvgPool", 8)(), [x, whole(2, 3)]
+        yield find("AdaptiveMaxPool", 8)(), [x, whole(2, 3)]
         yield find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3), [x, channels, channels]
         yield find("NormalizeL2", 1)(eps=1e-3, eps_mode="max"), [x, whole(1)]
         yield find("LRN", 1)(alpha=0.1, beta=0.75, bias=1.0, size=3), [x, whole(1)]
@@ -122,6 +123,20 @@ def finite_cases(
         yield find("I420toRGB", 8)(), [light]
         yield find("NV12toBGR", 8)(), [light]
         yield find("I420toBGR", 8)(), [drawn(generator, name, 2, 4, 2 * columns, 1), colour, colour]
+    for padded, blocks in product((False, True), (1, 2)):
+        how = {"strides": [1, 1], "pads_begin": [1, 2], "pads_end": [1, 2], "dilations": [1, 2]}
+        moves = drawn(generator, "f32", 2, 18 * blocks, 5, columns)
+        yield (
+            find("DeformableConvolution", 8)(
+                **how, group=2, deformable_group=blocks, bilinear_interpolation_pad=padded
+            ),
+            [
+                drawn(generator, "f32", 2, 36, 5, columns),
+                spec_of(2 * moves.value, F32),
+                drawn(generator, "f32", 6, 18, 3, 3),
+                drawn(generator, "f32", 2, 9 * blocks, 5, columns),
+            ],
+        )
     for name, mode, ratio in product(("f32", "f64", "f16", "bf16"), ("avg", "max"), (0, 2, 3)):
         bins = {"pooled_h": 2, "pooled_w": 7, "sampling_ratio": ratio, "spatial_scale": 0.5}
         boxes = np.array(

@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         ),
         "GroupConvolutionBackpropData",
     ),
+    "convolution.deformable": ("DeformableConvolution",),
     "convolution.pool": ("BlockedPooling",),
     "elementwise": (
         *(
@@ -50,6 +51,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
             "Asin",
             "Asinh",
             "Atan",
+            "Atan2",
             "Atanh",
             "Cos",
             "Cosh",
@@ -63,8 +65,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
             "Add",
             "BatchNormInference",
             "BitwiseAnd",
+            "BitwiseLeftShift",
             "BitwiseNot",
             "BitwiseOr",
+            "BitwiseRightShift",
             "BitwiseXor",
             "Broadcast",
             "Ceiling",
@@ -77,6 +81,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
             "Elu",
             "Equal",
             "Erf",
+            "ErfInv",
             "Exp",
             "Floor",
             "FloorMod",
@@ -144,7 +149,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.gather": ("Gather",),
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.patches": ("ExtractImagePatches",),
-    "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.pool": ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool", "PooledValues"),
     "loops.regions": ("ROIAlign",),
     "loops.bins": ("PSROIPooling", "ROIPooling"),
     "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
@@ -198,6 +203,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 #: The families of layers of floats whose kernels compute with f32 numbers that lie so.
 ONLY_SINGLES = (
     "convolution",
+    "convolution.deformable",
     "fourier",
     "gemm.einsum",
     "gemm.matmul",

@@ -1,9 +1,9 @@
-"""Circular and hyperbolic functions and their inverses, of f32 vectors, computed in f64: no error
-is above 1 unit of the last place.
+"""Circular and hyperbolic functions and their inverses, and the inverse of erf, of f32 vectors,
+computed in f64: no error is above 1 unit of the last place.
 
 f64 has so many digits to spare that polynomials with errors of 1e-9 do, and an angle keeps its own
 digits when whole turns are taken off. NaN stays NaN; what a function is not defined for gives NaN.
-Coefficients that are no series are minimax fits.
+Coefficients that are no series are minimax fits. Those of erf's inverse are Wichura's (AS 241).
 """
 
 from __future__ import annotations
@@ -24,6 +24,30 @@ _ASIN = (
     0.03043011469178, 0.02183863971427, 0.02076247277912, 0.001715239491053,
     0.03315851509587,
 )  # fmt: skip
+#: erf's inverse by the quantiles of the normal distribution: numerator and denominator near 0, and
+#: towards 1.
+_MIDDLE = (
+    (
+        3.3871328727963666, 133.14166789178438, 1971.5909503065514, 13731.693765509461,
+        45921.95393154987, 67265.7709270087, 33430.57558358813, 2509.0809287301227,
+    ),
+    (
+        1.0, 42.31333070160091, 687.1870074920579, 5394.196021424751, 21213.794301586597,
+        39307.89580009271, 28729.085735721943, 5226.495278852855,
+    ),
+)  # fmt: skip
+_TAIL = (
+    (
+        1.4234371107496835, 4.630337846156546, 5.769497221460691, 3.6478483247632045,
+        1.2704582524523684, 0.2417807251774506, 0.022723844989269184, 7.745450142783414e-4,
+    ),
+    (
+        1.0, 2.053191626637759, 1.6763848301838038, 0.6897673349851, 0.14810397642748008,
+        0.015198666563616457, 5.475938084995345e-4, 1.0507500716444169e-9,
+    ),
+)  # fmt: skip
+#: Up to here the middle serves; where the polynomials of the tail begin.
+_MIDDLE_END, _TAIL_BEGIN = 0.85, 1.6
 #: Larger angles are left to the reference: in f64 their turns would cost digits.
 _LARGEST_ANGLE = 2.0**40
 #: pi / 2 in two parts.
@@ -177,6 +201,36 @@ def _atanh(k: Kernel, x: Value) -> Value:
     return k.select(k.intrinsic("fabs", x) < _TINY, _odd_series(k, [1.0, 1 / 3, 1 / 5], x), far)
 
 
+def _ratio(k: Kernel, parts: tuple[Sequence[float], Sequence[float]], x: Value) -> Value:
+    return _series(k, parts[0], x) / _series(k, parts[1], x)
+
+
+def _inverse_erf(k: Kernel, y: Value) -> Value:
+    size = k.intrinsic("fabs", y)
+    near = size * _ratio(k, _MIDDLE, (size * size) * -0.25 + _MIDDLE_END**2 / 4) * 0.5
+    rest = (k.constant(1.0, F64, y.lanes) - size) * 0.5  # exact; NaN beyond 1 by its logarithm
+    far = _ratio(k, _TAIL, k.intrinsic("sqrt", -_log(k, rest)) - _TAIL_BEGIN)
+    result = k.select(size <= _MIDDLE_END, near, far) * math.sqrt(0.5)
+    return _signed(k, k.select(size.equals(1.0), k.constant(math.inf, F64, y.lanes), result), y)
+
+
+def atan2(k: Kernel, a: Value, b: Value) -> Value:
+    """The angle of the point (b, a), of f32 vectors: of zeros and infinities by their signs."""
+    y, x = a.to(F64), b.to(F64)
+    height, width = k.intrinsic("fabs", y), k.intrinsic("fabs", x)
+    steep = height > width
+    large, small = k.select(steep, height, width), k.select(steep, width, height)
+    zero, one = k.constant(0.0, F64, y.lanes), k.constant(1.0, F64, y.lanes)
+    share = k.select(large.equals(0.0), zero, small / large)
+    share = k.select(small.equals(math.inf), one, share)
+    angle = _odd_series(k, _ATAN, share)
+    angle = k.select(steep, k.constant(math.pi / 2, F64, y.lanes) - angle, angle)
+    behind = x.bits_as(I64) < 0
+    angle = k.select(behind, k.constant(math.pi, F64, y.lanes) - angle, angle)
+    known = x.equals(x) & y.equals(y)
+    return k.select(known, _signed(k, angle, y), k.constant(math.nan, F64, y.lanes)).to(F32)
+
+
 #: Each function of f32 by the word for it.
 CIRCULAR: dict[str, Callable[[Kernel, Value], Value]] = {
     "sin": _in_f64(_sin),
@@ -185,7 +239,7 @@ CIRCULAR: dict[str, Callable[[Kernel, Value], Value]] = {
         name: _in_f64(function)
         for name, function in {
             "tan": _tan, "asin": _asin, "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh,
-            "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
+            "asinh": _asinh, "acosh": _acosh, "atanh": _atanh, "erf_inverse": _inverse_erf,
         }.items()
     },
 }  # fmt: skip

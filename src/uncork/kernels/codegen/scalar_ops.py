@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
-from uncork.kernels.codegen.circular import CIRCULAR
+from uncork.kernels.codegen.circular import CIRCULAR, atan2
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U32, Kernel, Type, Value
 from uncork.kernels.codegen.power import power
 
@@ -188,6 +188,27 @@ def _is_between(k: Kernel, remainder: Value, divisor: Value) -> Value:
     return _not(k, remainder.equals(0)) & _xor(k, remainder < 0, divisor < 0)
 
 
+def _places(k: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
+    """The places to shift by, at most all but one, and whether some bit stays; the kernel stops at
+    a negative number, which the reference refuses.
+    """
+    if b.type.kind != "unsigned":
+        k.stop_unless(k.all_of(b >= 0), k.integer(1))
+    some = b < a.type.bits
+    return k.select(some, b, _number(k, b, a.type.bits - 1)), some
+
+
+def _shifted_left(k: Kernel, a: Value, b: Value) -> Value:
+    places, some = _places(k, a, b)
+    return k.select(some, a << places, _number(k, a, 0))
+
+
+def _shifted_right(k: Kernel, a: Value, b: Value) -> Value:
+    places, some = _places(k, a, b)
+    shifted = a >> places
+    return shifted if a.type.kind != "unsigned" else k.select(some, shifted, _number(k, a, 0))
+
+
 #: Operations of one operand and no numbers.
 _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "same": lambda k, a: a,
@@ -244,6 +265,9 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "and": lambda k, a, b: a & b,
     "or": lambda k, a, b: a | b,
     "xor": _xor,
+    "shift_left": _shifted_left,
+    "shift_right": _shifted_right,
+    "atan2": atan2,
     "power": power,
     "prelu": _prelu,
     "swish_scaled": lambda k, a, b: a * accurate_sigmoid(k, a * b),
@@ -265,6 +289,7 @@ SCALAR_OPS: dict[str, ScalarEmitter] = {
     "ceiling": _rounding("ceil"),
     "round_even": _rounding("rint"),
     "clamp": lambda k, v, n: functions.clamped(k, v[0], n[0], n[1]),
+    "bounded": lambda k, v, n: functions.bounded(k, v[0], v[1], v[2]),
     "elu": lambda k, v, n: _elu(k, v[0], n[0]),
     "selu": lambda k, v, n: v[2] * _elu(k, v[0], v[1]),
     "hard_sigmoid": lambda k, v, n: functions.clamped(k, v[1] * v[0] + v[2], 0.0, 1.0),

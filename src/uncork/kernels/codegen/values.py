@@ -74,7 +74,7 @@ class Value:
     def __xor__(self, other: Value | int) -> Value:
         return self._same(self.kernel.builder.xor(self.llvm, self._with(other)))
 
-    def __lshift__(self, other: int) -> Value:
+    def __lshift__(self, other: Value | int) -> Value:
         return self._binary("shl", other)
 
     def __rshift__(self, other: Value | int) -> Value:

@@ -55,6 +55,7 @@ _COSTS = dict.fromkeys(
 _COSTS |= dict.fromkeys(
     ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 16.0
 )
+_COSTS |= dict.fromkeys(("atan2", "erf_inverse"), 32.0)
 _COSTS |= dict.fromkeys(("divide_cut", "divide_down", "remainder_cut", "remainder_down"), 16.0)
 _COSTS["fake_quantize"] = 6.0
 

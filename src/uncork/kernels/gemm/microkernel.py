@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Protocol
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Variable, pieces
@@ -79,16 +80,19 @@ class Microkernel:
         used: int | None = None,
         widened: Widening | None = None,
         number: Type = F32,
+        resumed: bool = False,
     ) -> None:
         """With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
         pairs. A `long` end is written once for all rows, whose sums go through memory. Functions
         for `masked` rows and more have an extra argument `left`, the number of columns that exist
         from this panel on; where `others` is given, they are taken from it. Only the first `used`
         vectors of a panel are multiplied. `widened` loads a vector of a panel that holds other
-        numbers. All else is of type `number`.
+        numbers. All else is of type `number`. Where it is `resumed`, sums begin with those that
+        lie at the extra argument `sums`, row by row, and sources `begin` bytes behind their
+        addresses.
         """
         self.pairs, self.long, self.masked, self.number = pairs, long, masked, number
-        self.widened = widened
+        self.widened, self.resumed = widened, resumed
         self.used = vectors if used is None else used
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
@@ -109,6 +113,8 @@ class Microkernel:
         table, panel, inner, *others = k.arguments
         extra = dict(zip(self.extra, others))
         sources = [k.load(table + row * 8, I64) for row in range(rows)]
+        if self.resumed:
+            sources = [source + extra["begin"] for source in sources]
         # A sum waits for the addition before it: few rows need several chains each to keep the
         # multipliers busy.
         used = self.used
@@ -120,6 +126,10 @@ class Microkernel:
             ]
             for _ in range(accumulators)
         ]
+        vector = lanes * self.number.bytes
+        for row, v in product(range(rows), range(used) if self.resumed else ()):
+            place = extra["sums"] + (row * vectors + v) * vector
+            sums[0][row][v].set(k.load(place, self.number, lanes))
 
         def step(position: Value, chain: int) -> None:
             type_ = I32 if self.pairs else self.number
@@ -210,6 +220,7 @@ def of_panels(
     widened: Widening | None = None,
     number: Type = F32,
     long: bool = False,
+    resumed: bool = False,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
@@ -237,6 +248,7 @@ def of_panels(
             used=-(-columns // spec.lanes),
             widened=widened,
             number=number,
+            resumed=resumed,
         )
 
     if not tail:

@@ -14,6 +14,9 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
+#: No place of an element.
+_NOWHERE = 2**31 - 1
+
 
 def adaptive_pool(
     word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target
@@ -72,6 +75,53 @@ def adaptive_pool(
         row_bytes(shape[-1], computed),
         shared="n",
     ).native()
+
+
+def largest_with_places(
+    inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target
+) -> Selection:
+    """The nest of AdaptiveMaxPool with the place of each largest cell, the first of equal ones: a
+    second look at the window finds it.
+    """
+    data = inputs[0]
+    assert data is not None
+    name = data.element_type.name
+    if why := unsupported([name], target):
+        return why
+    shape, result = extents(data), extents(outputs[0])
+    if is_empty(result):
+        return KernelPlan("pool_nothing", [])
+    if is_empty(shape):
+        return "no cells to look at"
+    plane = product(shape[2:])
+    if not isinstance(plane, int) or plane >= _NOWHERE:
+        return "no kernel for indices that may be beyond 32 bits"
+    axes = range(len(AXES) - len(shape) + 2, len(AXES))
+    out = ", ".join(["n", *(AXES[a] for a in axes)])
+    *outer, last = (_loop(a) for a in axes)
+    loops = " ".join([*outer, last.replace("=", "*=", 1)])
+    cell = f"X[n, {', '.join(TAPS[a] for a in axes)}]"
+    place = TAPS[axes[0]]
+    for a in axes[1:]:
+        place = f"({place}) * s{AXES[a]} + {TAPS[a]}"
+    better = f"either({cell} == m, differs({cell}))"
+    text = f"""{out.replace(",", "")}:
+  {loops}: m = max({cell})
+  {loops}: f = min(where({better}, integer({place}), {_NOWHERE}))
+  Y[{out}] = m
+  I[{out}] = index(f, 0)"""
+    planes = product(shape[:2])
+    extent: dict[str, SizeLike] = {"n": planes}
+    for a, size, count in zip(axes, shape[2:], result[2:]):
+        extent |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
+    counts = (planes, *result[2:])
+    views = {
+        "X": View(In(0), name, (planes, *shape[2:])),
+        "Y": View(Out(0), name, counts),
+        "I": View(Out(1), outputs[1].element_type.name, counts),
+    }
+    cost = product(shape) // 4 + product(result) * 8
+    return Call("adaptive_places", text, extent, views, target, 1, cost, shared="n").native()
 
 
 def _begin(a: int) -> str:

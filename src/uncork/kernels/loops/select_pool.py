@@ -14,7 +14,7 @@ from typing import cast
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.extents import certainly, extents, is_empty, largest, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
-from uncork.kernels.loops.adaptive import adaptive_pool
+from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
@@ -75,6 +75,16 @@ def select_adaptive_mean(
     target: Target,
 ) -> Selection:
     return adaptive_pool("avg", inputs, outputs[0], target)
+
+
+@selects("AdaptiveMaxPool")
+def select_adaptive_largest(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    return largest_with_places(inputs, outputs, target)
 
 
 def _select(

@@ -1,0 +1,276 @@
+"""Selection of a deformable convolution's kernels: images with their channels last, the cells of
+all windows read into rows of columns, and the product of these rows with the filters.
+
+Rows of the output are computed strip by strip, so that the columns of a strip stay in a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from uncork.kernels.convolution.deformed_columns import Columns
+from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.gemm.address_table import in_order
+from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
+from uncork.kernels.kernel_plan import (
+    In,
+    KernelCall,
+    KernelPlan,
+    Operand,
+    Out,
+    Scratch,
+    Selection,
+    Stages,
+    grid,
+    shares,
+)
+from uncork.kernels.loops.nest_call import row_bytes
+from uncork.kernels.loops.windows import Window, windows_of
+from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
+from uncork.kernels.movement.shared_moves import shared_moves
+from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.runtime.packed_weights import PackedWeights, packed
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.ops.deformable_convolution import DeformableConvolution1
+from uncork.symbolic import SizeLike
+from uncork.types import Array, ElementType, TensorSpec
+
+#: Bytes of the columns that are made at a time, by one thread and by several.
+_STRIP_BYTES, _SHARED_STRIP_BYTES = 1 << 19, 1 << 22
+#: Threads share rows by whole blocks of the microkernel.
+_BLOCK = 8
+#: Cells along an axis, padding included: places of f32 are to be exact.
+_MOST_CELLS = 1 << 22
+#: Cells of an image that 32 bits count, the bytes of each included.
+_LARGEST = 1 << 28
+
+
+@selects("DeformableConvolution")
+def select_deformable(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, DeformableConvolution1)
+    data, filters = inputs[0], inputs[2]
+    assert data is not None and filters is not None
+    if data.element_type is not ElementType.f32:
+        return f"no kernel for {data.element_type}"
+    if filters.value is None:
+        return "no kernel for filters that are known at the call only"
+    shape, result = extents(data), extents(outputs[0])
+    if is_empty((*shape, *result, *filters.value.shape)):
+        return "no kernel for empty tensors"
+    known = [size for size in (*shape[1:], *result[1:]) if isinstance(size, int)]
+    if len(known) < 6:
+        return "no kernel for images whose size is known at the call only"
+    channels, *sizes = known[:3]
+    windows = windows_of(operation, sizes, known[4:], filters.value.shape[2:])
+    if sizes[0] * sizes[1] >= _LARGEST or any(_reach(window) > _MOST_CELLS for window in windows):
+        return "no kernel for so large an image"
+    columns = Columns(
+        windows,
+        shape[0],
+        channels,
+        operation.group,
+        operation.deformable_group,
+        len(inputs) > 3,
+        bool(operation.bilinear_interpolation_pad),
+        target,
+    )
+    return _Deformable(columns, filters.value).plan()
+
+
+def _reach(window: Window) -> int:
+    """Cells along an axis that windows may begin or end at, in or before the data."""
+    sizes = (window.size, window.begin, window.windows_extent)
+    return sum(size for size in sizes if isinstance(size, int))
+
+
+@dataclass
+class _Deformable:
+    """The calls of a deformable convolution with filters `[O, C / group, kH, kW]`."""
+
+    columns: Columns
+    filters: Array
+    spec: IndirectGemm = field(init=False)
+    packed_weights: PackedWeights = field(init=False)
+    keep: list[object] = field(init=False)
+    _tables: dict[tuple[int, int], tuple[Array, Array]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        c, outputs = self.columns, len(self.filters)
+        self.outputs, self.pixels = outputs // c.groups, c.height * c.width
+        self.inner = c.channels // c.groups * c.taps
+        self.spec = indirect_gemm(self.outputs, c.target.lanes, self.pixels == 1)
+        how = "deformable", c.groups, self.filters.shape, self.spec
+        self.packed_weights = packed(
+            [self.filters], how, lambda: [panels(self.spec, self._ordered())]
+        )
+        self.keep = [self.packed_weights]
+
+    def _ordered(self) -> Array:
+        """The filters as `[groups, outputs, inner]`, in the order in which columns lie."""
+        parted = self.filters.reshape(self.columns.groups, self.outputs, -1, self.columns.taps)
+        return np.ascontiguousarray(parted.transpose(0, 1, 3, 2)).reshape(
+            self.columns.groups, self.outputs, self.inner
+        )
+
+    def plan(self) -> KernelPlan:
+        c = self.columns
+        alone = self.split(1)
+        calls = [call for stage in alone.stages for call in stage]
+        products = product((c.images, self.pixels, c.channels, c.taps))
+        cost = nanoseconds(products, self.outputs / 60 + 0.2)
+        return KernelPlan(self.spec.name, calls, alone.scratch, self.keep, cost, self.split)
+
+    def split(self, threads: int) -> Stages:
+        """The work of so many threads: of some images at a time, and of some rows of these."""
+        c = self.columns
+        # A strip is of all images together where only the call knows how many there are.
+        shared = threads > 1 and isinstance(c.images, int)
+        most = _SHARED_STRIP_BYTES if shared else _STRIP_BYTES
+        image = c.bytes_of(1, c.height)
+        runs: Sequence[tuple[SizeLike, SizeLike]] = [(0, c.images)]
+        if isinstance(c.images, int):
+            runs = shares(c.images, -(-c.images * image // most))
+        images = runs[-1][1] if isinstance(c.images, int) else c.images
+        strips = shares(c.height, -(-image // most))
+        rows = max(some for _, some in strips)
+        # What lies where in the memory of the step.
+        laid_out = row_bytes(c.image_cells(images) * c.channels, "f32")
+        tables = laid_out + row_bytes(c.cells_of(images, rows), "f32")
+        own = tables + threads * c.room
+        moved = own
+        if not isinstance(c.images, int):
+            moved = own + 2 * (images * (rows * c.width * 8))
+        places = _Places(laid_out, tables, own, moved)
+        stages: list[Sequence[KernelCall]] = []
+        for first, some in runs:
+            stages += shared_moves(self._turned(first, some), threads)
+            stages.append([c.cleared(some)])
+            for strip in strips:
+                stages.append(c.read((first, some), strip, places.columns, places.rooms, threads))
+                stages += self._multiplied((first, some), strip, places, threads)
+        panels_apart = -(-self.outputs // self.spec.width)
+        addresses = panels_apart * (images * (rows * c.width * 8))
+        return Stages(stages, moved + addresses + threads * self.spec.scratch_bytes)
+
+    def _turned(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
+        """The call that lays images out with their channels last, each before a row of zeros."""
+        c = self.columns
+        image = c.cells * c.channels * 4
+        laid_out = (c.cells + 1) * c.channels * 4
+        source, lanes = In(0, first * image), c.target.lanes
+        rows, across = (c.channels, c.cells * 4), (c.cells, c.channels * 4)
+        if blocks_fit(c.channels, c.cells):
+            loops = [(1, 0, 0), (images, image, laid_out)]
+            yield transpose_call(lanes, source, Scratch(0), loops, rows, across)
+        else:
+            moves = [(1, 0, 0), (images, image, laid_out)]
+            inner = [(c.cells, 4, c.channels * 4), (c.channels, c.cells * 4, 4)]
+            yield strided_copy_call(lanes, source, Scratch(0), [*moves, *inner])
+
+    def _multiplied(
+        self,
+        images: tuple[SizeLike, SizeLike],
+        strip: tuple[int, int],
+        places: _Places,
+        threads: int,
+    ) -> Iterator[list[KernelCall]]:
+        """The stages that multiply the columns of some rows of some images with the filters."""
+        c = self.columns
+        count = images[1] * (strip[1] * c.width)
+        row, image = c.groups * self.inner * 4, len(self.filters) * self.pixels * 4
+        sources: Operand
+        targets: Operand
+        if isinstance(images[1], int):
+            tables = self._table(images[1], strip[1], row, image)
+            sources, targets = (int(table.ctypes.data) for table in tables)
+        else:
+            sources, targets = Scratch(places.own), Scratch(places.own + count * 8)
+            pixels = images[1], strip[1] * c.width
+            yield [
+                in_order(sources, [(count, row)]),
+                in_order(targets, [(pixels[0], image), (pixels[1], 4)]),
+            ]
+        panel = self.spec.width if c.groups == 1 else self.outputs
+        axes = [(count, _BLOCK), (self.outputs, panel)]
+        yield [
+            self._product(images, strip, places, (sources, targets), part, share)
+            for share, part in enumerate(grid(axes, threads))
+        ]
+
+    def _table(self, images: int, rows: int, row: int, image: int) -> tuple[Array, Array]:
+        """Bytes to each row of columns and to each pixel of the output, of so many images and
+        rows.
+        """
+        if (images, rows) not in self._tables:
+            pixels = rows * self.columns.width
+            source = np.arange(images * pixels, dtype=np.int64) * row
+            target = np.add.outer(np.arange(images) * image, np.arange(pixels) * 4)
+            made = source, np.ascontiguousarray(target.reshape(-1), np.int64)
+            self._tables[images, rows] = made
+            self.keep.extend(made)
+        return self._tables[images, rows]
+
+    def _product(
+        self,
+        images: tuple[SizeLike, SizeLike],
+        strip: tuple[int, int],
+        places: _Places,
+        tables: tuple[Operand, Operand],
+        part: tuple[tuple[SizeLike, SizeLike], ...],
+        share: int,
+    ) -> KernelCall:
+        """The call by which thread `share` computes some pixels of some outputs."""
+        c, (rows, outputs) = self.columns, part
+        addresses = images[1] * (strip[1] * c.width * 8)
+        panel = outputs[0] // self.spec.width
+        first = images[0] * (len(self.filters) * self.pixels * 4) + strip[0] * c.width * 4
+        panels_apart = -(-self.outputs // self.spec.width)
+        scratch = places.addresses + panels_apart * addresses + share * self.spec.scratch_bytes
+        operands: dict[str, Operand] = {
+            "source": Scratch(places.columns),
+            "target": Out(0, first + outputs[0] * (self.pixels * 4)),
+            "matrix": outputs[0] * (self.inner * 4) + self.packed_weights.arrays[0].ctypes.data,
+            "sources": _further(tables[0], rows[0] * 8),
+            "targets": _further(tables[1], rows[0] * 8),
+            "rows": rows[1],
+            "inner": self.inner,
+            "columns": outputs[1],
+            "column": self.pixels * 4,
+            "batches": c.groups,
+            "source_batch": self.inner * 4,
+            "target_batch": self.outputs * self.pixels * 4,
+            "row_addresses": Scratch(places.addresses + panel * addresses + rows[0] * 8),
+            "scratch": Scratch(scratch),
+        }
+        return multiplied(self.spec, operands)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where columns, the tables of threads, tables of pixels and addresses of rows lie in the
+    memory of the step.
+    """
+
+    columns: SizeLike
+    rooms: SizeLike
+    own: SizeLike
+    addresses: SizeLike
+
+
+def _further(table: Operand, by: SizeLike) -> Operand:
+    """The place so many bytes behind another."""
+    if isinstance(table, Scratch):
+        return Scratch(table.offset + by)
+    assert isinstance(table, int)
+    return table + by
