@@ -252,9 +252,7 @@ def test_an_error_in_a_turn_is_that_of_the_references(in_python: list[int]) -> N
     for _ in range(2):
         messages, told = [], r"layer 'EmbeddingBag.*is 3, .*\(in iteration 3\)$"
         for each in (compiled, slow):
-            with pytest.raises(
-                InputError, match=r"layer 'Emb.*is 3, .*\(in iteration 3\)$"
-            ) as refused:
+            with pytest.raises(InputError, match=told) as refused:
                 each(start, scalar(9), table)
             messages.append(str(refused.value))
         assert messages[0] == messages[1]
