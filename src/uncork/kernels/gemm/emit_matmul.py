@@ -47,6 +47,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         lambda columns: row_epilogue(spec, columns, type_),
         number=type_,
         resumed=spec.deep,
+        most_rows=1 if spec.one_row else None,
     )
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width

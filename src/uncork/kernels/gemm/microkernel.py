@@ -81,8 +81,11 @@ class Microkernel:
         widened: Widening | None = None,
         number: Type = F32,
         resumed: bool = False,
+        most_rows: int | None = None,
     ) -> None:
-        """With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
+        """No block has more than `most_rows` rows.
+
+        With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
         pairs. A `long` end is written once for all rows, whose sums go through memory. Functions
         for `masked` rows and more have an extra argument `left`, the number of columns that exist
         from this panel on; where `others` is given, they are taken from it. Only the first `used`
@@ -97,7 +100,7 @@ class Microkernel:
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
         most = 8 if vectors <= 3 and lanes * number.bytes != _NARROW else 4
-        self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
+        self.sizes = [n for n in (8, 4, 2, 1) if n <= (most if most_rows is None else most_rows)]
         self.extra = tuple(extra)
         self.functions = {
             n: others[n]
@@ -221,8 +224,10 @@ def of_panels(
     number: Type = F32,
     long: bool = False,
     resumed: bool = False,
+    most_rows: int | None = None,
 ) -> tuple[Microkernel, Microkernel | None]:
-    """The microkernels of whole panels and of the last one, of which `tail` columns exist.
+    """The microkernels of whole panels and of the last one, of which `tail` columns exist. No block
+    has more than `most_rows` rows.
 
     Functions for `masked` rows and more have masks for the last panel: they are the same for all
     tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
@@ -249,6 +254,7 @@ def of_panels(
             widened=widened,
             number=number,
             resumed=resumed,
+            most_rows=most_rows,
         )
 
     if not tail:

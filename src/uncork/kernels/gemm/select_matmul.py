@@ -55,6 +55,7 @@ def specialised(
     packed: bool = True,
     inner: SizeLike = 1,
     size: int = SINGLE,
+    rows: SizeLike = 0,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
@@ -62,7 +63,7 @@ def specialised(
     vectors = min(3, -(-columns // width)) if isinstance(columns, int) else 2
     tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
     deep = isinstance(inner, int) and inner * vectors * width * size > _PANEL
-    return Matmul(vectors, tail, width, end, packed, size, deep)
+    return Matmul(vectors, tail, width, end, packed, size, deep, certainly(rows, 1))
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
@@ -139,6 +140,7 @@ class _Maker:
             packed=self.alone,
             inner=shape.inner,
             size=size,
+            rows=shape.rows,
         )
         self.packed_weights = None
         if constant is not None:
@@ -146,7 +148,7 @@ class _Maker:
             turned = matrix.T if shape.turned_second else matrix
             self.packed_weights = packed(
                 [constant],
-                (replace(spec, end=PLAIN), shape.turned_second),
+                (replace(spec, end=PLAIN, one_row=False), shape.turned_second),
                 lambda: [pack(spec, turned)],
             )
         panels = (shape.columns + (spec.width - 1)) // spec.width
