@@ -102,6 +102,14 @@ class UncorkError(Exception):
             self.problems = (Problem(where, self.message, **only.known()),)
         return self
 
+    def during(self, what: str) -> UncorkError:
+        """The same error, whose message says what was under way."""
+        if len(self.problems) == 1:
+            (only,) = self.problems
+            self.message = f"{self.message} (in {what})"
+            self.problems = (Problem(only.where, f"{only.message} (in {what})", **only.known()),)
+        return self
+
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
 

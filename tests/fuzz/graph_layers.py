@@ -650,3 +650,47 @@ def turns(g: Graph) -> object:
     )
     first = g.layer("Gather", 8, x, g.constant(np.array([0])), g.constant(np.int64(axis)))[0]
     return g.layer("TensorIterator", 1, x, first, exact=False, bodies={"body": maps})
+
+
+@finder
+def turns_until(g: Graph) -> object:
+    """A running value that the body ends: the last one, and all of them along an axis and along a
+    new one. The number of turns is a size of the call, or one more than nothing.
+    """
+    x = g.pick(kind="f", least=1)
+    rank, axis = x.array.ndim, g.random.randrange(x.array.ndim)
+    limit = g.sizes([g.random.choice(SIZES)])
+    body = uncork.Builder("body")
+    before, most = (
+        body.parameter("before", "f32", [None] * rank),
+        body.parameter("most", "i64", [1]),
+    )
+    number = body.parameter("number", "i64", [1])
+    half = body.add("Multiply", 1, before, body.constant(np.float32(0.5)))[0]
+    new = body.add("Tanh", 1, half)[0]
+    body.result(new, "new")
+    body.result(body.add("Unsqueeze", 1, new, body.constant(np.array([0])))[0], "row")
+    following = body.add("Add", 1, number, body.constant(np.array([1])))[0]
+    body.result(body.add("Less", 1, following, most)[0], "go on")
+
+    def way(axis: int) -> Slicing:
+        return g.random.choice((Slicing(axis), Slicing(axis, -1, 0, -1)))
+
+    maps = BodyMap(
+        GraphBody(body.model()),
+        (BodyInput(2, 0), BodyInput(3, 1), BodyInput(None, 2, None, "current_iteration")),
+        (
+            BodyOutput(0, 0),
+            BodyOutput(1, 0, way(axis)),
+            BodyOutput(2, 1, way(0)),
+            BodyOutput(None, 2, None, "execution_condition"),
+        ),
+        ((0, 0),),
+    )
+    first = g.layer("Gather", 8, x, g.constant(np.array([0])), g.constant(np.int64(axis)))[0]
+    (wide,) = g.layer("Convert", 1, limit, destination_type="i64")
+    begins = g.constant(np.array(True))
+    if g.random.random() < 0.4:
+        (begins,) = g.layer("Greater", 1, wide, g.constant(np.array([0])))
+    trips = g.constant(np.int64(g.random.choice([-1, 3])))
+    return g.layer("Loop", 5, trips, begins, first, wide, exact=False, bodies={"body": maps})

@@ -4,21 +4,18 @@ segments.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
 from uncork.compiler.call_plan import BodyRun, BranchTensor, FoundSymbol, Location
 from uncork.compiler.placement import Placement
 from uncork.compiler.planned_parts import bytes_of, dimensions
+from uncork.compiler.rooms import FoundPlaces
 from uncork.ir.model import Node
 from uncork.kernels import kernel_plan
-from uncork.kernels.runtime.segment_plan import BufferAddress, KernelArgument, Step
+from uncork.kernels.runtime.segment_plan import BufferAddress, KernelArgument, SizeOperand, Step
 from uncork.ops._body import SubGraphOperation
 from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
-
-if TYPE_CHECKING:
-    from uncork.compiler.loop_words import LoopWords
 
 
 class BodyPlanner(Placement):
@@ -57,8 +54,12 @@ class BodyPlanner(Placement):
         """The sizes of a tensor in calls like the one that is planned; None where that is open."""
         raise NotImplementedError
 
-    def _run_branches(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
-        """Plan the step of an If whose branches are native. False where they are not."""
+    def _run_branches(
+        self, node: Node, specs: Sequence[TensorSpec], found: Sequence[Symbol] = ()
+    ) -> bool:
+        """Plan the step of an If whose branches are native, and tell the sizes that are `found`.
+        False where they are not.
+        """
         if (
             not self._compiles
             or node.type_name != "If"
@@ -68,29 +69,67 @@ class BodyPlanner(Placement):
         from uncork.compiler import branch_steps  # few models have bodies
 
         given = [self._spec(source) for source in node.inputs]
-        branches = branch_steps.native_branches(node.operation, given, specs, self._usual_shape)
+        branches = branch_steps.native_branches(
+            node.operation, given, specs, self._usual_shape, found
+        )
         if branches is None:
             return False
         segment = self._segment()
         locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
         for source in node.inputs:
             self._use(source)
-        for position, spec in enumerate(specs):
-            self._locate_output(node, position, spec, None)
+        grown = list(branches[0].axes)
+        places = self._found_places(node, specs, found, grown)
         inputs = {
             i: self._tensor_of(node, kernel_plan.In(i), spec, locations)
             for i, spec in enumerate(given)
         }
         outputs = {
             i: self._tensor_of(node, kernel_plan.Out(i), spec, locations)
+            if i not in grown
+            else BranchTensor(0, self._known_sizes(spec, branches[0].axes[i]), 0)
             for i, spec in enumerate(specs)
         }
-        step = branch_steps.branch_step(branches, inputs[0].address, inputs, outputs)
+        step = branch_steps.branch_step(branches, inputs[0].address, inputs, outputs, places)
         segment.steps.append(Step(*step))
         segment.cost = segment.cost + branch_steps.cost(branches)
-        self._note(node, "bodies")
         self._step += 1
+        if grown:
+
+            def copied(port: int) -> tuple[int, tuple[KernelArgument, ...]]:
+                output = self._tensor_of(node, kernel_plan.Out(port), specs[port], locations)
+                return branch_steps.copying_step(places.rooms[port], output)
+
+            self._make_found(node, specs, grown, places.buffer, copied)
+        self._note(node, "bodies")
         return True
+
+    def _known_sizes(self, spec: TensorSpec, found: Collection[int]) -> tuple[SizeOperand, ...]:
+        """The sizes of a tensor, with 0 along axes of which the size is found later."""
+        return tuple(
+            0 if axis in found else self.program.operand(size)
+            for axis, size in enumerate(dimensions(spec))
+        )
+
+    def _found_places(
+        self,
+        node: Node,
+        specs: Sequence[TensorSpec],
+        found: Sequence[Symbol],
+        grown: Sequence[int | None],
+    ) -> FoundPlaces:
+        """Place the outputs of a step but those that are `grown`, and what it tells of these."""
+        for position, spec in enumerate(specs):
+            if position not in grown:
+                self._locate_output(node, position, spec, None)
+        buffer = self._new_buffer(8 * len(grown)) if grown else 0
+        slots = {(f.output, f.position): f.slot for f in self._bound(found)}
+        rooms = {
+            port: BufferAddress(buffer, 8 * number)
+            for number, port in enumerate(grown)
+            if port is not None
+        }
+        return FoundPlaces(slots, rooms, buffer)
 
     def _run_loop(
         self, node: Node, specs: Sequence[TensorSpec], found: Sequence[Symbol] = ()
@@ -113,39 +152,40 @@ class BodyPlanner(Placement):
         locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
         for source in node.inputs:
             self._use(source)
-        grown = {output.port for output in loop.grown}
-        for position, spec in enumerate(specs):
-            if position not in grown:
-                self._locate_output(node, position, spec, None)
-        rooms = self._new_buffer(8 * len(grown)) if grown else 0
+        grown = [output.port for output in loop.grown if output.port is not None]
+        places = self._found_places(node, specs, found, grown)
         words = loop_words.LoopWords(
             loop,
             lambda operand: self._kernel_argument(node, operand, locations, None),
             self.program.operand,
             lambda size: BufferAddress(self._new_buffer(size)),
-            {f.output: f.slot for f in self._bound(found)},
-            rooms,
+            places,
         )
         segment.steps.append(Step(*words.step()))
         segment.cost = segment.cost + loop.cost
         self._step += 1
         if grown:
-            self._join_parts(node, specs, words)
+            self._make_found(node, specs, grown, places.buffer, words.joining_step)
         self._note(node, "bodies")
         return True
 
-    def _join_parts(self, node: Node, specs: Sequence[TensorSpec], words: LoopWords) -> None:
-        """Plan the steps that make outputs of the parts which the turns of a loop gave: the next
-        segment, which knows how many there were.
+    def _make_found(
+        self,
+        node: Node,
+        specs: Sequence[TensorSpec],
+        ports: Sequence[int],
+        buffer: int,
+        step: Callable[[int], tuple[int, tuple[KernelArgument, ...]]],
+    ) -> None:
+        """Plan the steps that make outputs of what a step has put into rooms: the next segment,
+        which knows how large they are. The addresses of the rooms lie in this `buffer`.
         """
         segment = self._next_segment()
-        self._buffers[words.rooms].last = self._step
-        for output in words.loop.grown:
-            assert output.port is not None
-            spec = specs[output.port]
-            self._locate_output(node, output.port, spec, None)
-            segment.steps.append(Step(*words.joining_step(output)))
-            segment.cost = segment.cost + bytes_of(spec) // 8
+        self._buffers[buffer].last = self._step
+        for port in ports:
+            self._locate_output(node, port, specs[port], None)
+            segment.steps.append(Step(*step(port)))
+            segment.cost = segment.cost + bytes_of(specs[port]) // 8
         self._step += 1
 
     def _tensor_of(

@@ -69,7 +69,7 @@ class LoopRun:
             if plans and slices is None:
                 slices = sliced_inputs(turns)
             if not any(self._advance(plan, turns, slices or {}) for plan in plans):
-                turns.take(self._body.run(turns.arguments()))
+                turns.make(self._body)
         return turns.outputs()
 
     @property

@@ -7,11 +7,23 @@ from dataclasses import dataclass
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BranchTensor, CallPlan
+from uncork.compiler.rooms import FoundPlaces, found_axes, joining_function
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
+from uncork.kernels.runtime.branch_layout import ALIKE, BRANCH, COUNTS, PAIR, ROOM_OF, SIZE
+from uncork.kernels.runtime.cpython_entry import loop_functions
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.segment_plan import BodyAddress, KernelArgument, MadeResult, StepBody
+from uncork.kernels.runtime.loop_layout import JOIN, LOOP_FUNCTIONS
+from uncork.kernels.runtime.segment_plan import (
+    BodyAddress,
+    KernelArgument,
+    MadeResult,
+    SlotAddress,
+    StepBody,
+    VersionAddress,
+)
 from uncork.kernels.runtime.turns import TurnPlan, turns_function
 from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
 
 #: The sizes of a tensor as they are for calls like the one that is planned; None where open.
@@ -20,33 +32,61 @@ ShapeOf = Callable[[TensorSpec], Sequence["int | None"]]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A body with the plan that runs it."""
+    """A body with the plan that runs it. Along `axes`, by output, its results have sizes that
+    only the body tells.
+    """
 
     map: BodyMap
     plan: CallPlan
     body: StepBody
+    axes: Mapping[int, Mapping[int, Symbol]]
 
-    def pairs(
-        self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
+    def words(
+        self,
+        inputs: Mapping[int, BranchTensor],
+        outputs: Mapping[int, BranchTensor],
+        found: FoundPlaces,
     ) -> list[KernelArgument]:
-        """The words of the body's table that a step sets: addresses and values in turn; see
-        `branch_layout`.
-        """
-        words: list[KernelArgument] = []
+        """The words of the body, see `branch_layout`."""
+        rows: dict[str, list[KernelArgument]] = {name: [] for name in COUNTS}
+        pairs = rows["pairs"]
         for entry in self.map.inputs:
             assert entry.port is not None
             given, number = inputs[entry.port], entry.parameter
-            words += BodyAddress(self.body, "parameter", number), given.address
+            pairs += BodyAddress(self.body, "parameter", number), given.address
             for axis, size in enumerate(given.sizes):
-                words += BodyAddress(self.body, "size", number, axis), size
+                pairs += BodyAddress(self.body, "size", number, axis), size
         for output in self.map.outputs:
             assert output.port is not None
             made, number = outputs[output.port], output.result
-            words += BodyAddress(self.body, "result", number), made.address
-            words += BodyAddress(self.body, "buffer", number), made.bytes
+            if output.port in self.axes:
+                self._grow(rows, output.port, number, made, found)
+                continue
+            pairs += BodyAddress(self.body, "result", number), made.address
+            pairs += BodyAddress(self.body, "buffer", number), made.bytes
             for axis, size in enumerate(made.sizes):
-                words += BodyAddress(self.body, "kept", number, axis), size
-        return words
+                pairs += BodyAddress(self.body, "kept", number, axis), size
+        widths = (len(PAIR), len(ROOM_OF), len(SIZE), len(ALIKE))
+        counts = [len(rows[name]) // width for name, width in zip(COUNTS, widths)]
+        return [*counts, *(word for name in COUNTS for word in rows[name])]
+
+    def _grow(
+        self,
+        rows: dict[str, list[KernelArgument]],
+        port: int,
+        result: int,
+        made: BranchTensor,
+        found: FoundPlaces,
+    ) -> None:
+        """Write the words of a result whose sizes only the body tells."""
+        number = list(self.axes).index(port)
+        rows["rooms"] += result, BodyAddress(self.body, "room", number), found.rooms[port]
+        for axis, size in enumerate(made.sizes):
+            kept = BodyAddress(self.body, "kept", result, axis)
+            if axis in self.axes[port]:
+                rows["sizes"] += kept, SlotAddress(found.slots[port, axis]), VersionAddress()
+            else:
+                rows["alike"] += kept, size
 
 
 def native_branches(
@@ -54,19 +94,30 @@ def native_branches(
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     shape_of: ShapeOf,
+    found: Sequence[Symbol] = (),
 ) -> tuple[Branch, ...] | None:
     """Both branches of an If, for inputs of shapes like these; None where one has no plan that is
-    native as a whole.
+    native as a whole. `found` are the sizes that only the branches tell.
     """
+    if any(spec.rank is None for spec in (*inputs, *outputs)):
+        return None
+    axes = found_axes(outputs, found)
+    if axes is None:
+        return None
     branches = [
-        _branch(operation.bodies[name], inputs, outputs, shape_of) for name in operation.body_names
+        _branch(operation.bodies[name], inputs, outputs, shape_of, axes)
+        for name in operation.body_names
     ]
     known = tuple(branch for branch in branches if branch is not None)
     return known if len(known) == len(branches) else None
 
 
 def _branch(
-    body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], shape_of: ShapeOf
+    body: BodyMap,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    shape_of: ShapeOf,
+    axes: Mapping[int, Mapping[int, Symbol]],
 ) -> Branch | None:
     if not isinstance(body.body, KernelBody):
         return None
@@ -76,9 +127,10 @@ def _branch(
     if plan is None:
         return None
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
-    # A loop of one turn, whose results have the sizes that they are given.
-    once = TurnPlan(plan.array_guards, results, stacked=frozenset(range(len(results))))
-    return Branch(body, plan, step_body(body.body, plan, once))
+    # A loop of one turn, whose results have the sizes that they are given, or find room.
+    given = frozenset(o.result for o in body.outputs if o.port not in axes)
+    once = TurnPlan(plan.array_guards, results, stacked=given, rooms=len(axes))
+    return Branch(body, plan, step_body(body.body, plan, once), axes)
 
 
 def _fits(
@@ -103,13 +155,30 @@ def branch_step(
     condition: KernelArgument,
     inputs: Mapping[int, BranchTensor],
     outputs: Mapping[int, BranchTensor],
+    found: FoundPlaces,
 ) -> tuple[int, tuple[KernelArgument, ...]]:
     """The function and the arguments of the step that runs one of two branches."""
-    pairs = [branch.pairs(inputs, outputs) for branch in branches]
-    head: list[KernelArgument] = [turns_function(), condition]
-    for branch, words in zip(branches, pairs):
-        head += BodyAddress(branch.body), len(words) // 2
-    return branch_function(), (*head, *pairs[0], *pairs[1])
+    then, other = (branch.words(inputs, outputs, found) for branch in branches)
+    head: dict[str, KernelArgument] = {
+        "turns": turns_function(),
+        "condition": condition,
+        "realloc": dict(zip(LOOP_FUNCTIONS, loop_functions()))["realloc"],
+        "then": BodyAddress(branches[0].body),
+        "other": BodyAddress(branches[1].body),
+        "then_words": len(then),
+    }
+    return branch_function(), (*(head[name] for name in BRANCH), *then, *other)
+
+
+def copying_step(
+    room: KernelArgument, output: BranchTensor
+) -> tuple[int, tuple[KernelArgument, ...]]:
+    """The function and the arguments of the step that makes an output of what is in a room."""
+    words: dict[str, KernelArgument] = {
+        "found": room, "size": 1, "elements": 1, "first": output.address, "step": output.bytes,
+        "runs": 1, "bytes": output.bytes, "stride": 0,
+    }  # fmt: skip
+    return joining_function(), tuple(words[name] for name in JOIN)
 
 
 def branch_function() -> int:

@@ -14,13 +14,14 @@ from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.loop_call import turn_plan
 from uncork.compiler.loop_parts import Sizes, is_one, parts_of, taken_spec
 from uncork.compiler.planned_parts import dimensions
+from uncork.compiler.rooms import found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.segment_plan import StepBody
 from uncork.kernels.runtime.turns import TurnPlan
 from uncork.ops._body import BodyOutput
 from uncork.ops.iteration import Iteration
-from uncork.symbolic import Size, Symbol
+from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
 
 
@@ -29,9 +30,9 @@ class LoopBody:
     """The body of a loop with the plan that makes its turns.
 
     `sliced` and `stacked` of `turns` are the Parameters and Results whose parts lie in the tensors
-    of the layer one behind the other; those of others are copied. The outputs that are `grown` have
-    as many parts as the loop makes turns, which only the loop tells: a room takes the parts of each,
-    and the output is made when the loop has ended.
+    of the layer one behind the other; those of others are copied. Outputs that are `grown` have as
+    many parts as the loop makes turns, which only the loop tells: the parts of each go to a room,
+    and the output is made of them when the loop has ended.
     """
 
     operation: Iteration
@@ -108,25 +109,15 @@ def native_loop(
 def _grown(
     operation: Iteration, outputs: Sequence[TensorSpec], found: Sequence[Symbol]
 ) -> tuple[BodyOutput, ...]:
-    """The outputs that are joined, where each has one of these sizes along its axis, and no other
-    size is made of them; else none.
-    """
-    joined = {o.port: o for o in operation.map.outputs if o.slicing is not None}
-    own = {(s.origin.output, s.origin.position): s for s in found if not s.origin.is_element}
-    result = []
-    for port, spec in enumerate(outputs):
-        output = joined.get(port)
-        axis = None
-        if output is not None and output.slicing is not None:
-            axis = operation.axis(output.slicing, len(spec.shape.dims))
-            result.append(output)
-        for position, dim in enumerate(spec.shape.dims):
-            symbol = own.get((port, position))
-            if position == axis and symbol is not None and dim.size == Size.of(symbol):
-                continue
-            if position == axis or (isinstance(dim.size, Size) and dim.size.symbols & {*found}):
-                return ()
-    return tuple(result)
+    """The outputs that are joined, where each has one of these sizes along its axis; else none."""
+    axes = found_axes(outputs, found)
+    joined = [o for o in operation.map.outputs if o.slicing is not None]
+    for output in joined if axes else ():
+        assert axes is not None and output.port is not None and output.slicing is not None
+        axis = operation.axis(output.slicing, len(outputs[output.port].shape.dims))
+        if list(axes.get(output.port, ())) != [axis]:
+            return ()
+    return tuple(joined) if axes else ()
 
 
 def _is_placed(spec: TensorSpec) -> bool:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from uncork.compiler.loop_parts import Parts, bytes_of_sizes, parts_of, taken_spec
 from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
+from uncork.compiler.rooms import FoundPlaces, joining_function
 from uncork.kernels.kernel_plan import In, Out
 from uncork.kernels.runtime.cpython_entry import loop_functions
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import LOOP, LOOP_FUNCTIONS
 from uncork.kernels.runtime.segment_plan import (
     BodyAddress,
-    BufferAddress,
     KernelArgument,
-    Slot,
     SlotAddress,
     VersionAddress,
 )
@@ -32,16 +31,14 @@ class LoopWords:
     """Writes the words of the steps of a loop.
 
     `word` gives that of an operand of the layer, `number` that of a size, and `scratch` that of new
-    memory of so many bytes. `slots` are those of the sizes that the loop finds, by the port of the
-    output; where their rooms are goes to the buffer `rooms`.
+    memory of so many bytes; what the loop finds goes to its `places`.
     """
 
     loop: LoopBody
     word: Callable[[In | Out], KernelArgument]
     number: Callable[[SizeLike], KernelArgument]
     scratch: Callable[[SizeLike], KernelArgument]
-    slots: Mapping[int, Slot]
-    rooms: int
+    places: FoundPlaces
     _rows: dict[str, list[KernelArgument]] = field(
         default_factory=lambda: {
             name: [] for name in ("pairs", "parts", "inward", "outward", "ends", "kept", "grown")
@@ -177,35 +174,36 @@ class LoopWords:
         """
         assert output.port is not None and output.slicing is not None
         number = self.loop.grown.index(output)
+        axis = self.loop.operation.axis(output.slicing, len(self.loop.results[result]))
         self._rows["grown"] += (
             self._at("other", result),
             self.number(size),
             self._at("room", number),
             output.slicing.part_size,
-            SlotAddress(self.slots[output.port]),
+            SlotAddress(self.places.slots[output.port, axis]),
             VersionAddress(),
-            BufferAddress(self.rooms, 8 * number),
+            self.places.rooms[output.port],
         )
 
-    def joining_step(self, output: BodyOutput) -> tuple[int, tuple[KernelArgument, ...]]:
+    def joining_step(self, port: int) -> tuple[int, tuple[KernelArgument, ...]]:
         """The function and the arguments of the step that makes an output of its parts, when the
         loop has ended.
         """
         loop = self.loop
-        assert output.port is not None and output.slicing is not None
-        spec = loop.outputs[output.port]
+        (output,) = (output for output in loop.grown if output.port == port)
+        assert output.slicing is not None
+        spec = loop.outputs[port]
         parts = parts_of(loop.operation, output.slicing, spec, True)
         axis = loop.operation.axis(output.slicing, len(spec.shape.dims))
         return joining_function(), (
-            BufferAddress(self.rooms, 8 * loop.grown.index(output)),
+            self.places.rooms[port],
             self.number(dimensions(spec)[axis]),
             output.slicing.part_size,
-            self.word(Out(output.port, parts.first * parts.element)),
+            self.word(Out(port, parts.first * parts.element)),
             self.number(parts.step * parts.element),
             self.number(parts.runs),
             self.number(parts.bytes),
             self.number(parts.stride),
-            dict(zip(LOOP_FUNCTIONS, loop_functions()))["free"],
         )
 
     def _end(self, result: int, output: BodyOutput, size: SizeLike, direct: bool) -> None:
@@ -234,14 +232,3 @@ def loop_function() -> int:
         return emit_loop()
 
     return STORE.function("loop", "loop", make)
-
-
-def joining_function() -> int:
-    """The address of the function that makes an output of the parts in a room."""
-
-    def make() -> str:
-        from uncork.kernels.runtime.emit_rooms import emit_join
-
-        return emit_join()
-
-    return STORE.function("join", "join", make)

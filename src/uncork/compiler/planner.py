@@ -208,7 +208,9 @@ class Planner(SizePlanner):
         arrays; elements may also be read from a kernel's result.
         """
         symbols = self._finds(node)
-        if isinstance(choice, str) and self._run_loop(node, specs, symbols):
+        if isinstance(choice, str) and (
+            self._run_branches(node, specs, symbols) or self._run_loop(node, specs, symbols)
+        ):
             return
         if isinstance(choice, str) or not all(
             symbol.origin.is_element and packable(specs[symbol.origin.output]) for symbol in symbols

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from uncork.errors import UncorkError
 from uncork.memory import available
-from uncork.ops._body import BodyInput, BodyOutput, EndlessLoop, Slicing
+from uncork.ops._body import Body, BodyInput, BodyOutput, EndlessLoop, Slicing
 from uncork.ops._slicing import SlicingOperation
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -98,6 +99,15 @@ class Turns:
                     entry.slicing, self.inputs[entry.port], self.turn
                 )
         return [found[i] for i in range(len(found))]
+
+    def make(self, body: Body) -> None:
+        """Make a turn by running the body."""
+        arguments = self.arguments()
+        try:
+            results = body.run(arguments)
+        except UncorkError as error:
+            raise error.during(f"iteration {self.turn}") from None
+        self.take(results)
 
     def take(self, results: list[Array]) -> None:
         """Take what the body gave in this turn."""

@@ -201,7 +201,7 @@ class Iteration(SlicingOperation):
         """The outputs of the layer, by running the body turn by turn."""
         turns = self.begin(inputs)
         while turns.go_on():
-            turns.take(self.map.body.run(turns.arguments()))
+            turns.make(self.map.body)
         return turns.outputs()
 
 

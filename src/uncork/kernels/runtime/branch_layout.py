@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-#: The function that makes turns, of which each body makes one; the address of the condition; the
-#: table of each body and the number of its pairs. Behind them are those of the first body, then
-#: those of the second: the address of a word of the table, and what is written there before the
-#: body runs.
-BRANCH = ("turns", "condition", "then", "then_count", "other", "other_count")
+#: The function that makes turns, of which each body makes one; the address of the condition; what
+#: makes memory grow; the tables of both bodies; how many words those of the first body take below.
+#: Behind them are those words, then the ones of the second body: numbers of rows (`COUNTS`), and
+#: the rows.
+BRANCH = ("turns", "condition", "realloc", "then", "other", "then_words")
+COUNTS = ("pairs", "rooms", "sizes", "alike")
+#: A word of the table of the body, and what is written there before it runs.
+PAIR = ("address", "value")
+#: A result of sizes that only the body tells: (its number; the room that it goes to, see
+#: `loop_layout`; where the address of the room goes, for the step that copies it from there)
+ROOM_OF = ("result", "room", "found")
+#: A size that only the body tells: (the word that holds it, its slot, the address of the version of
+#: sizes)
+SIZE = ("kept", "slot", "version")
+#: A size of such a result that is known: (the word that holds it, the size)
+ALIKE = ("kept", "size")

@@ -27,8 +27,17 @@ class Room:
         """Put the part of a turn, by its number, behind those before it: 1, or 0 where there is no
         memory for it.
         """
+        k = self._k
+        fits = self.reserve((number + 1) * size, realloc)
+        with k.if_(fits.equals(1), likely=True):
+            copy_open(k, part, self["address"] + number * size, size)
+        return fits
+
+    def reserve(self, needed: Value, realloc: Value) -> Value:
+        """Have room for so many bytes, in which those that are there stay: 1, or 0 where there is
+        no memory for them.
+        """
         k, fits = self._k, self._k.variable(self._k.integer(1))
-        needed = (number + 1) * size
         with k.if_(needed > self["bytes"], likely=False):
             wanted = k.maximum(needed * 2, k.integer(FIRST_ROOM))
             wanted = k.minimum(wanted, self["most"])
@@ -43,8 +52,6 @@ class Room:
                         with new:
                             self._set("address", memory)
                             self._set("bytes", wanted)
-        with k.if_(fits.get().equals(1), likely=True):
-            copy_open(k, part, self["address"] + number * size, size)
         return fits.get()
 
     def leave(self, free: Value) -> None:
@@ -69,7 +76,6 @@ def emit_join() -> str:
             copy_open(k, room["address"], row["first"], parts * size)
         with apart:
             _copy_parts(k, room["address"], row["first"], (parts, runs, size), row)
-    room.leave(row["free"])
     k.finish(k.integer(0))
     return k.text()
 

@@ -39,14 +39,15 @@ KEPT = ("address", "size")
 #: has; the slot of the output's size, the address of the version of sizes, and where the address of
 #: the room goes, for the step that joins the parts)
 GROWN = ("part", "bytes", "room", "elements", "slot", "version", "found")
-#: Memory that parts lie in, one behind the other: its address, its bytes, the most that it may have.
+#: Memory that parts lie in, one behind the other: its address, its bytes, the most that it may
+#: have.
 ROOM = ("address", "bytes", "most")
 #: The arguments of the step that makes an output of the parts in a room: where the address of the
 #: room is; the size of the output, and how many elements of it a part has; where the first part
 #: goes, and the bytes to the next one; the runs of neighbouring bytes that a part consists of, the
-#: bytes of each, and those from one to the next in the output. What gives memory back.
-JOIN = ("found", "size", "elements", "first", "step", "runs", "bytes", "stride", "free")
-#: Bytes of a room at first, and the most that are kept after a call.
+#: bytes of each, and those from one to the next in the output.
+JOIN = ("found", "size", "elements", "first", "step", "runs", "bytes", "stride")
+#: Bytes of a room at first, and the most that are kept when a loop could not be run to its end.
 FIRST_ROOM, KEPT_ROOM = 4096, 1 << 22
 
 #: Nanoseconds of turns between two looks at signals, about, and so many from which on other Python

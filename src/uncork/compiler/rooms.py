@@ -1,0 +1,57 @@
+"""Outputs of a step whose sizes only the step tells: they go to memory that grows, and a step
+behind it, which knows the sizes, makes the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.segment_plan import BufferAddress, Slot
+from uncork.symbolic import Size, Symbol
+from uncork.types import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlaces:
+    """Where a step puts what it finds: the slots of sizes, by output and axis, and by output where
+    the address of its room goes, which is in this `buffer`.
+    """
+
+    slots: Mapping[tuple[int, int], Slot]
+    rooms: Mapping[int, BufferAddress]
+    buffer: int
+
+
+def found_axes(
+    outputs: Sequence[TensorSpec], found: Sequence[Symbol]
+) -> Mapping[int, Mapping[int, Symbol]] | None:
+    """By output and by axis, the sizes that a step is to find; None where an output has another
+    size that is made of these, or one of these is no size.
+    """
+    result: dict[int, dict[int, Symbol]] = {}
+    for symbol in found:
+        if symbol.origin.is_element:
+            return None
+        result.setdefault(symbol.origin.output, {})[symbol.origin.position] = symbol
+    symbols = {*found}
+    for port, spec in enumerate(outputs):
+        for axis, dim in enumerate(spec.shape.dims):
+            symbol_ = result.get(port, {}).get(axis)
+            if symbol_ is not None and dim.size != Size.of(symbol_):
+                return None
+            if symbol_ is None and isinstance(dim.size, Size) and dim.size.symbols & symbols:
+                return None
+    return result
+
+
+def joining_function() -> int:
+    """The address of the function that makes an output of the parts in a room."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_rooms import emit_join
+
+        return emit_join()
+
+    return STORE.function("join", "join", make)
