@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
+from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
 from uncork.internal_ops.found_sizes import (
     FilledCount,
     FilledRows,
@@ -22,6 +23,7 @@ from uncork.internal_ops.found_sizes import (
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops._common.suppression import Suppression
+from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
@@ -141,7 +143,20 @@ def _suppression(model: Model, node: Node) -> _Two | None:
     return _Two(TakenBoxes(node.operation, limit), tuple(range(len(specs))), FirstRows(), rows)
 
 
+def _of_classes(model: Model, node: Node) -> _Two | None:
+    """The two layers of a MulticlassNms of boxes in f32 that classes share, by one threshold."""
+    layer = node.operation
+    assert isinstance(layer, MulticlassNms8)
+    if len(node.inputs) > 2 or model.spec(node.inputs[0]).element_type is not ElementType.f32:
+        return None
+    if not layer.normalized or layer.nms_eta < 1:
+        return None
+    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
+    return _Two(TakenOfClasses(layer), (0, 1), FirstDetections(), rows)
+
+
 _RULES: Mapping[str, _Rule] = {
+    "MulticlassNms": _of_classes,
     "NonMaxSuppression": _suppression,
     "NonZero": _non_zero,
     "SparseFillEmptyRows": _fill_rows,
