@@ -561,7 +561,8 @@ def of_classes(builder: uncork.Builder) -> list[Source]:
     )
     how = {"iou_threshold": 0.5, "nms_top_k": 20, "keep_top_k": 10, "name": "classified"}
     rows, places, _ = builder.add("MulticlassNms", 9, boxes, scores, **how)
-    return [rows, places]
+    fallen, *_ = builder.add("MatrixNms", 8, boxes, scores, keep_top_k=10, name="fallen")
+    return [rows, places, fallen]
 
 
 def detections(builder: uncork.Builder) -> list[Source]:

@@ -1180,8 +1180,21 @@ def classes(generator: np.random.Generator) -> Iterator[Case]:
             iou_threshold=0.4,
             score_threshold=0.1,
         )
-        for each in two_layers(operation, boxes_of(generator, 2, 3, count)):
+        given = boxes_of(generator, 2, 3, count)
+        for each in two_layers(operation, given):
             yield (f"{count} {top} {keep} {order}", *each)
+        operation = find("MatrixNms", 8)(
+            sort_result_type=order,
+            sort_result_across_batch=count % 2 == 1,
+            nms_top_k=top,
+            keep_top_k=keep,
+            background_class=0,
+            decay_function="linear" if top > 0 else "gaussian",
+            score_threshold=0.1,
+            post_threshold=0.2,
+        )
+        for each in two_layers(operation, given):
+            yield (f"falling {count} {top} {keep} {order}", *each)
 
 
 def detections(generator: np.random.Generator) -> Iterator[Case]:

@@ -47,6 +47,7 @@ STAYS = {
         "and again after the second, for boxes still left: 0.9, 0.72",
         "the threshold at which a box passed counts, not a later one",
         "pixels: 8 of 12",
+        *("pixels", "pixels that touch share an edge", "near but not touching"),  # MatrixNms
         "boxes of each class",
         "an image without boxes",
         "boxes of no image",

@@ -1,20 +1,22 @@
-"""Internal operations: MulticlassNms as two layers, of which the first counts the rows."""
+"""Internal operations: MulticlassNms and MatrixNms as two layers, of which the first counts the
+rows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from uncork.internal_ops.found_sizes import counted
+from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._operation import Operation
 from uncork.ops._ports import I32_I64, REAL, Field, Input, Output
-from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.symbolic import Size, minimum, plain
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
 class TakenOfClasses(Operation):
-    """The inputs of MulticlassNms to its outputs, of which the first two have room for all rows
-    that there can be, `[capacity, 6]` and `[capacity, 1]`, and to how many rows there are.
+    """The inputs of MulticlassNms or MatrixNms to its outputs, of which the first two have room for
+    all rows that there can be, `[capacity, 6]` and `[capacity, 1]`, and to how many rows there are.
     """
 
     type_name, opset = "TakenOfClasses", 0
@@ -25,13 +27,13 @@ class TakenOfClasses(Operation):
     numbers = Output()
     count = Output()
 
-    layer = Field[MulticlassNms8]()
+    layer = Field[ClassSelection]()
 
-    def __init__(self, layer: MulticlassNms8) -> None:
+    def __init__(self, layer: ClassSelection) -> None:
         super().__init__(layer=layer)
 
     def infer(self, boxes: TensorSpec, scores: TensorSpec) -> list[TensorSpec]:
-        rows, places, numbers = self.layer.infer(boxes, scores, *self._absent())
+        rows, places, numbers = self.layer.describe([boxes, scores, *self._absent()])
         capacity = self.capacity(scores)
         return [
             TensorSpec(rows.element_type, PartialShape([capacity, 6])),

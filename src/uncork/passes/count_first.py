@@ -22,8 +22,8 @@ from uncork.internal_ops.found_sizes import (
 )
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
+from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
-from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
@@ -144,18 +144,21 @@ def _suppression(model: Model, node: Node) -> _Two | None:
 
 
 def _of_classes(model: Model, node: Node) -> _Two | None:
-    """The two layers of a MulticlassNms of boxes in f32 that classes share, by one threshold."""
+    """The two layers of a MulticlassNms by one threshold, or of a MatrixNms, of boxes in f32 that
+    classes share.
+    """
     layer = node.operation
-    assert isinstance(layer, MulticlassNms8)
+    assert isinstance(layer, ClassSelection)
     if len(node.inputs) > 2 or model.spec(node.inputs[0]).element_type is not ElementType.f32:
         return None
-    if not layer.normalized or layer.nms_eta < 1:
+    if not layer.normalized or getattr(layer, "nms_eta", 1) < 1:
         return None
     rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
     return _Two(TakenOfClasses(layer), (0, 1), FirstDetections(), rows)
 
 
 _RULES: Mapping[str, _Rule] = {
+    "MatrixNms": _of_classes,
     "MulticlassNms": _of_classes,
     "NonMaxSuppression": _suppression,
     "NonZero": _non_zero,

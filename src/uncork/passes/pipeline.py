@@ -134,7 +134,10 @@ ON_LOAD: tuple[Pass, ...] = (
         "count_first",
         "layers that find a size count before they write",
         frozenset(
-            {"MulticlassNms", "NonMaxSuppression", "NonZero", "SparseFillEmptyRows", "Unique"}
+            {
+                *("MatrixNms", "MulticlassNms", "NonMaxSuppression", "NonZero"),
+                *("SparseFillEmptyRows", "Unique"),
+            }
         ),
     ),
     Pass(

@@ -1,5 +1,6 @@
-"""The emitter of MulticlassNms: the kernel takes the best boxes of each class that overlap none
-before them, then the best of these of each image, and writes them row by row.
+"""The emitter of MulticlassNms and MatrixNms: the kernel takes the best boxes of each class that
+overlap none before them, or all with scores that fall by how much they do; then the best of these
+of each image, and writes them row by row.
 
 Computed as the reference computes it, one operation after the other in f32, so that the same boxes
 are taken. Sorts are stable: equal rows stay in the order in which they were found, by image, class
@@ -15,6 +16,7 @@ from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel,
 from uncork.kernels.codegen.functions import negated
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_decay import decayed
 from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
 from uncork.kernels.runtime.target import Target
 
@@ -57,7 +59,9 @@ class _Classify:
         self.k, self.spec = k, spec
         self.a = dict(zip(spec.arguments, k.arguments))
         self._sort = radix_sort(k, U32)
-        self.overlap, self.least = (self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
+        self.overlap, self.least, self.sigma, self.post = (
+            self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
+        )
         self.chosen = Boxes(k, self.a["chosen"], self.a["top"] + spec.lanes)
 
     def take(self, image: Value, number: Value, taken: Value) -> Value:
@@ -66,16 +70,28 @@ class _Classify:
         scores = a["scores"] + (image * a["classes"] + number) * a["count"] * F32.bytes
         many = self._candidates(scores)
         self._sorted(many)
-        own = k.variable(k.integer(0))
+        own, before = k.variable(k.integer(0)), k.variable(k.integer(0))
         with k.loop(0, k.minimum(many, a["top"])) as i:
             box = self._read("places", i)
             corners = a["boxes"] + (image * a["count"] + box.to(I64)) * (4 * F32.bytes)
             sides = [k.load(corners + n * F32.bytes, F32) for n in range(4)]
             sides.append((sides[2] - sides[0]) * (sides[3] - sides[1]))
-            free = overlaps_none(k, self.spec.lanes, self.chosen, own.get(), sides, self.overlap)
-            with k.if_(free):
-                self.chosen.put(sides, own.get())
-                score = k.load(scores + box.to(I64) * F32.bytes, F32)
+            score = k.load(scores + box.to(I64) * F32.bytes, F32)
+            if self.spec.decay:  # every box counts, whether it stays or not
+                factor, most = decayed(
+                    k, self.spec, self.chosen, a["largest"], before.get(), sides, self.sigma
+                )
+                score = score * factor
+                k.store(most, a["largest"] + before.get() * F32.bytes)
+                self.chosen.put(sides, before.get())
+                before.set(before.get() + 1)
+                stays = score > self.post
+            else:
+                lanes = self.spec.lanes
+                stays = overlaps_none(k, lanes, self.chosen, own.get(), sides, self.overlap)
+            with k.if_(stays):
+                if not self.spec.decay:
+                    self.chosen.put(sides, own.get())
                 for name, value in zip(OF_IMAGE, (number.to(I32), box, score.bits_as(I32))):
                     self._put(f"taken_{name}", taken + own.get(), value)
                 own.set(own.get() + 1)
@@ -90,7 +106,9 @@ class _Classify:
         with k.loop(0, a["count"], lanes) as first:
             mask = k.lanes_below(a["count"] - first, lanes)
             values = k.load_masked(scores + first * F32.bytes, F32, mask, -math.inf)
-            high = k.bits_of(values >= k.splat(self.least, lanes)) & k.bits_of(mask)
+            least = k.splat(self.least, lanes)
+            high = k.bits_of(values > least if self.spec.decay else values >= least)
+            high = high & k.bits_of(mask)
             bits = k.variable(high)
             with k.while_(lambda b=bits: b.get() > 0):  # type: ignore[misc]
                 box = first + k.trailing_zeros(bits.get())
@@ -105,13 +123,16 @@ class _Classify:
         """Put the places of the best boxes of an image in order; returns how many these are."""
         k, keep = self.k, self.a["keep"]
         self._in_order(taken)
+        if self.spec.decay:  # those of a class are in the order of scores that have fallen since
+            for name in ("taken_boxes", "taken_classes"):
+                self._by(taken, self._rising(name))
         kept = k.minimum(taken, keep)
         if not self.spec.by_class:
             self._by(taken, self._falling("taken_scores"))
             return kept
         with k.if_(keep < taken):  # they are in the order of classes as they are
             self._by(taken, self._falling("taken_scores"))
-            self._by(kept, lambda place: self._read("taken_classes", place).to(U32))
+            self._by(kept, self._rising("taken_classes"))
         return kept
 
     def keep(self, image: Value, kept: Value, found: Value) -> None:
@@ -126,9 +147,9 @@ class _Classify:
         """Write the rows in their order."""
         k, a, index = self.k, self.a, INDEX_TYPES[self.spec.index]
         self._in_order(found)
-        if self.spec.across and self.spec.by_class:
-            self._by(found, lambda place: self._read("kept_classes", place).to(U32))
-        elif self.spec.across:
+        if self.spec.across == "class":
+            self._by(found, self._rising("kept_classes"))
+        elif self.spec.across == "score":
             self._by(found, self._falling("kept_scores"))
         with k.loop(0, found) as i:
             place = self._read("places", i).to(I64)
@@ -152,6 +173,10 @@ class _Classify:
     def _falling(self, name: str) -> Callable[[Value], Value]:
         """Keys by which scores of a room fall."""
         return lambda place: sortable(self.k, self._read(name, place).bits_as(F32), descending=True)
+
+    def _rising(self, name: str) -> Callable[[Value], Value]:
+        """Keys by which whole numbers of a room rise."""
+        return lambda place: self._read(name, place).to(U32)
 
     def _in_order(self, count: Value) -> None:
         with self.k.loop(0, count) as i:

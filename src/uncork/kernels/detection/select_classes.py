@@ -1,5 +1,5 @@
-"""Selection of kernels of MulticlassNms, as the two layers that `passes/count_first.py` makes of
-it.
+"""Selection of kernels of MulticlassNms and MatrixNms, as the two layers that
+`passes/count_first.py` makes of each.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
+from uncork.ops.matrix_nms import MatrixNms8
+from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
@@ -39,19 +41,27 @@ def select_classes(
         return f"no kernel for {scores.element_type}"
     if not layer.normalized:
         return "no kernel for boxes of pixels"
-    if layer.nms_eta < 1:
-        return "no kernel for thresholds that fall"
+    if isinstance(layer, MulticlassNms8):
+        if layer.nms_eta < 1:
+            return "no kernel for thresholds that fall"
+        decay, numbers = "", (layer.iou_threshold, layer.score_threshold, 0.0, 0.0)
+    else:
+        assert isinstance(layer, MatrixNms8)
+        decay = layer.decay_function
+        numbers = 0.0, layer.score_threshold, layer.gaussian_sigma, layer.post_threshold
     index = outputs[1].element_type
     batches, classes, count = extents(scores)
     top = count if layer.nms_top_k < 0 else smallest(count, layer.nms_top_k)
     image = classes * top
     keep = image if layer.keep_top_k < 0 else smallest(image, layer.keep_top_k)
     rows = extents(outputs[0])[0]
-    by_class = layer.sort_result_type == "classid"
-    across = layer.sort_result_across_batch and layer.sort_result_type != "none"
-    spec = Classify(index.name, by_class, across, target.lanes)
+    across = {"score": "score", "classid": "class"}.get(layer.sort_result_type, "")
+    if not layer.sort_result_across_batch:
+        across = ""
+    spec = Classify(index.name, layer.classes_by_class(), decay, across, target.lanes)
     sorted_at_most = largest(largest(count, image), rows)
-    sizes = [(top + target.lanes) * (NUMBERS * 4), _COUNTS, *[sorted_at_most * 4] * 4]
+    room = top + target.lanes
+    sizes = [room * (NUMBERS * 4), room * 4, _COUNTS, *[sorted_at_most * 4] * 4]
     sizes += [image * 4] * len(OF_IMAGE) + [rows * 4] * len(OF_ALL)
     rooms: list[Operand] = []
     scratch: SizeLike = 0
@@ -60,7 +70,7 @@ def select_classes(
         scratch = scratch + row_bytes(size, "u8")
     words: list[Operand] = [In(0), In(1), *(Out(n) for n in range(4)), batches, classes, count]
     words += [layer.background_class, top, keep]
-    words += [_bits(layer.iou_threshold), _bits(layer.score_threshold), *rooms]
+    words += [*map(_bits, numbers), *rooms]
     # What lies behind the rows is 0.
     zeros: list[KernelCall] = [
         (FillBytes(0), [0, Out(0), rows * (6 * 4)]),

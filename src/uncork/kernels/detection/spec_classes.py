@@ -1,4 +1,4 @@
-"""What the kernel of MulticlassNms is specialised for, and its arguments."""
+"""What the kernel of MulticlassNms and MatrixNms is specialised for, and its arguments."""
 
 from __future__ import annotations
 
@@ -23,27 +23,34 @@ class Classify:
     index: str
     #: Rows of an image go by class, not by score.
     by_class: bool
-    #: Rows of all images are ordered together.
-    across: bool
+    #: How scores fall where boxes are not left out: "gaussian", "linear" or not at all.
+    decay: str
+    #: Rows of all images are ordered together: by "score", by "class" or not at all.
+    across: str
     lanes: int
 
     @property
     def name(self) -> str:
-        return f"classify_{self.index}_{self.lanes}{flags(self, 'by_class', 'across')}"
+        words = "".join(
+            f"_{word}" for word in (self.decay, self.across and f"all_{self.across}") if word
+        )
+        return f"classify_{self.index}_{self.lanes}{flags(self, 'by_class')}{words}"
 
     @property
     def arguments(self) -> list[str]:
-        """The kernel's arguments: inputs, outputs, sizes, numbers (`overlap` and `least` are the
-        bits of f32; `top` and `keep` are no larger than what there can be), and working memory.
+        """The kernel's arguments: inputs, outputs, sizes, numbers (`overlap`, `least`, `sigma` and
+        `post` are the bits of f32; `top` and `keep` are no larger than what there can be), and
+        working memory.
 
-        `chosen` has 5 f32 of each box that is taken of a class, and of a vector more; `counts` is
-        what a sort needs. Each of the others has 4 bytes of each row of an image or of all.
+        `chosen` has 5 f32 of each box that is taken of a class, and of a vector more, `largest` an
+        f32 of each of these; `counts` is what a sort needs. Each of the others has 4 bytes of each
+        row of an image or of all.
         """
         outputs = ["rows", "row_places", "numbers", "found"]
         sizes = ["batches", "classes", "count"]
-        limits = ["background", "top", "keep", "overlap", "least"]
+        limits = ["background", "top", "keep", "overlap", "least", "sigma", "post"]
         sorts = ["counts", "keys", "places", "other_keys", "other_places"]
         taken = [f"taken_{name}" for name in OF_IMAGE]
         kept = [f"kept_{name}" for name in OF_ALL]
         inputs = ["boxes", "scores"]
-        return [*inputs, *outputs, *sizes, *limits, "chosen", *sorts, *taken, *kept]
+        return [*inputs, *outputs, *sizes, *limits, "chosen", "largest", *sorts, *taken, *kept]
