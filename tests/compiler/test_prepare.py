@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import re
 import weakref
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from uncork.errors import InputError, ValidationError
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime import kernel_cache
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.kernel_cache import ObjectStore, Wanted
+from uncork.kernels.runtime.kernel_cache import ObjectStore, Preparation
 from uncork.kernels.runtime.target import Target
 
 WIDE = 1000
@@ -306,19 +306,15 @@ def test_bodies_are_compiled_by_as_many_threads_as_calls_may_use(
 ) -> None:
     """Though one thread runs them."""
     asked: list[int] = []
-    prepare = ObjectStore.prepare
+    preparation = ObjectStore.preparation
 
     def told(
-        self: ObjectStore,
-        specs: Iterable[KernelSpec],
-        further: Iterable[Wanted] = (),
-        target: Target | None = None,
-        threads: int = 1,
-    ) -> None:
+        self: ObjectStore, target: Target | None = None, threads: int = 1
+    ) -> contextlib.AbstractContextManager[Preparation]:
         asked.append(threads)
-        prepare(self, specs, further, target, threads)
+        return preparation(self, target, threads)
 
-    monkeypatch.setattr(ObjectStore, "prepare", told)
+    monkeypatch.setattr(ObjectStore, "preparation", told)
     compiled = uncork.compile_model(iterator(), threads=3)
     compiled(np.ones((3, 24), np.float32), np.ones((1, 24), np.float32))
     assert len(asked) > 1 and set(asked) == {3}

@@ -315,7 +315,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel to compare i64 with u64": ["i64 with u64"],
     },
     ("Range-4",): {
-        "no kernel for ranges of i64 from f32": ["inputs are cut to integers"],
         "no kernel for ranges of f16": ["f16 inputs"],
         "no kernel for ranges of bf16": ["bf16"],
     },

@@ -281,6 +281,22 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
     for rows, columns, inner in product([1, 4, 9], [1, 7, 8, 17, 25], [1, 5]):
         wide = [spec(generator.standard_normal(s)) for s in ((rows, inner), (inner, columns))]
         yield f"f64 {rows} {inner} {columns}", find("MatMul", 1)(), wide
+
+    # Panels in blocks of the inner dimension: chunks of rows, tails, matrices of the call.
+    def small(*shape: int, dtype: type = np.float32) -> TensorSpec:
+        return spec((generator.standard_normal(shape) / 32).astype(dtype))
+
+    for rows, columns, inner in product([1, 9, 131], [3, 33, 64], [12_300]):
+        for dtype in (np.float32, np.float64):
+            long = [small(rows, inner, dtype=dtype), small(inner, columns, dtype=dtype)]
+            yield f"{dtype.__name__} {rows} {inner} {columns}", find("MatMul", 1)(), long
+    yield "batches of 5000", find("MatMul", 1)(), [small(2, 9, 5000), small(2, 5000, 49)]
+    ended = [FusedMember(find("Multiply", 1)(), (1, 0)), FusedMember(find("Sigmoid", 1)(), (2,))]
+    yield (
+        "residual of 5000",
+        FusedLinear(find("MatMul", 1)(transpose_b=True), 2, ended),
+        [small(9, 5000), small(50, 5000), small(9, 50)],
+    )
     for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
         a, b, bias = (
             numbers(generator, 3, 10),
@@ -1162,6 +1178,10 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
         ]
         for each in two_layers(operation, given):
             yield (f"boxes {count} {limit} {center}", *each)
+        for version in (5, 9) if center else ():
+            soft = find("NonMaxSuppression", version)()
+            for each in two_layers(soft, [*given, spec(np.float32(0.5))]):
+                yield (f"soft {version} {count} {limit}", *each)
 
 
 def classes(generator: np.random.Generator) -> Iterator[Case]:

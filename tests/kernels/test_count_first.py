@@ -36,12 +36,6 @@ SAMPLES = [
 STAYS = {
     *("strings", "rows", "columns", "no slices", "empty slices are equal"),  # Unique of slices
     *("f64", "f64 scores", "f16 boxes", "bf16 thresholds"),
-    *(
-        "scores of overlapping boxes fall",
-        "and out of the race",
-        "past the threshold nothing stays",
-        "the threshold does not matter",
-    ),
     *(  # MulticlassNms by thresholds that fall, of pixels, and with boxes of each class
         "the threshold falls after the first box: 0.85 to 0.765",
         "and again after the second, for boxes still left: 0.9, 0.72",

@@ -448,11 +448,40 @@ def test_many_are_compiled_side_by_side(tmp_path: Path) -> None:
     store, told = ObjectStore(tmp_path), []
     with compilations_told(lambda done, of: told.append((done, of))):
         store.prepare([], [wanted(number) for number in range(40)], threads=4)
-    assert told == [(done, 40) for done in range(1, 41)]
+    assert [done for done, _ in told] == list(range(1, 41)) and told[-1] == (40, 40)
+    assert all(done <= of for done, of in told)  # as many as were asked for by then
     for again in (store, ObjectStore(tmp_path)):
         assert [call(again.address_of(wanted(number, never))) for number in range(40)] == list(
             range(40)
         )
+
+
+def test_the_first_are_compiled_while_others_are_asked_for(tmp_path: Path) -> None:
+    store, first = ObjectStore(tmp_path), threading.Event()
+    with (
+        compilations_told(lambda done, of: first.set()),
+        store.preparation(threads=2) as preparation,
+    ):
+        preparation.add([], [wanted(1)])
+        assert first.wait(60)
+        preparation.add([], [wanted(1), wanted(2)])
+    assert [call(store.address_of(wanted(number, never))) for number in (1, 2)] == [1, 2]
+
+
+def test_who_gives_up_waits_for_no_more_kernels(tmp_path: Path) -> None:
+    """Those that were not begun are not compiled, and can be later."""
+    store = ObjectStore(tmp_path)
+
+    def interrupted() -> None:
+        with store.preparation(threads=1) as preparation:
+            preparation.add([], [wanted(1)])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(tmp_path.glob("*"))
+    store.prepare([], [wanted(1)])
+    assert call(store.address_of(wanted(1, never))) == 1
 
 
 def test_what_is_there_is_not_compiled_again(tmp_path: Path) -> None:

@@ -427,6 +427,51 @@ def test_rolls_by_half_of_a_size() -> None:
     hold(builder.model(), [[numbers(generator, (2, n))] for n in (5, 8, 1, 0, 2)])
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("stride", [2, 3, 4])
+def test_pads_up_to_whole_strides(mode: str, stride: int) -> None:
+    """Audio in windows: the last one is made whole by pads that are computed in floats and come as
+    pairs for each axis, as PyTorch has them.
+    """
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 3, None])
+    size = builder.add("Squeeze", 1, length_of(builder, data, 2), builder.constant(np.array([0])))
+    (real,) = builder.add("Convert", 1, *size, destination_type="f32")
+    (count,) = builder.add("Divide", 1, real, builder.constant(np.float32(stride)))
+    (whole,) = builder.add("Ceiling", 1, count)
+    (windows,) = builder.add("Convert", 1, whole, destination_type="i64")
+    (longer,) = builder.add("Multiply", 1, windows, builder.constant(np.array(stride)))
+    (missing,) = builder.add("Subtract", 1, longer, *size)
+    (missing,) = builder.add("Unsqueeze", 1, missing, builder.constant(np.array([0])))
+    (pairs,) = builder.add("Concat", 1, builder.constant(np.array([2])), missing, axis=0)
+    (pairs,) = builder.add(
+        "Reshape", 1, pairs, builder.constant(np.array([-1, 2])), special_zero=False
+    )
+    one = builder.constant(np.array(1))
+    sides = builder.add("Split", 1, pairs, one, num_splits=2)
+    none = builder.constant(np.array([0, 0]))
+    pads = [
+        builder.add(
+            "Concat",
+            1,
+            none,
+            *builder.add("Squeeze", 1, side, builder.constant(np.array([1]))),
+            axis=0,
+        )[0]
+        for side in sides
+    ]
+    builder.result(builder.add("Pad", 12, data, *pads, pad_mode=mode)[0])
+    model = builder.model()
+    generator = np.random.default_rng(9)
+    arrays = [numbers(generator, (batch, 3, n)) for batch in (1, 2) for n in (5, 6, 7, 8, 13, 24)]
+    hold(model, [[array] for array in arrays])
+    compiled = uncork.compile_model(model, threads=1)
+    for array in arrays:
+        width = ((0, 0), (0, 0), (2, -array.shape[2] % stride))
+        expected = np.pad(array, width, mode)  # type: ignore[call-overload]
+        np.testing.assert_array_equal(compiled(array)[0], expected)
+
+
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric"])
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_borders_of_several_axes(mode: str, axes: int) -> None:

@@ -257,6 +257,30 @@ def test_one_call_goes_on_with_sizes_that_it_finds(native: bool) -> None:
     assert len(run(x, np.array([2, 2]))) == 3, "it is usable as before"
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_memory_is_taken_from_a_segment_that_nobody_is_in(native: bool) -> None:
+    """Also where the sizes are those of the call before, for which nothing is bound anew."""
+    step, context = doubling(), Context([0], 1)
+    plan = SegmentPlan(
+        (Step(step, (at(0), BufferAddress(0), 2)), Step(step, (BufferAddress(0), at(1), 2))),
+        binds=(Bind(Slot(0), 0, 0),),
+        buffers=(BufferLifetime(0, Slot(0), 0, 1),),
+    )
+    made = Segment(plan, context, 1)
+    run = made.run if native else made.run_by_ctypes
+    x, y = np.array([1, 2], np.float32), np.zeros(2, np.float32)
+    assert run(x, y) == NO_MEMORY
+    context.grow(64, 1 << 20)
+    assert run(x, y) == OK
+    assert made.shut_out()
+    assert run(x, y) == NO_MEMORY
+    context.grow(64, 1 << 20)
+    assert run(2 * x, y) == OK
+    np.testing.assert_array_equal(y, 8 * x)
+    made._block[HEAD.index("busy")] = 1  # as while a thread is in it
+    assert not made.shut_out()
+
+
 @pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="counts of references")
 def test_results_of_a_call_that_stops_in_the_middle_are_given_back() -> None:
     made, context = found_rows()

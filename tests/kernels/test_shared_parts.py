@@ -93,6 +93,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "few rows, many columns": lambda: (find("MatMul", 1)(), [some(3, 200), some(200, 3100)], 60),
     "rows and columns": lambda: (find("MatMul", 1)(), [some(100, 64), some(64, 300)], 40),
     "many rows, few columns": lambda: (find("MatMul", 1)(), [some(600, 64), some(64, 20)], 64),
+    "rows of a long inner dimension": lambda: (
+        find("MatMul", 1)(),
+        [some(150, 13_000), some(13_000, 90)],
+        18,
+    ),
     "one row": lambda: (find("MatMul", 1)(), [some(1, 300), some(300, 4000)], 64),
     "a product for each head": lambda: (
         find("MatMul", 1)(),

@@ -115,6 +115,23 @@ def test_split_of_a_shape() -> None:
     ] == [[None], [7, 5]]
 
 
+def test_split_of_pairs() -> None:
+    """Pads of PyTorch are pairs, for each axis one: their first and second ones are split."""
+    shape = shape_of(None, 7, 5, None)
+    pairs = run("Reshape", shape, constant([2, 2]), special_zero=False)
+    parts = ops.find("Split", 1)
+    assert parts is not None
+    split = parts(num_splits=2)
+    for axis, expected in ((1, [[None, 5], [7, None]]), (0, [[None, 7], [5, None]])):
+        halves = split.describe([pairs, constant(axis)])
+        assert [h.integers() for h in halves] == expected
+        assert [h.shape for h in halves] == [[2, 1] if axis == 1 else [1, 2]] * 2
+    parts = ops.find("VariadicSplit", 1)
+    assert parts is not None
+    row, rest = parts().describe([pairs, constant(1), constant([0, -1])])
+    assert (row.shape, rest.integers()) == ([2, 0], [None, 7, 5, None])
+
+
 def test_moves_of_a_shape() -> None:
     shape = shape_of(None, 7)
     assert run("Unsqueeze", shape, constant(0)).integers() == [None, 7]

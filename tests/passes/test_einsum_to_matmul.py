@@ -72,8 +72,39 @@ def test_products(equation: str, is_open: bool) -> None:
         assert all(step.kernel != "reference" for step in compiled.plan.steps)
 
 
+@pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.parametrize(
-    "equation", ["qq,qk->qk", "qd,kd->q", "qd,dk,kb->qb"], ids=["twice", "alone", "three"]
+    "equation", ["bhq->qbh", "bhq->bq", "bhq->hb", "bhq->", "q->q", "...bq->q...b", "b...q->qb"]
+)
+def test_one_tensor(equation: str, is_open: bool) -> None:
+    """Rearranged, and summed over what the output has not."""
+    given = operands(equation)
+    compiled = model(equation, [[None if is_open else n for n in a.shape] for a in given])
+    for seed in (0, 1):
+        given = operands(equation, seed)
+        wanted = np.einsum(equation.replace("b...q->qb", "bxyq->qb"), *given)
+        np.testing.assert_allclose(compiled(*given)[0], wanted, rtol=1e-5, atol=1e-5)
+    assert "Einsum" not in kernels(compiled)
+    assert all(step.kernel != "reference" for step in compiled.plan.steps)
+
+
+def test_integers_of_one_tensor() -> None:
+    """Moved as they are; sums of integers stay."""
+    for equation, stays in (("bq->qb", False), ("bq->q", True)):
+        builder = Builder("integers")
+        x = builder.parameter("x", "i64", [None, 3])
+        builder.result(builder.add("Einsum", 7, x, equation=equation)[0], "y")
+        compiled = uncork.compile_model(builder.model(), threads=1)
+        given = np.arange(6).reshape(2, 3) + 2**60
+        wanted = given.T if equation == "bq->qb" else given[0] + given[1]
+        np.testing.assert_array_equal(compiled(given)[0], wanted)
+        assert ("Einsum" in kernels(compiled)) == stays
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["qq->q", "qq,qk->qk", "qd,kd->q", "qd,dk,kb->qb"],
+    ids=["diagonal", "twice", "alone", "three"],
 )
 def test_what_stays(equation: str) -> None:
     given = [

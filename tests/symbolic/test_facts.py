@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from uncork.symbolic import Facts, Origin, Size, maximum, minimum
 
@@ -161,3 +163,46 @@ def test_what_is_demanded_of_a_branch_is_forgotten_with_it() -> None:
 def test_names_are_told_apart() -> None:
     facts = Facts()
     assert [str(s) for s in symbols(facts, "n", "n", "n_2")] == ["n", "n_2", "n_2_2"]
+
+
+def test_what_is_rounded_up_is_not_less() -> None:
+    """Pads up to a whole number of strides, also of a length that was divided before."""
+    facts = Facts()
+    n, m = symbols(facts, "n", "m")
+    for stride in (2, 3, 8):
+        assert facts.certainly_at_least((n + stride - 1) // stride * stride, n)
+        assert facts.certainly_at_least(n, n // stride * stride)
+        assert not facts.certainly_at_least(n // stride * stride, n)
+        assert facts.certainly_at_least(stride - 1, n - n // stride * stride)
+        assert not facts.certainly_at_least(stride - 2, n - n // stride * stride)
+    halves = (n + 1) // 2
+    assert facts.certainly_at_least((halves + 3) // 4 * 4, halves)
+    assert not facts.certainly_at_least(halves // 4 * 4, halves)
+    assert not facts.certainly_at_least((n + 1) // 2 * 2, m)
+    assert facts.certainly_at_least((n + 1) // 2 + m, n // 2 + 1)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-6, 6), st.integers(-5, 9), st.integers(1, 9)), min_size=1, max_size=3
+    ),
+    st.integers(-9, 9),
+    st.integers(-3, 3),
+)
+def test_what_is_certain_of_floors_holds(
+    floors: list[tuple[int, int, int]], constant: int, factor: int
+) -> None:
+    """Sums of floors against their values for every small n."""
+    facts = Facts()
+    (n,) = symbols(facts, "n")
+    size = n * factor + constant
+    for times, shift, divisor in floors:
+        size = size + (n + shift) // divisor * times
+    values = [
+        n_ * factor + constant + sum(t * ((n_ + s) // d) for t, s, d in floors)
+        for n_ in range(1, 1300)
+    ]
+    if facts.certainly_at_least(size, 0):
+        assert min(values) >= 0
+    if facts.certainly_at_least(0, size):
+        assert max(values) <= 0

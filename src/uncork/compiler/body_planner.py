@@ -5,15 +5,20 @@ segments.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from uncork.compiler.call_plan import BodyRun, BranchTensor, Location
+from uncork.compiler.call_plan import BodyRun, BranchTensor, FoundSymbol, Location
 from uncork.compiler.placement import Placement
 from uncork.compiler.planned_parts import bytes_of, dimensions
 from uncork.ir.model import Node
 from uncork.kernels import kernel_plan
 from uncork.kernels.runtime.segment_plan import BufferAddress, KernelArgument, Step
 from uncork.ops._body import SubGraphOperation
+from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
+
+if TYPE_CHECKING:
+    from uncork.compiler.loop_words import LoopWords
 
 
 class BodyPlanner(Placement):
@@ -30,6 +35,10 @@ class BodyPlanner(Placement):
         scratch: int | None,
     ) -> KernelArgument:
         """An argument of a step."""
+        raise NotImplementedError
+
+    def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
+        """Slots for symbols that the last part finds."""
         raise NotImplementedError
 
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
@@ -83,37 +92,61 @@ class BodyPlanner(Placement):
         self._step += 1
         return True
 
-    def _run_loop(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
-        """Plan the step of a loop whose body is native and whose outputs have known sizes. False
-        where it is not such a loop.
+    def _run_loop(
+        self, node: Node, specs: Sequence[TensorSpec], found: Sequence[Symbol] = ()
+    ) -> bool:
+        """Plan the step of a loop whose body is native and whose outputs have known sizes, or such
+        as follow from the number of its turns, which are `found`. False where it is not such a
+        loop.
         """
         if not self._compiles or node.type_name not in ("Loop", "TensorIterator"):
             return False
-        from uncork.compiler import loop_steps  # few models have bodies
+        from uncork.compiler import loop_steps, loop_words  # few models have bodies
         from uncork.ops.iteration import Iteration
 
         assert isinstance(node.operation, Iteration)
         given = [self._spec(source) for source in node.inputs]
-        loop = loop_steps.native_loop(node.operation, given, specs, self._usual_shape)
+        loop = loop_steps.native_loop(node.operation, given, specs, self._usual_shape, found)
         if loop is None:
             return False
         segment = self._segment()
         locations = {i: self._location(source) for i, source in enumerate(node.inputs)}
         for source in node.inputs:
             self._use(source)
+        grown = {output.port for output in loop.grown}
         for position, spec in enumerate(specs):
-            self._locate_output(node, position, spec, None)
-        words = loop_steps.LoopWords(
+            if position not in grown:
+                self._locate_output(node, position, spec, None)
+        rooms = self._new_buffer(8 * len(grown)) if grown else 0
+        words = loop_words.LoopWords(
             loop,
             lambda operand: self._kernel_argument(node, operand, locations, None),
             self.program.operand,
             lambda size: BufferAddress(self._new_buffer(size)),
+            {f.output: f.slot for f in self._bound(found)},
+            rooms,
         )
         segment.steps.append(Step(*words.step()))
         segment.cost = segment.cost + loop.cost
-        self._note(node, "bodies")
         self._step += 1
+        if grown:
+            self._join_parts(node, specs, words)
+        self._note(node, "bodies")
         return True
+
+    def _join_parts(self, node: Node, specs: Sequence[TensorSpec], words: LoopWords) -> None:
+        """Plan the steps that make outputs of the parts which the turns of a loop gave: the next
+        segment, which knows how many there were.
+        """
+        segment = self._next_segment()
+        self._buffers[words.rooms].last = self._step
+        for output in words.loop.grown:
+            assert output.port is not None
+            spec = specs[output.port]
+            self._locate_output(node, output.port, spec, None)
+            segment.steps.append(Step(*words.joining_step(output)))
+            segment.cost = segment.cost + bytes_of(spec) // 8
+        self._step += 1
 
     def _tensor_of(
         self,

@@ -4,30 +4,40 @@ are when they are compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from uncork.compiler.shared_work import Work
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Preparation
 from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.runtime.thread_pool import dispatch
+from uncork.kernels.runtime.thread_pool import POOL_KERNELS, dispatch
+from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.types import TensorSpec
 
 
 class LayerKernels:
-    """The kernels of the layers of one plan. A layer's work is for at most so many `threads`.
+    """The kernels of the layers of one plan, selected for `target`; without one references do
+    everything. A layer's work is for at most so many `threads`.
 
-    So many `compilers` make kernels at a time; by none, no kernel is made, and addresses are 0.
+    So many `compilers` make kernels at a time; by none, no kernel is made, addresses are 0, and the
+    plan is to be looked at only.
     """
 
     def __init__(self, target: Target | None, threads: int, compilers: int) -> None:
         self.threads = threads
         self._target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
+        self._preparation: Preparation | None = None
+
+    @property
+    def compiles(self) -> bool:
+        """Whether kernels are made."""
+        return self._compilers > 0
 
     def select(
         self, model: Model, node: Node, spec: Callable[[Source], TensorSpec]
@@ -57,15 +67,29 @@ class LayerKernels:
             self._works[node.id] = Work.of(selected, self.threads)
         return self._works[node.id]
 
-    def compile(self, works: Iterable[Work]) -> None:
-        """Have the kernels of all this work ready: several threads compile them."""
-        if self._target is not None and self._compilers:
-            STORE.prepare(
-                [spec for work in works for spec in work.kernels],
-                entry_functions(),
-                self._target,
-                self._compilers,
-            )
+    @contextlib.contextmanager
+    def compiled(self, files: bool = False) -> Iterator[None]:
+        """A context in which kernels are compiled as they are asked for, by several threads; at its
+        end all are ready. Those of every plan are begun at once, among them the one that looks
+        whether `files` are whole.
+        """
+        if self._target is None or not self._compilers:
+            yield
+            return
+        with STORE.preparation(self._target, self._compilers) as preparation:
+            self._preparation = preparation
+            preparation.add([WholeFile()] if files else [], entry_functions())
+            try:
+                yield
+            finally:
+                self._preparation = None
+
+    def ask_for(self, work: Work) -> None:
+        """Have the kernels of this work compiled."""
+        if self._preparation is not None:
+            self._preparation.add(work.kernels)
+            if work.parallelism > 1:
+                self._preparation.add(POOL_KERNELS)
 
     def address(self, spec: KernelSpec) -> int:
         """The address of a compiled kernel."""

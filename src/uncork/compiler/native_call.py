@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
+from uncork.concurrency import renews_locks
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
@@ -40,7 +42,13 @@ class NativeCall:
         self.plan = plan
         self._arguments = arguments or plan.array_guards
         self._positions = positions or range(len(plan.array_guards))
+        self.renew_locks()
+        renews_locks(self)
         self.release_memory()
+
+    def renew_locks(self) -> None:
+        """Make the lock of growing memory: at the start, and in a child process."""
+        self._growth = threading.Lock()
 
     def embedded(
         self, arguments: Sequence[ArrayGuard | IdentityGuard], positions: Sequence[int]
@@ -130,11 +138,10 @@ class NativeCall:
         """
         segments, at = self._segments, 0
         while isinstance(found, int):
-            if found == NO_MEMORY or (found >= 0 and segments[at][0].lacks_memory()):
-                # New memory comes with a new segment: another thread may be at work in the old one.
-                segments[at] = self._made(segments[at][1])
-                if at == 0:
-                    self.run = segments[0][0].run
+            if found == NO_MEMORY:
+                self._grow(segments, at)
+            elif found >= 0 and segments[at][0].lacks_memory():
+                self._replace(segments, at)
             elif found >= 0 and segments[at][0].misfits():
                 return GUARD_FAILED
             elif found == BUSY:
@@ -145,6 +152,24 @@ class NativeCall:
                 break
             found = segments[at][0].run(*inputs)
         return found
+
+    def _grow(self, segments: list[tuple[Segment, Context]], at: int) -> None:
+        """Give a segment the working memory for the sizes that its context has."""
+        with self._growth:
+            segment, context = segments[at]
+            if context.get("needed") <= context.get("capacity"):
+                return  # another thread has had it grow meanwhile
+            if segment.shut_out():
+                grow(self.plan, context)
+            else:
+                # Another thread is at work in it, and goes on with the memory there is.
+                self._replace(segments, at)
+
+    def _replace(self, segments: list[tuple[Segment, Context]], at: int) -> None:
+        """Put a new segment with more memory in the place of one."""
+        segments[at] = self._made(segments[at][1])
+        if at == 0 and segments is self._segments:
+            self.run = segments[0][0].run
 
     def _made(self, bound: Context | None = None) -> tuple[Segment, Context]:
         """A new segment and its context, with memory of its own: as much as the sizes need that the

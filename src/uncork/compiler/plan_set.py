@@ -15,6 +15,7 @@ from functools import partial
 
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.known_sizes import Hints, known_size
+from uncork.compiler.layer_kernels import LayerKernels
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
@@ -358,5 +359,9 @@ def planned(
     compilers: int,
 ) -> CallPlan:
     """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
-    described, facts = infer_symbolic(model, specs, hints, may_be_empty)
-    return Planner(rewrite(described), facts, target, threads, files, compilers).plan()
+    kernels = LayerKernels(target, threads, compilers)
+    with kernels.compiled(bool(files)):
+        described, facts = infer_symbolic(model, specs, hints, may_be_empty)
+        planner = Planner(rewrite(described), facts, kernels, files)
+        planner.select()
+    return planner.plan()

@@ -35,6 +35,7 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
+from uncork.kernels.runtime.packed_weights import memory_shared
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
@@ -44,7 +45,7 @@ from uncork.kernels.runtime.segment_plan import (
     Step,
     TensorAddress,
 )
-from uncork.kernels.runtime.target import Target, release_gil
+from uncork.kernels.runtime.target import release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.symbolic import Facts, Size, Symbol
 from uncork.types import TensorSpec
@@ -59,21 +60,13 @@ class Planner(SizePlanner):
         self,
         model: Model,
         facts: Facts,
-        target: Target | None,
-        threads: int = 1,
+        kernels: LayerKernels,
         files: Sequence[MappedFile] = (),
-        compilers: int = 1,
     ) -> None:
-        """Kernels are selected for `target`; without one references do everything. A call uses at
-        most so many `threads`.
-
-        A call looks first whether the mapped `files` are whole, where that is cheap. So many
-        `compilers` make kernels at a time: by none, no kernel is made, and such a plan is to be
-        looked at only.
-        """
+        """A call looks first whether the mapped `files` are whole, where that is cheap."""
         super().__init__(model, facts)
-        self._kernels = LayerKernels(target, threads, compilers)
-        self._files, self._compiles = files, compilers > 0
+        self._kernels, self._files = kernels, files
+        self._compiles = kernels.compiles
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
         self._arguments = self._inputs + self._outputs
@@ -81,12 +74,10 @@ class Planner(SizePlanner):
     # ---- the whole
 
     def plan(self) -> CallPlan:
-        """The plan. Raises NotPlanned where sizes are not known as expressions."""
-        for node in self.model.nodes:
-            if node.type_name not in ("Parameter", "Result"):
-                self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
+        """The plan, by the kernels that were selected. Raises NotPlanned where sizes are not known
+        as expressions.
+        """
         self._used_symbols = self._symbols_needed()
-        self._compile()
         self._begin()
         unread = self._unread()
         for node in self.model.nodes:
@@ -137,21 +128,15 @@ class Planner(SizePlanner):
                 read.update(source.node for source in node.inputs)
         return result
 
-    def _compile(self) -> None:
-        """Have the kernels of all steps ready, now that all are known: several threads compile
-        them.
-        """
-        steps = [
-            (node, self.choices[node.id])
-            for node in self.model.nodes
-            if node.id in self.choices and not self._is_given(node)
-        ]
-        works = [
-            self._kernels.work(node, choice)
-            for node, choice in steps
-            if isinstance(choice, kernel_plan.KernelPlan)
-        ]
-        self._kernels.compile(works)
+    def select(self) -> None:
+        """Choose what computes each layer, and ask for its kernels."""
+        with memory_shared():
+            for node in self.model.nodes:
+                if node.type_name in ("Parameter", "Result"):
+                    continue
+                choice = self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
+                if isinstance(choice, kernel_plan.KernelPlan) and not self._is_given(node):
+                    self._kernels.ask_for(self._kernels.work(node, choice))
 
     # ---- what is needed
 
@@ -208,6 +193,8 @@ class Planner(SizePlanner):
         arrays; elements may also be read from a kernel's result.
         """
         symbols = self._finds(node)
+        if isinstance(choice, str) and self._run_loop(node, specs, symbols):
+            return
         if isinstance(choice, str) or not all(
             symbol.origin.is_element and packable(specs[symbol.origin.output]) for symbol in symbols
         ):

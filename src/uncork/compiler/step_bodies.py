@@ -7,7 +7,7 @@ from functools import partial
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import CallPlan, NativeStep
-from uncork.compiler.working_memory import take
+from uncork.compiler.working_memory import room_bytes, take
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.segment_plan import StepBody
@@ -62,7 +62,8 @@ def _table(plan: CallPlan, turns: TurnPlan, working_bytes: int) -> TurnTable:
     context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
     if working_bytes:
         take(plan, context, working_bytes)
-    return TurnTable(part.segment, turns, context, plan.buffers, keep=plan)
+    rooms = room_bytes(plan) // max(1, turns.rooms)
+    return TurnTable(part.segment, turns, context, plan.buffers, keep=plan, room_bytes=rooms)
 
 
 def takes(plan: CallPlan, number: int, spec: TensorSpec) -> bool:

@@ -24,6 +24,14 @@ def take(plan: CallPlan, context: Context, needed: int) -> None:
     context.grow(needed, _limit(plan, needed))
 
 
+def room_bytes(plan: CallPlan) -> int:
+    """The most bytes that may be taken for what a call of the plan gives while nobody knows how
+    much that will be; it is copied from there.
+    """
+    limit = available()[0] // 2
+    return limit if plan.memory_limit is None else min(limit, plan.memory_limit)
+
+
 def _limit(plan: CallPlan, needed: int, context: Context | None = None) -> int:
     """The most bytes that a call of the plan may take, which is at least what it needs."""
     limit, what = available()

@@ -127,8 +127,8 @@ class _Arguments:
 class _Calls:
     """All calls of one function.
 
-    A kind of call is its arguments that are no arrays, and which are arrays of which types. Where
-    an input comes as another number than before, one plan takes every number, if it can.
+    A kind of call is its arguments that are no arrays, and which are arrays of which types. An
+    input that comes as a number is open, like a size: one plan takes every number, if it can.
     """
 
     def __init__(self, describe: Callable[..., Call]) -> None:
@@ -146,8 +146,6 @@ class _Calls:
         self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
         #: By kind, then by the call among whose arguments it is.
         self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}
-        #: Kinds with open numbers of which there was a call.
-        self._met: set[tuple[Any, ...]] = set()
         self.renew_locks()
         renews_locks(self)
 
@@ -200,10 +198,8 @@ class _Calls:
             opened = given.with_open_numbers(self._names, self._inputs)
         compiled = None
         if opened is not None:
-            if opened.kind in self._met and given.kind not in self._executors:
-                again: Call = self._describe(*opened.args, **opened.options)
-                compiled = self._compiled(opened, again, is_open=True)
-            self._met.add(opened.kind)
+            again: Call = self._describe(*opened.args, **opened.options)
+            compiled = self._compiled(opened, again, is_open=True)
         closed = given.with_closed_numbers()
         if compiled is None:
             compiled = self._compiled(given, call, widest=closed is not None)
@@ -263,7 +259,6 @@ class _Calls:
         if sum(map(len, self._executors.values())) >= _KEPT:
             self._executors.clear()
             self._entries.clear()
-            self._met.clear()
         executors = self._executors.setdefault(kind, {})
         for axes in (0,) if widest else (0, 1, 2):
             shapes = [_with_open_axes(array.shape, axes) for array in arrays]
@@ -288,15 +283,24 @@ def _results(call: NativeCall, arguments: Sequence[Any]) -> Sequence[Array] | No
 def _with_numbers(run: Callable[..., Any], positions: Sequence[int]) -> Callable[..., Any]:
     """The native call of arguments that have integers at these positions, where it takes arrays."""
     last = max(positions)
+    #: Arrays of numbers that came before.
+    held: dict[int, Array] = {}
+
+    def array_of(number: int) -> Array:
+        if len(held) >= _KEPT:
+            held.clear()
+        return held.setdefault(number, np.array(number))
 
     def with_numbers(*arguments: Any) -> Any:
         if len(arguments) <= last:
             return OTHER_ARGUMENTS
-        arrays = list(arguments)
+        arrays = [*arguments]
         for position in positions:
-            if type(arguments[position]) is not int:
+            number = arguments[position]
+            if type(number) is not int:
                 return OTHER_ARGUMENTS
-            arrays[position] = np.array(arguments[position])
+            array = held.get(number)  # quicker than another array
+            arrays[position] = array_of(number) if array is None else array
         return run(*arrays)
 
     return with_numbers

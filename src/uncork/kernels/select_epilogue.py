@@ -4,8 +4,11 @@ they read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
@@ -14,7 +17,7 @@ from uncork.kernels.extents import KernelDeclined, has_extents, same
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: Of results of three spatial axes kernels lay planes apart: no other tensor ends them.
 _VOLUMES = 5
@@ -132,11 +135,47 @@ def epilogue_of(
     return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 
 
+def bounded(
+    epilogue: Epilogue, positions: Sequence[int | Array]
+) -> tuple[Epilogue, list[int | Array]]:
+    """The epilogue with the bounds of its results as operands, and what each operand is: an input,
+    or numbers in memory.
+
+    ReLU, Clamp and no activation at all are then the same kernel. Only short epilogues are written
+    so: to others it would bring more work, and they are seldom the same but for an activation.
+    """
+    ops, low, high = list(epilogue.ops), -math.inf, math.inf
+    before = len(epilogue.operands) + len(ops) - 1 if len(ops) > 1 else 0
+    if ops and ops[-1].arguments == (before,):
+        if ops[-1].op == "relu":
+            low = 0.0
+        elif ops[-1].op == "clamp":
+            low, high = ops[-1].constants
+        if (low, high) != (-math.inf, math.inf):
+            ops.pop()
+    if not all(op.op == "add" for op in ops):
+        return epilogue, list(positions)
+    count = len(epilogue.operands)
+    moved = [
+        replace(op, arguments=tuple(n if n <= count else n + 2 for n in op.arguments)) for op in ops
+    ]
+    last = count + 2 + len(moved) if moved else 0
+    end = ScalarOp("bounded", (last, count + 1, count + 2))
+    bounds = np.array([low, high], np.float32)
+    return (
+        Epilogue((*epilogue.operands, NUMBER, NUMBER), (*moved, end)),
+        [*positions, bounds[:1], bounds[1:]],
+    )
+
+
 def operands_for(
-    epilogue: Epilogue, positions: Sequence[int], channel: SizeLike, element: SizeLike
+    epilogue: Epilogue, positions: Sequence[int | Array], channel: SizeLike, element: SizeLike
 ) -> list[Operand]:
     """The operands of a call: the operation's inputs, which begin `channel` bytes into operands of
-    channels and `element` bytes into those of elements.
+    channels and `element` bytes into those of elements, and addresses of numbers in memory.
     """
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
-    return [In(position, begin[kind]) for kind, position in zip(epilogue.operands, positions)]
+    return [
+        In(position, begin[kind]) if isinstance(position, int) else int(position.ctypes.data)
+        for kind, position in zip(epilogue.operands, positions)
+    ]

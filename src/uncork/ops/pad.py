@@ -117,7 +117,13 @@ class Pad12(Operation):
         for name, pad in (("pads_begin", begin), ("pads_end", end)):
             if not self.crops:
                 demand_size(self, name, pad)
-            if self.pad_mode == "constant" or not facts.suppose_at_least(pad, 1):
+            if self.pad_mode == "constant":
+                continue
+            # With a cell at least, the demand below holds by itself where there is no pad: no plan
+            # depends on whether there is one.
+            if not facts.certainly_at_least(dim.as_size(), 1) and not facts.suppose_at_least(
+                pad, 1
+            ):
                 continue
             least = (
                 Size.of(1)

@@ -14,6 +14,7 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import divided
 from uncork.ops._common.vectors import length, scalar, size_or_minus_one, vector
+from uncork.ops._elements import elements_of, spec_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Field, Input, Output, integer
 from uncork.symbolic import facts_of
@@ -21,7 +22,7 @@ from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, Tenso
 
 
 def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[TensorSpec]:
-    """The specs of the parts, with what is known of a shape vector that is split."""
+    """The specs of the parts, with the elements that are known of a small tensor."""
     if data.rank is None or axis is None:
         shapes = [
             PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes
@@ -30,11 +31,15 @@ def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[T
         shapes = [
             PartialShape([*data.shape[:axis], size, *data.shape[axis + 1 :]]) for size in sizes
         ]
-    if data.elements is None or data.rank != 1 or not all(s.is_static for s in sizes):
-        return [TensorSpec(data.element_type, shape) for shape in shapes]
+    parts = [TensorSpec(data.element_type, shape) for shape in shapes]
+    known = None if data.elements is None else elements_of(data)
+    if known is None or axis is None or not all(shape.is_static for shape in shapes):
+        return parts
     ends = list(itertools.accumulate(map(int, sizes)))
-    cuts = [data.elements[end - int(size) : end] for size, end in zip(sizes, ends)]
-    return [TensorSpec(data.element_type, shape, None, cut) for shape, cut in zip(shapes, cuts)]
+    if ends[-1] != known.shape[axis]:
+        return parts
+    cuts = np.split(known, ends[:-1], axis)
+    return [spec_of(part, cut) or part for part, cut in zip(parts, cuts)]
 
 
 class _Split(Operation):

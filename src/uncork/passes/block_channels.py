@@ -23,7 +23,7 @@ from uncork.internal_ops.blocks import (
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
-from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
+from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
 from uncork.kernels.convolution.tap_regions import regions_of
@@ -113,7 +113,7 @@ def _candidate(
     filters = specs[1].value
     assert operation is not None and filters is not None
     g = _geometry(product, specs, node.outputs[0].spec)
-    if g is None or is_few(g) or not np.isfinite(filters).all():
+    if g is None or is_few(g) or not all_finite(filters):
         return None
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
     if not inner or not block:

@@ -130,12 +130,10 @@ def _fill_rows(model: Model, node: Node) -> _Two | None:
 
 
 def _suppression(model: Model, node: Node) -> _Two | None:
-    """The two layers of a NonMaxSuppression of boxes in f32 without Soft-NMS."""
+    """The two layers of a NonMaxSuppression of boxes in f32."""
     assert isinstance(node.operation, Suppression)
     specs = [model.spec(source) for source in node.inputs]
     if any(spec.element_type is not ElementType.f32 for i, spec in enumerate(specs) if i != 2):
-        return None
-    if len(specs) > 5 and specs[5].value is not None and specs[5].value.any():
         return None
     numbers = [0] if len(specs) < 3 else specs[2].integers()
     limit = None if numbers is None else numbers[0]

@@ -1,4 +1,5 @@
-"""Einsum of two tensors of the call becomes a MatMul, with views and transposes around it.
+"""Einsum of two tensors of the call becomes a MatMul, with views and transposes around it; that of
+one tensor a sum and a transpose.
 
 A label is a batch dimension (in both operands and the output), summed (in both operands alone), or
 a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
@@ -22,6 +23,7 @@ from uncork.ops import Operation
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
+from uncork.ops.reduce import ReduceSum
 from uncork.ops.transpose import Transpose1
 from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
@@ -49,11 +51,14 @@ def einsum_to_matmul(model: Model) -> Model:
     changed = False
     for node in model.nodes:
         product = _product(model, node)
-        if product is None:
-            layers.nodes.append(node)
-        else:
-            changed = True
+        single = _single(model, node)
+        changed = changed or product is not None or single is not None
+        if product is not None:
             layers.multiply(node, product)
+        elif single is not None:
+            layers.rearrange(node, *single)
+        else:
+            layers.nodes.append(node)
     return replace(model, nodes=tuple(layers.nodes)) if changed else model
 
 
@@ -91,6 +96,25 @@ def _product(model: Model, node: Node) -> _Product | None:
     )
 
 
+def _single(model: Model, node: Node) -> tuple[_Labels, _Labels] | None:
+    """The labels of the one operand and of the output; None where the layer has more operands, or
+    one with a diagonal.
+    """
+    operation = node.operation
+    if not isinstance(operation, Einsum) or len(node.inputs) != 1:
+        return None
+    spec, output = model.spec(node.inputs[0]), node.outputs[0].spec
+    if spec.value is not None or not has_extents(spec) or not has_extents(output):
+        return None
+    subscripts, out = operation.parsed()
+    labels = operation.spread(subscripts[0], len(spec.shape))
+    result = operation.spread(out, len(output.shape))
+    sums = len(result) < len(labels)
+    if len(set(labels)) < len(labels) or (sums and output.element_type.name not in _FLOATS):
+        return None
+    return labels, result
+
+
 def _same(one: Dimension, other: Dimension) -> bool:
     return one.size is not None and other.size is not None and same(one.size, other.size)
 
@@ -122,7 +146,24 @@ class _Layers:
             made = self._view(node, made, [product.sizes[label] for label in labels])
         if labels != list(product.output):
             made = self._transposed(node, made, [labels.index(n) for n in product.output])
-        # The last layer has the place of the old one, and its name.
+        self._finish(node)
+
+    def rearrange(self, node: Node, labels: _Labels, output: _Labels) -> None:
+        """Put a sum over the labels that the output has not, and a transpose, in the place of a
+        layer.
+        """
+        (source,) = node.inputs
+        summed = [axis for axis, label in enumerate(labels) if label not in output]
+        kept = [label for label in labels if label in output]
+        if summed:
+            axes = self._constant(node, "axes", summed)
+            source = self._add(f"{node.name}/sum", ReduceSum(keep_dims=False), source, axes)
+        if not summed or kept != list(output):
+            self._transposed(node, source, [kept.index(label) for label in output])
+        self._finish(node)
+
+    def _finish(self, node: Node) -> None:
+        """Give the last layer the place of the old one, and its name."""
         last = self.nodes.pop()
         port = node.outputs[0]
         self.nodes.append(
@@ -163,11 +204,14 @@ class _Layers:
         return self._add(f"{node.name}/view", View(PartialShape(sizes)), source)
 
     def _transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
-        value = np.asarray(order, np.int64)
+        axes = self._constant(node, "order", order)
+        return self._add(f"{node.name}/transposed", Transpose1(), source, axes)
+
+    def _constant(self, node: Node, name: str, numbers: Sequence[int]) -> Source:
+        value = np.asarray(numbers, np.int64)
         shape = PartialShape(value.shape)
         constant = Const(element_type=ElementType.i64, shape=shape, value=value)
-        axes = self._add(f"{node.name}/order", constant)
-        return self._add(f"{node.name}/transposed", Transpose1(), source, axes)
+        return self._add(f"{node.name}/{name}", constant)
 
     def _add(self, name: str, operation: Operation, *inputs: Source) -> Source:
         (spec,) = operation.describe([self._spec(source) for source in inputs])

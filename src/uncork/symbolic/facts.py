@@ -25,8 +25,8 @@ RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 _KINDS = ("input", "state", "found", "number")
 #: How often equalities are put into what equalities have changed.
 _ROUNDS = 3
-#: How many largest-of are looked into, one within the other, to see that a size is not negative; of
-#: more than so many none is.
+#: How many largest-of and floors are looked into, one within the other, to see that a size is not
+#: negative; of more largest-of than so many none is.
 _DEPTH, _FEW = 2, 4
 
 
@@ -242,8 +242,8 @@ class Facts:
     # ---- inner workings
 
     def _is_never_negative(self, size: Size, depth: int) -> bool:
-        """Whether a size is certainly at least 0: by its bounds, by one of the facts, or by the
-        arguments of a maximum in it.
+        """Whether a size is certainly at least 0: by its bounds, by one of the facts, by the
+        arguments of a maximum in it, or by what lies in its floors.
         """
         if size.bounds[0] >= 0:
             return True
@@ -267,7 +267,30 @@ class Facts:
             )
             if any(each) if factor > 0 else all(each):
                 return True
-        return False
+        return depth > 0 and self._is_never_negative_without_floors(size, depth - 1)
+
+    def _is_never_negative_without_floors(self, size: Size, depth: int) -> bool:
+        """Whether a size is certainly at least 0 with the least that its floors can be in their
+        place: of whole numbers over n, floor(x) lies between x - (n - 1) / n and x.
+        """
+        least = size
+        for monomial, factor in size.terms.items():
+            if len(monomial) != 1 or not isinstance(atom := monomial[0], Function):
+                continue
+            if atom.name != "floor":
+                continue
+            (x,) = atom.arguments
+            n = math.lcm(*(Fraction(f).denominator for f in x.terms.values()))
+            below = Fraction(n - 1, n) if (x * n).is_whole else 1
+            lowest = x - below if factor > 0 else x
+            least = least + (lowest - Size.of(atom)) * factor
+        if least is size:
+            return False
+        if size.is_whole:
+            # What is whole and above -1 is at least 0.
+            parts = math.lcm(*(Fraction(f).denominator for f in least.terms.values()))
+            least = least + Fraction(parts - 1, parts)
+        return self._is_never_negative(least, depth)
 
     def _difference(self, a: SizeLike, b: SizeLike) -> Size:
         return self.canonical(Size.of(a) - b)

@@ -315,6 +315,11 @@ class Kernel:
         numbers = ir.Constant(ir.VectorType(ir.IntType(64), lanes), list(range(lanes)))
         return Value(self, numbers, I64, lanes) < self.splat(count, lanes)
 
+    def lane_numbers(self, lanes: int) -> Value:
+        """0, 1, 2 .. as i32."""
+        numbers = ir.Constant(ir.VectorType(I32.llvm, lanes), list(range(lanes)))
+        return Value(self, numbers, I32, lanes)
+
     def load_masked(self, address: Value, type_: Type, mask: Value, fill: int | float = 0) -> Value:
         """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not
         touched.
@@ -372,11 +377,11 @@ class Kernel:
         return Variable(self, first)
 
     @contextmanager
-    def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:
+    def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
         """`for i in range(start, stop, step)` over 64-bit integers; `stop` is evaluated once."""
         first = start if isinstance(start, Value) else self.integer(start)
         known = isinstance(start, int) and isinstance(stop, int) and start < stop
-        if known and stop <= start + step:  # one turn
+        if known and isinstance(step, int) and stop <= start + step:  # one turn
             yield first
             return
         limit = stop if isinstance(stop, Value) else self.integer(stop)

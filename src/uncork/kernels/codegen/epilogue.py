@@ -59,6 +59,7 @@ _SHORT = frozenset(
         "minimum",
         "relu",
         "clamp",
+        "bounded",
         "same",
         "negative",
         "abs",

@@ -90,6 +90,12 @@ def clamped(k: Kernel, x: Value, low: float, high: float) -> Value:
     return x
 
 
+def bounded(k: Kernel, x: Value, low: Value, high: Value) -> Value:
+    """min(max(x, low), high) of numbers that are known at the call; NaN stays."""
+    x = k.select(low > x, low, x)  # in this order, each is one instruction
+    return k.select(high < x, high, x)
+
+
 def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
     """The polynomial with these coefficients, constant first."""
     result = k.constant(coefficients[-1], F32, x.lanes)

@@ -8,10 +8,12 @@ those of a narrow one.
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import I32, I64, U32, U64, Kernel, Type, Value
+from uncork.kernels.codegen.emit import I32, I64, U32, U64, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.functions import negated
 
 _DIGIT = 256
+#: So few keys are put in order one by one.
+_FEW = 24
 
 
 def key_type(held: Type) -> Type:
@@ -20,21 +22,22 @@ def key_type(held: Type) -> Type:
 
 
 def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
-    """The sort key of an element: NaN comes after all numbers, -0.0 equals 0.0. `descending` keys
-    are in the opposite order.
+    """The sort keys of one element or a vector: NaN comes after all numbers, -0.0 equals 0.0.
+    `descending` keys are in the opposite order.
     """
+    lanes = value.lanes
     bits = 64 if value.type.bits == 64 else 32
     wide = I64 if bits == 64 else I32
-    lowest = k.constant(-(2 ** (bits - 1)), wide)
+    lowest = k.constant(-(2 ** (bits - 1)), wide, lanes)
     if value.type.kind == "float":
         number = (value + 0.0).bits_as(wide)
         key = _xor(k, number, (number >> (bits - 1)) | lowest)
-        key = k.select(value.equals(value), key, k.constant(-1, wide))
+        key = k.select(value.equals(value), key, k.constant(-1, wide, lanes))
     elif value.type.kind == "signed":
         key = _xor(k, value.to(wide), lowest)
     else:
         key = value.to(key_type(value.type)).to(wide)
-    key = _xor(k, key, k.constant(-1, wide)) if descending else key
+    key = _xor(k, key, k.constant(-1, wide, lanes)) if descending else key
     return key.to(key_type(value.type))
 
 
@@ -53,6 +56,9 @@ def radix_sort(outer: Kernel, key: Type) -> Kernel:
         inside=outer,
     )
     keys, places, other_keys, other_places, counts, count = k.arguments
+    with k.if_(count <= _FEW):
+        _insert(k, key, keys, places, count)
+        k.return_(k.integer(0))
     digits = key.bytes
     with k.loop(0, digits * _DIGIT) as i:
         k.store(k.constant(0, I32), counts + i * I32.bytes)
@@ -79,6 +85,25 @@ def radix_sort(outer: Kernel, key: Type) -> Kernel:
         k.store(k.load(other_places + i * I32.bytes, I32), places + i * I32.bytes)
     k.finish()
     return k
+
+
+def _insert(k: Kernel, key: Type, keys: Value, places: Value, count: Value) -> None:
+    """Sort keys and their places by insertion."""
+    with k.loop(1, count) as i:
+        own, place = k.load(keys + i * key.bytes, key), k.load(places + i * I32.bytes, I32)
+        at = k.variable(i)
+
+        def moves(own: Value = own, at: Variable = at) -> Value:
+            before = k.maximum(at.get() - 1, k.integer(0))
+            return (at.get() > 0) & (k.load(keys + before * key.bytes, key) > own)
+
+        with k.while_(moves):
+            before = at.get() - 1
+            k.store(k.load(keys + before * key.bytes, key), keys + at.get() * key.bytes)
+            k.store(k.load(places + before * I32.bytes, I32), places + at.get() * I32.bytes)
+            at.set(before)
+        k.store(own, keys + at.get() * key.bytes)
+        k.store(place, places + at.get() * I32.bytes)
 
 
 def _count_of(k: Kernel, counts: Value, number: Value, digit: int) -> Value:

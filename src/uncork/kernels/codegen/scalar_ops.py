@@ -289,6 +289,7 @@ SCALAR_OPS: dict[str, ScalarEmitter] = {
     "ceiling": _rounding("ceil"),
     "round_even": _rounding("rint"),
     "clamp": lambda k, v, n: functions.clamped(k, v[0], n[0], n[1]),
+    "bounded": lambda k, v, n: functions.bounded(k, v[0], v[1], v[2]),
     "elu": lambda k, v, n: _elu(k, v[0], n[0]),
     "selu": lambda k, v, n: v[2] * _elu(k, v[0], v[1]),
     "hard_sigmoid": lambda k, v, n: functions.clamped(k, v[1] * v[0] + v[2], 0.0, 1.0),

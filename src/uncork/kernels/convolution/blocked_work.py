@@ -30,7 +30,8 @@ class BlockedWork:
     inner: int
     lanes: int
     end: Epilogue
-    others: Sequence[int]
+    #: What the operands of the epilogue are: inputs, or numbers in memory.
+    others: Sequence[int | Array]
     #: What tells the filters from others of the same source and sizes.
     kind: tuple[object, ...] = ()
 
@@ -38,6 +39,11 @@ class BlockedWork:
     def channels(self) -> int:
         """Blocks of the data."""
         return self.geometry.groups * self.geometry.channels // self.inner
+
+    @property
+    def numbers(self) -> list[object]:
+        """Numbers in memory that calls read: they are to be kept."""
+        return [other for other in self.others if not isinstance(other, int)]
 
     @property
     def step(self) -> int:

@@ -120,7 +120,7 @@ class _Maker:
         self.packed_weights = packed(
             [work.source], how, lambda: [packed_sets(work, run) for run in self.runs]
         )
-        self.keep: list[object] = [self.packed_weights]
+        self.keep: list[object] = [self.packed_weights, *work.numbers]
         self._tables: dict[tuple[object, ...], Array] = {}
         images = g.images
         self.images = (
@@ -294,20 +294,15 @@ class _Maker:
             widths, all_tiles = widths_of(columns, self.target)
             left, tiles = some_of_tiles(widths, all_tiles, some_tiles)
         filters = self.packed_weights.arrays[number][alike.groups.index(group)]
-        step = g.columns.stride * work.inner * 4
         vector_members = min(self.vector_members, blocks)
-        every = (g.rows.taps, g.rows.stride, g.rows.dilation) if self.skips else ()
         inside = filters.nbytes <= _FEW_FILTERS  # all outputs of a tile before the next tile
         spec = Dense(
             work.lanes,
             work.step,
             blocks,
             widths,
-            step,
             work.end,
             vector_members,
-            self._asks_ahead(region, filters),
-            every,
             not isinstance(columns, int),
             alike.blocks * work.lanes > g.outputs,
         )
@@ -334,8 +329,9 @@ class _Maker:
             "count": self._entries(region) // region.row_taps[1]
             if self.skips
             else self._entries(region),
-            "line": first * g.rows.stride - g.rows.begin,
-            "height": g.rows.size,
+            "step": g.columns.stride * work.inner * 4,
+            "asks_ahead": int(self._asks_ahead(region, filters)),
+            **self._rows_of_taps(first),
             "columns": columns,
             "low": alike.outputs_before - before * work.lanes,
             "high": alike.outputs_before - before * work.lanes + g.outputs,
@@ -360,6 +356,21 @@ class _Maker:
         if not self._entries(region):  # nothing of the data is seen: any address will do
             operands["source"] = In(0)
         return spec, [operands[name] for name in spec.arguments]
+
+    def _rows_of_taps(self, first: SizeLike) -> dict[str, SizeLike]:
+        """The arguments that tell which rows of taps are on the data, from row `first` of the
+        result on. Where no row is left out, all taps are one row that is on them.
+        """
+        rows = self.g.rows
+        if not self.skips:
+            return {"line": 0, "height": 1, "taps": 1, "tap_stride": 0, "tap_dilation": 1}
+        return {
+            "line": first * rows.stride - rows.begin,
+            "height": rows.size,
+            "taps": rows.taps,
+            "tap_stride": rows.stride,
+            "tap_dilation": rows.dilation,
+        }
 
     def _asks_ahead(self, region: Region, filters: Array) -> bool:
         """Whether the filters of a set of outputs are prefetched while the set before is computed,

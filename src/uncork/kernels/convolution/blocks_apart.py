@@ -10,7 +10,7 @@ from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
-from uncork.kernels.convolution.winograd import TAPS, transformed
+from uncork.kernels.convolution.winograd import TAPS, Transformation
 from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import (
     In,
@@ -85,9 +85,9 @@ class _Maker:
         g, wide = self.g, self.blocks * self.work.lanes
         filters = self.work.filters[0]
         made = zeros((self.patch_size, g.outputs // wide, g.channels, wide))
+        transformed = Transformation(self.side, wide, g.channels)
         for index in range(g.outputs // wide):  # some at a time: they fit in the cache
-            some = transformed(filters[index * wide : (index + 1) * wide], self.side)
-            made[:, index] = some.transpose(0, 2, 1)
+            made[:, index] = transformed(filters[index * wide : (index + 1) * wide])
         return made
 
     @property
@@ -157,7 +157,12 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
     return KernelPlan(
-        maker.spec.name, alone.stages[0], alone.scratch, [maker.packed_weights], cost, maker.stages
+        maker.spec.name,
+        alone.stages[0],
+        alone.scratch,
+        [maker.packed_weights, *work.numbers],
+        cost,
+        maker.stages,
     )
 
 
@@ -253,7 +258,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         spec.name,
         [compute((0, planes), (0, height), 0)],
         zeros,
-        [packed_weights],
+        [packed_weights, *work.numbers],
         nanoseconds(pixels, work.cost * 4),
         stages,
     )

@@ -15,7 +15,7 @@ from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
-_ARGUMENTS = ("source", "filters", "table", "ahead", "target", "target_block")
+_ARGUMENTS = ("source", "step", "filters", "table", "ahead", "target", "target_block")
 #: Which outputs a tile stores, where that is not all.
 _STORED = ("low", "high")
 
@@ -25,7 +25,8 @@ def emit_dense(spec: Dense, machine: Target) -> str:
     rows = _Rows(spec, machine)
     k, a = rows.k, rows.a
     with k.loop(0, a["images"]) as image, k.loop(0, a["passes"]) as turn:
-        rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
+        with k.if_(a["asks_ahead"] > 0):
+            rows.ahead.set(a["filters"] + (turn + 1) * a["group"])
         with k.loop(0, a["rows"]) as y:
             rows.row(image, y, turn)
     k.finish()
@@ -41,7 +42,7 @@ class _Rows:
         self.a = a = dict(zip(spec.arguments, k.arguments))
         self.tiles = [_tile(k, spec, width) for width in spec.widths]
         self.target_operands = relative_operands(spec.end, a, a["target"])
-        #: The filters of the next set of outputs that were not yet asked for.
+        #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.
         self.ahead = k.variable(k.integer(0))
 
     def row(self, image: Value, y: Value, turn: Value) -> None:
@@ -49,11 +50,11 @@ class _Rows:
         k, a, spec = self.k, self.a, self.spec
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
         target = a["target"] + image * a["target_image"] + y * a["target_row"]
-        first, count = _taps(k, spec, a, y)
+        first, count = _taps(k, a, y)
         x = k.variable(k.integer(0))
 
         def run(kind: int) -> None:
-            seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
+            seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * 4)
             with k.loop(0, a["groups"]) as number:  # it or the turn is 0
                 self._tile(kind, turn + number, seen, made, first, count)
             x.set(x.get() + spec.widths[kind])
@@ -83,6 +84,7 @@ class _Rows:
         given = [
             count,
             seen,
+            a["step"],
             a["filters"] + group * a["group"],
             a["table"] + first * ENTRY,
             self.ahead.get(),
@@ -93,23 +95,19 @@ class _Rows:
             passed = group * (spec.blocks * spec.lanes)
             given += [a["low"] - passed, a["high"] - passed]
         k.call(self.tiles[kind], [*given, *own.values()])
-        if spec.ahead:  # what is left of the next set, then its last part again
+        with k.if_(a["asks_ahead"] > 0):  # what is left of the next set, then its last part again
             part = count * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
             last = a["filters"] + (group + 2) * a["group"] - part
             self.ahead.set(k.minimum(self.ahead.get() + part, last))
 
 
-def _taps(k: Kernel, spec: Dense, a: dict[str, Value], y: Value) -> tuple[Value, Value]:
+def _taps(k: Kernel, a: dict[str, Value], y: Value) -> tuple[Value, Value]:
     """The taps of a row that are on the data: the first one, and how many."""
-    if not spec.rows:
-        return k.integer(0), a["count"]
-    taps, stride, dilation = spec.rows
-    line = a["line"] + y * stride
-    first = k.minimum(
-        k.maximum(k.integer(dilation - 1) - line, k.integer(0)) // dilation, k.integer(taps)
-    )
+    taps, dilation = a["taps"], a["tap_dilation"]
+    line = a["line"] + y * a["tap_stride"]
+    first = k.minimum(k.maximum(dilation - 1 - line, k.integer(0)) // dilation, taps)
     end = k.maximum(a["height"] - line + (dilation - 1), k.integer(0)) // dilation
-    number = k.maximum(k.minimum(end, k.integer(taps)) - first, k.integer(0))
+    number = k.maximum(k.minimum(end, taps) - first, k.integer(0))
     return first * a["count"], number * a["count"]
 
 
@@ -131,13 +129,13 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
             if kind == ELEMENT:
                 return side_by_side([k.load(place + a[name], F32, spec.lanes) for place in places])
             # Read once for all pixels: results are stored between them, so LLVM may not do that.
-            if (name, vector) not in read:
-                read[name, vector] = (
-                    k.load(a[name] + first * spec.lanes * 4, F32, wide)
-                    if kind == CHANNEL
-                    else k.load(a[name], F32)
-                )
-            return read[name, vector]
+            if kind == CHANNEL:
+                if (name, vector) not in read:
+                    read[name, vector] = k.load(a[name] + first * spec.lanes * 4, F32, wide)
+                return read[name, vector]
+            if (name, 0) not in read:
+                read[name, 0] = k.splat(k.load(a[name], F32), wide)
+            return read[name, 0]
 
         made = apply_epilogue(k, spec.end, total, operand)
         for n, place in enumerate(places):
@@ -161,11 +159,10 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         spec.inner,
         vectors,
         width,
-        spec.step,
+        None,
         arguments,
         places,
         end,
-        spec.ahead,
     )
 
 

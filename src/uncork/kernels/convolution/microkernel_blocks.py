@@ -14,6 +14,8 @@ from uncork.kernels.codegen.emit import F32, Kernel, Value
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
 _AHEAD, _LINE = 1 << 14, 64
+#: Bytes that are asked for in a turn of a loop.
+_TURN_OF_PREFETCHES = 8 * _LINE
 #: As many tiles ask for the filters of the next set of outputs, each for a part of them.
 AHEAD_TILES = 4
 #: Multiplications that a turn of the inner loop has at least: so many hide what a turn costs, and
@@ -21,6 +23,9 @@ AHEAD_TILES = 4
 _TURN = 48
 #: Where the step's source and filters are, for the number of a step.
 TapAddresses = Callable[[Kernel, Value, dict[str, Value]], "tuple[Value, Value]"]
+#: Pixels whose addresses are told by one address and one or two steps, which is how processors add
+#: them for nothing.
+_TOGETHER = 3
 #: What becomes of the sums: `end(kernel, pixel, block, sum, arguments)`.
 EpilogueEmitter = Callable[[Kernel, int, int, Value, "dict[str, Value]"], None]
 
@@ -32,17 +37,16 @@ def tile(
     inner: int,
     blocks: int,
     width: int,
-    step: int,
+    step: int | None,
     arguments: Sequence[str],
     places: TapAddresses,
     end: EpilogueEmitter,
-    ahead: bool = False,
 ) -> Kernel:
     """A function that sums up the products of `count` steps, an argument, for `width` pixels that
-    see what lies `step` bytes apart.
+    see what lies `step` bytes apart; None: the argument "step".
 
-    With `ahead` it asks for filters from the argument "ahead" on, a part of as many as it reads;
-    else for those that it will soon read itself.
+    It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
+    for those from there on, a part of as many as it reads.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
     a = dict(zip(["count", *arguments], k.arguments))
@@ -55,22 +59,19 @@ def tile(
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled
         # apart, and sums stay in registers.
         with k.if_(number < a["count"] - 1):
-            whole = inner * blocks * lanes * 4
-            if ahead:
-                for offset in range(0, whole // AHEAD_TILES, _LINE):
-                    k.prefetch(a["ahead"] + number * (whole // AHEAD_TILES) + offset, near=False)
-            else:
-                for offset in range(0, whole, _LINE):
-                    k.prefetch(filters + (offset + _AHEAD))
+            _prefetch(k, filters, number, a.get("ahead"), inner * blocks * lanes * 4)
+        pixels = _pixels(k, source, width, a["step"] if step is None else step)
         with k.loop(0, inner, unrolled) as first:
-            seen, weighed = source + first * 4, filters + first * (blocks * lanes * 4)
+            seen = [pixel + first * 4 for pixel in pixels]
+            weighed = filters + first * (blocks * lanes * 4)
             for i in range(unrolled):
                 weights = [
                     k.load(weighed + (i * blocks + o) * lanes * 4, F32, lanes)
                     for o in range(blocks)
                 ]
                 for p in range(width):
-                    cell = k.splat(k.load(seen + (p * step + 4 * i), F32), lanes)
+                    address = _pixel(seen, p, a["step"] if step is None else step) + 4 * i
+                    cell = k.splat(k.load(address, F32), lanes)
                     for o in range(blocks):
                         sums[p, o].set(k.fma(cell, weights[o], sums[p, o].get()))
     for o in range(blocks):
@@ -78,6 +79,42 @@ def tile(
             end(k, p, o, sums[p, o].get(), a)
     k.finish()
     return k
+
+
+def _prefetch(k: Kernel, filters: Value, number: Value, ahead: Value | None, whole: int) -> None:
+    """Ask for filters, of which a step has `whole` bytes."""
+    soon = filters + _AHEAD
+    if ahead is None:
+        _prefetch_each(k, soon, whole, near=True)
+        return
+    part = whole // AHEAD_TILES
+    with k.if_else(ahead.equals(0)) as (own, others):
+        with own:
+            _prefetch_each(k, soon, whole, near=True)
+        with others:
+            _prefetch_each(k, ahead + number * part, part, near=False)
+
+
+def _prefetch_each(k: Kernel, first: Value, size: int, near: bool) -> None:
+    turn = next(n for n in (_TURN_OF_PREFETCHES, size) if size % n == 0)
+    with k.loop(0, size, turn) as begin:
+        for offset in range(0, turn, _LINE):
+            k.prefetch(first + begin + offset, near)
+
+
+def _pixels(k: Kernel, source: Value, width: int, step: int | Value) -> list[Value]:
+    """The addresses from which those of all pixels are told."""
+    if isinstance(step, int):
+        return [source]
+    return [source + step * p if p else source for p in range(0, width, _TOGETHER)]
+
+
+def _pixel(seen: Sequence[Value], pixel: int, step: int | Value) -> Value:
+    """The address of a pixel."""
+    if isinstance(step, int):
+        return seen[0] + pixel * step
+    rest = pixel % _TOGETHER
+    return seen[pixel // _TOGETHER] + step * rest if rest else seen[pixel // _TOGETHER]
 
 
 def _unrolled(inner: int, width: int) -> int:

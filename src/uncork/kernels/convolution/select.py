@@ -19,6 +19,7 @@ from uncork.kernels.convolution.blocks_apart import (
     winograd_over_blocks,
 )
 from uncork.kernels.convolution.by_nest import by_nest
+from uncork.kernels.convolution.by_pixels import by_pixels
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
 from uncork.kernels.convolution.tiles import block_of
@@ -27,7 +28,7 @@ from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects, selects_with_hints
-from uncork.kernels.select_epilogue import epilogue_of
+from uncork.kernels.select_epilogue import bounded, epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1, GroupConvolutionBackpropData1
@@ -87,7 +88,9 @@ def select_convolution(
     if phases_pay(result, end.operands):
         return by_phases(result, work, planes, target.lanes)
     whole = work(result.planar)
-    return planes(replace(whole, filters=result.ordered(whole.geometry)))
+    whole = replace(whole, filters=result.ordered(whole.geometry))
+    few = _few_pixels(whole.geometry, target.lanes)
+    return (by_pixels(whole, target.lanes) if few else None) or planes(whole)
 
 
 def planar(work: Work, widest: int) -> Selection:
@@ -95,13 +98,17 @@ def planar(work: Work, widest: int) -> Selection:
     g = work.geometry
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
+    return (im2col.by_rows if _few_pixels(g, widest) else direct.over_planes)(work, widest)
+
+
+def _few_pixels(g: Geometry, widest: int) -> bool:
+    """Whether a convolution goes window by window, with typical numbers for open sizes."""
     one = typical(g)
-    few_pixels = (
+    return (
         not direct.is_depthwise(g)
         and im2col.serves(g)
         and im2col.cost(one, widest) < direct.cost(one, widest)
     )
-    return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
 
 
 @selects(BlockedConvolution)
@@ -125,9 +132,12 @@ def select_blocked(
     if isinstance(results, str):
         return results
     g, ordered = results
-    work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
+    ends = epilogue_of(own, plain, result, 1)
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
-        return depthwise_over_blocks(work, target)
+        return depthwise_over_blocks(
+            BlockedWork(g, ordered, filters.value, inner, lanes, *ends), target
+        )
+    work = BlockedWork(g, ordered, filters.value, inner, lanes, *bounded(*ends))
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side

@@ -22,30 +22,28 @@ class Dense(EpilogueSpec):
 
     What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes
     apart. A call makes `passes` over its rows, each for `groups` groups of outputs: one pass for
-    all groups reads the source once, a pass for each group the filters.
+    all groups reads the source once, a pass for each group the filters. Where it `asks_ahead` (1;
+    else 0), the first tiles of a set of outputs ask for the filters of the next set.
+
+    There are `taps` rows of taps with `count` taps each, their windows `tap_stride` rows apart, the
+    taps of a window `tap_dilation`; those outside of the data are left out. The first row sees from
+    `line` on of `height` rows of data.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
         "source", "target", "filters", "table", "count", "images", "source_image", "target_image",
         "rows", "source_row", "target_row", "target_block", "passes", "groups", "group",
-        *(f"tiles_{kind}" for kind in range(KINDS)), "line", "height", "columns",
-        "low", "high",
+        *(f"tiles_{kind}" for kind in range(KINDS)), "columns", "low", "high", "step",
+        "asks_ahead", "line", "height", "taps", "tap_stride", "tap_dilation",
     )  # fmt: skip
     lanes: int
     inner: int
     blocks: int
     widths: tuple[int, ...]
-    step: int
     end: Epilogue = PLAIN
     #: Blocks that a vector holds, side by side.
     vector_members: int = 1
-    #: The first tiles of a set of outputs ask for the filters of the next set.
-    ahead: bool = False
-    #: Taps of rows, their stride and their dilation, where rows of taps outside of the data are
-    #: left out: `count` is then that of a row of taps. The first row sees from `line` on of
-    #: `height` rows of data.
-    rows: tuple[int, ...] = ()
     #: Only the call knows how many columns there are: tiles are chosen as they go, not counted.
     open: bool = False
     #: Outputs from `low` to `high` are stored, counted from the first of the call; others are of
@@ -55,14 +53,12 @@ class Dense(EpilogueSpec):
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
-        kind = "_ahead" if self.ahead else ""
-        kind += "_partial" if self.partial else ""
-        kind += f"_rows{'x'.join(map(str, self.rows))}" if self.rows else ""
+        kind = "_partial" if self.partial else ""
         kind += "_open" if self.open else ""
         lanes = (
             f"{self.lanes}x{self.vector_members}" if self.vector_members > 1 else f"{self.lanes}"
         )
-        sizes = f"{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}"
+        sizes = f"{self.inner}to{self.blocks}x{lanes}_{widths}"
         return f"blocks_{sizes}{kind}{self.end.name}"
 
 

@@ -11,6 +11,11 @@ from uncork.symbolic import SizeLike
 
 #: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
 _MANY_REGISTERS, _FEW_REGISTERS = 14, 6
+#: Pixels of narrower tiles beside the widest, by those of the widest: with one of them runs of most
+#: lengths are filled, so that a network has few kernels.
+_NARROWER = {14: (7, 8), 6: (5,)}
+#: Tiles that a run may then have for each one that it needs.
+_TOLERANCE = 1.05
 #: Pixels of tiles for what is left of a row whose length only the call knows.
 _REST = (4, 1)
 #: Pixels of tiles of such rows, by those of the widest; the sums of fewer than so many wait for
@@ -43,7 +48,8 @@ def most_pixels(target: Target) -> int:
 
 def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
     """The tiles of a run of pixels: their widths, and how many there are of each. Where the number
-    of pixels is known, the widths differ by at most one.
+    of pixels is known they fill the run, by the widths that most runs have, or by two that differ
+    by one.
     """
     most = most_pixels(target)
     if not isinstance(count, int):
@@ -51,12 +57,27 @@ def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[Si
         small = rest - rest // _REST[0] * _REST[0]
         return (most, *_REST), [count // most, rest // _REST[0], small]
     tiles = -(-count // most)
+    for narrow in _NARROWER[most]:
+        some = narrower_tiles(count, most, narrow)
+        if some is not None and (count - some * narrow) // most + some <= tiles * _TOLERANCE:
+            wider: SizeLike = (count - some * narrow) // most
+            return (most, narrow), [wider, some, *[0] * (KINDS - 2)]
     wide = -(-count // tiles)
     of_wide = count - tiles * (wide - 1)
     found = [(wide, of_wide), (wide - 1, tiles - of_wide)]
     kept = [(width, number) for width, number in found if number]
     counts: list[SizeLike] = [number for _, number in kept]
     return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
+
+
+def narrower_tiles(count: int, wide: int, narrow: int) -> int | None:
+    """How many narrow tiles, as few as can be, fill a run together with wide ones; None where they
+    do not.
+    """
+    return next(
+        (n for n in range(min(wide, count // narrow + 1)) if (count - n * narrow) % wide == 0),
+        None,
+    )
 
 
 def some_of_tiles(

@@ -16,7 +16,7 @@ from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.blocks import direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for, winograd_over_blocks
 from uncork.kernels.convolution.by_planes import Moved
-from uncork.kernels.convolution.geometry import Geometry, Windows, Work, known
+from uncork.kernels.convolution.geometry import Geometry, Windows, Work, all_finite, known
 from uncork.kernels.convolution.tap_regions import runs_of_taps
 from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
@@ -25,6 +25,7 @@ from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch,
 from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import bounded
 
 #: More images would be too many calls.
 _MOST_IMAGES = 8
@@ -62,7 +63,7 @@ def fits_blocks(found: Windows, operands: Sequence[str], inner: int, lanes: int)
     turned = blocks_fit(min(inner, lanes), plane.data_size) and blocks_fit(
         min(inner, lanes), plane.pixels
     )
-    return turned and not is_few(plane) and bool(np.isfinite(found.filters).all())
+    return turned and not is_few(plane) and all_finite(found.filters)
 
 
 class _Maker:
@@ -121,8 +122,7 @@ class _Maker:
             own.source,
             self.inner,
             self.lanes,
-            own.end,
-            own.others,
+            *bounded(own.end, own.others),
             (own.type_name, run.taps),
         )
         side = 0 if self.direct_sums else tile_for(g)

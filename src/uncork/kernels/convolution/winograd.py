@@ -39,13 +39,27 @@ def transforms(m: int) -> tuple[Matrix, Matrix, Matrix]:
     return _floats(results), _floats(filters), _floats(data)
 
 
-def transformed(filters: Array, m: int) -> Array:
-    """`filters [O, C, 3, 3]` as `[n * n, O, C]`, computed and given in f64."""
-    by = np.array(transforms(m)[1])
-    # Both sides at once, as one product.
-    taps = filters.reshape(-1, TAPS * TAPS).astype(np.float64)
-    wide: Array = np.kron(by, by) @ taps.T
-    return wide.reshape(-1, *filters.shape[:2])
+class Transformation:
+    """The transformation of some filters at a time, by working memory that is used again."""
+
+    def __init__(self, m: int, outputs: int, channels: int) -> None:
+        """`outputs` and `channels` that are transformed at a time."""
+        by = np.array(transforms(m)[1])
+        self._both_sides = np.kron(by, by)  # as one product
+        self._taps = np.empty((TAPS * TAPS, channels, outputs))
+        self._transformed = np.empty((len(self._both_sides), channels, outputs))
+
+    def __call__(self, filters: Array) -> Array:
+        """`filters [O, C, 3, 3]` as `[n * n, C, O]`, computed and given in f64, until the next
+        call.
+        """
+        self._taps[...] = filters.reshape(*filters.shape[:2], -1).transpose(2, 1, 0)
+        np.matmul(
+            self._both_sides,
+            self._taps.reshape(TAPS * TAPS, -1),
+            out=self._transformed.reshape(len(self._transformed), -1),
+        )
+        return self._transformed
 
 
 def _product(factors: list[Fraction]) -> Fraction:

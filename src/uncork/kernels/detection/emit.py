@@ -8,23 +8,24 @@ are taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
-from uncork.kernels.codegen.functions import larger, smaller
+from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_soft import Decay, SoftClass
 from uncork.kernels.detection.spec import NUMBERS, Suppress
 from uncork.kernels.runtime.target import Target
 
+#: What adds a box taken, with its score, to the rows found.
+_Record = Callable[[Value, Value], None]
 #: The rooms that a sort goes through.
 _SORTED = ("keys", "places", "other_keys", "other_places")
 
 
 def emit_suppress(spec: Suppress, machine: Target) -> str:
-    """The LLVM text of the kernel, which returns 1 for soft suppression: the reference does
-    that.
-    """
+    """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     sort = radix_sort(k, U32)
@@ -32,8 +33,9 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
     overlap = k.select(overlap > 0.0, overlap, k.constant(-math.inf, F32))
     least = k.load(a["least"], F32) if spec.least else zero
-    if spec.sigma:
-        k.stop_unless(k.load(a["sigma"], F32).equals(0.0), k.integer(1))
+    sigma = k.load(a["sigma"], F32) if spec.sigma else None
+    if sigma is not None:
+        k.stop_unless(sigma >= 0.0, k.integer(1))
     limit = k.integer(0)
     if spec.limit:
         limit = k.load(a["limit"], INDEX_TYPES[spec.limit]).to(I64)
@@ -48,39 +50,83 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
         _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
         with k.loop(0, a["classes"]) as number:
             scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
-            candidates = _candidates(k, a, scores, least)
+            candidates = _candidates(k, spec.lanes, a, scores, least)
             k.call(sort, [*(a[name] for name in _SORTED), a["counts"], candidates])
-            place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
+            record = _recorder(k, a, found, batch, number)
 
-            def goes_on(
-                p: Variable = place, t: Variable = taken, many: Value = candidates
-            ) -> Value:
-                return (p.get() < many) & (t.get() < limit)
+            def take(
+                many: Value = candidates, given: Value = scores, record: _Record = record
+            ) -> None:
+                _take(k, spec, a, many, limit, given, corners, chosen, overlap, record)
 
-            with k.while_(goes_on):
-                box = k.load(a["places"] + place.get() * I32.bytes, I32)
-                own = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
-                with k.if_(overlaps_none(k, spec.lanes, chosen, taken.get(), own, overlap)):
-                    chosen.put(own, taken.get())
-                    at = found.get() * I32.bytes
-                    score = k.load(scores + box.to(I64) * F32.bytes, F32)
-                    k.store(score, a["row_values"] + at)
-                    k.store(sortable(k, score, descending=True), a["row_keys"] + at)
-                    for name, value in (
-                        ("row_places", found.get()),
-                        ("row_batches", batch),
-                        ("row_classes", number),
-                        ("row_boxes", box),
-                    ):
-                        k.store(value.to(I32), a[name] + at)
-                    found.set(found.get() + 1)
-                    taken.set(taken.get() + 1)
-                place.set(place.get() + 1)
+            def take_soft(
+                many: Value = candidates, given: Value = scores, record: _Record = record
+            ) -> None:
+                assert sigma is not None
+                fixed = overlap if spec.removes else None
+                decay = Decay(k.constant(-0.5, F32) / sigma, fixed, least)
+                live = Boxes(k, a["live"], a["count"] + spec.lanes)
+                one = SoftClass(k, spec.lanes, decay, a["places"], live, a["live_scores"])
+                one.take(many, limit, given, corners, chosen, record)
+
+            if sigma is None:
+                take()
+            else:
+                with k.if_else(sigma.equals(0.0)) as (hard, soft):
+                    with hard:
+                        take()
+                    with soft:
+                        take_soft()
     if spec.sorted:
         k.call(sort, [*(a[f"row_{name}"] for name in _SORTED), a["counts"], found.get()])
     _write(k, spec, a, found.get())
     k.finish()
     return k.text()
+
+
+def _recorder(
+    k: Kernel, a: Mapping[str, Value], found: Variable, batch: Value, number: Value
+) -> _Record:
+    """A function that adds a box taken of a class to the rows found."""
+
+    def record(score: Value, box: Value) -> None:
+        at = found.get() * I32.bytes
+        k.store(score, a["row_values"] + at)
+        k.store(sortable(k, score, descending=True), a["row_keys"] + at)
+        for name, value in (
+            ("row_places", found.get()),
+            ("row_batches", batch),
+            ("row_classes", number),
+            ("row_boxes", box),
+        ):
+            k.store(value.to(I32), a[name] + at)
+        found.set(found.get() + 1)
+
+    return record
+
+
+def _take(
+    k: Kernel,
+    spec: Suppress,
+    a: Mapping[str, Value],
+    candidates: Value,
+    limit: Value,
+    scores: Value,
+    corners: Boxes,
+    chosen: Boxes,
+    overlap: Value,
+    record: _Record,
+) -> None:
+    """Take at most `limit` of the candidates of a class that overlap none taken before."""
+    place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
+    with k.while_(lambda: (place.get() < candidates) & (taken.get() < limit)):
+        box = k.load(a["places"] + place.get() * I32.bytes, I32)
+        own = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
+        with k.if_(overlaps_none(k, spec.lanes, chosen, taken.get(), own, overlap)):
+            chosen.put(own, taken.get())
+            record(k.load(scores + box.to(I64) * F32.bytes, F32), box)
+            taken.set(taken.get() + 1)
+        place.set(place.get() + 1)
 
 
 def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
@@ -101,14 +147,29 @@ def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: Boxes) -> None:
         corners.put([*numbers, (numbers[2] - numbers[0]) * (numbers[3] - numbers[1])], i)
 
 
-def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) -> Value:
+def _candidates(
+    k: Kernel, lanes: int, a: Mapping[str, Value], scores: Value, least: Value
+) -> Value:
     """Store the scores of a class that are high enough, with their boxes; returns how many there
     are.
     """
     many = k.variable(k.integer(0))
-    with k.loop(0, a["count"]) as i:
-        score = k.load(scores + i * F32.bytes, F32)
-        with k.if_(score >= least):
+    full = k.integer((1 << lanes) - 1)
+    with k.loop(0, a["count"], lanes) as first:
+        there = k.lanes_below(a["count"] - first, lanes)
+        values = k.load_masked(scores + first * F32.bytes, F32, there)
+        bits = k.variable(k.bits_of((values >= k.splat(least, lanes)) & there))
+        with k.if_(bits.get().equals(full)):
+            at = many.get() * U32.bytes
+            k.store(sortable(k, values, descending=True), a["keys"] + at)
+            numbers = k.splat(first.to(I32), lanes) + k.lane_numbers(lanes)
+            k.store(numbers, a["places"] + at)
+            many.set(many.get() + lanes)
+            bits.set(k.integer(0))
+        with k.while_(lambda b=bits: negated(k, b.get().equals(0))):  # type: ignore[misc]
+            i = first + k.trailing_zeros(bits.get())
+            bits.set(bits.get() & (bits.get() - 1))
+            score = k.load(scores + i * F32.bytes, F32)
             k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
             k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
             many.set(many.get() + 1)

@@ -26,23 +26,28 @@ class Boxes:
             self.k.store(number, self.base + (self.count * row + place) * F32.bytes)
 
 
+def overlap_of(k: Kernel, other: Sequence[Value], own: Sequence[Value]) -> Value:
+    """The intersection over union of boxes, vectors of them; 0 where one has no area."""
+    zero, one = (k.constant(number, F32, own[0].lanes) for number in (0.0, 1.0))
+    sides = [
+        smaller(k, other[axis + 2], own[axis + 2]) - larger(k, other[axis], own[axis])
+        for axis in (0, 1)
+    ]
+    common = larger(k, sides[0], zero) * larger(k, sides[1], zero)
+    has_area = (other[4] > 0.0) & (own[4] > 0.0)
+    share = common / k.select(has_area, other[4] + own[4] - common, one)
+    return k.select(has_area, share, zero)
+
+
 def overlaps_none(
     k: Kernel, lanes: int, chosen: Boxes, taken: Value, own: Sequence[Value], most: Value
 ) -> Value:
     """Whether the box overlaps none of those taken by more than the threshold."""
     first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
     wide = [k.splat(number, lanes) for number in own]
-    zero, one = k.constant(0.0, F32, lanes), k.constant(1.0, F32, lanes)
     with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
         other = [chosen.value_at(row, first.get(), lanes) for row in range(NUMBERS)]
-        sides = [
-            smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])
-            for axis in (0, 1)
-        ]
-        common = larger(k, sides[0], zero) * larger(k, sides[1], zero)
-        has_area = (other[4] > 0.0) & (wide[4] > 0.0)
-        share = common / k.select(has_area, other[4] + wide[4] - common, one)
-        fits = k.select(has_area, share, zero) <= k.splat(most, lanes)
+        fits = overlap_of(k, other, wide) <= k.splat(most, lanes)
         mask = k.lanes_below(taken - first.get(), lanes)
         bad.set(k.bits_of(negated(k, fits)) & k.bits_of(mask))
         first.set(first.get() + lanes)

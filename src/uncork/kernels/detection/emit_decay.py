@@ -9,7 +9,7 @@ from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.joining import joined
-from uncork.kernels.detection.emit_boxes import Boxes
+from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_classes import Classify
 
@@ -33,14 +33,7 @@ def decayed(
     with k.loop(0, count, lanes) as first:
         mask = k.lanes_below(count - first, lanes)
         other = [better.value_at(row, first, lanes) for row in range(NUMBERS)]
-        sides = [
-            smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])
-            for axis in (0, 1)
-        ]
-        common = larger(k, sides[0], zero) * larger(k, sides[1], zero)
-        has_area = (other[4] > 0.0) & (wide[4] > 0.0)
-        share = common / k.select(has_area, wide[4] + other[4] - common, one)
-        share = k.select(has_area & mask, share, zero)
+        share = k.select(mask, overlap_of(k, other, wide), zero)
         before = k.load(largest + first * F32.bytes, F32, lanes)
         if spec.decay == "gaussian":
             factor = exp(k, (before * before - share * share) * k.splat(sigma, lanes))

@@ -14,6 +14,7 @@ from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
+from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
@@ -50,9 +51,12 @@ def select_boxes(
         center=getattr(layer, "box_encoding", "") == "center",
         sorted=layer.sort_result_descending,
         lanes=target.lanes,
+        removes=given[5] is not None and isinstance(layer, NonMaxSuppression5),
     )
     rows = extents(outputs[0])[0]
-    sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20, *[rows * 4] * 8]
+    sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20]
+    sizes += [(count + spec.lanes) * 20, (count + spec.lanes) * 4] if spec.sigma else []
+    sizes += [rows * 4] * 8
     scratches: list[Operand] = []
     scratch: SizeLike = 0
     for size in sizes:

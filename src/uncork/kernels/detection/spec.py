@@ -27,10 +27,12 @@ class Suppress:
     center: bool
     sorted: bool
     lanes: int
+    #: Soft-NMS removes boxes past the threshold, too.
+    removes: bool = False
 
     @property
     def name(self) -> str:
-        options = flags(self, "overlap", "least", "sigma", "center", "sorted")
+        options = flags(self, "overlap", "least", "sigma", "center", "sorted", "removes")
         return f"suppress_{self.index}_{self.limit or 'none'}_{self.lanes}{options}"
 
     @property
@@ -39,12 +41,14 @@ class Suppress:
         boxes of a class there is room for.
 
         `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box
-        that is taken of a class and of a vector more; each of the others has 4 bytes of each box of
+        that is taken of a class and of a vector more; `live` has 5 and `live_scores` one of each
+        box and of a vector more, for Soft-NMS; each of the others has 4 bytes of each box of
         an image, or of each row.
         """
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]
         scratches = ["counts", "corners", "keys", "places", "other_keys", "other_places", "chosen"]
+        scratches += ["live", "live_scores"] if self.sigma else []
         rows = [
             f"row_{name}"
             for name in (

@@ -4,6 +4,8 @@ applied before a sum is first stored.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.gemm.microkernel import (
@@ -18,6 +20,7 @@ from uncork.kernels.gemm.microkernel import (
     row_results,
     stored,
 )
+from uncork.kernels.gemm.microkernel_blocks import RESUMED, ROWS, InnerBlocks
 from uncork.kernels.gemm.spec_matmul import DOUBLE, FREE_MASKS, MASKED, Matmul
 from uncork.kernels.runtime.target import Target
 
@@ -30,8 +33,9 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     """The LLVM text of a product of two matrices."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
-    extra = (*_EXTRA, *spec.end.arguments)
     type_ = F64 if spec.size == DOUBLE else F32
+    blocks = InnerBlocks(k, spec, type_) if spec.deep else None
+    extra = (*(RESUMED if blocks else ()), *_EXTRA, *spec.end.arguments)
     free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
     masked = 1 if spec.tail == MASKED else MANY if free else NEVER
     full, tail = of_panels(
@@ -42,6 +46,8 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         masked,
         lambda columns: row_epilogue(spec, columns, type_),
         number=type_,
+        resumed=spec.deep,
+        most_rows=1 if spec.one_row else None,
     )
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
@@ -59,27 +65,36 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         output = a["output"] + (outer * a["batches"] + batch) * a["output_batch"]
 
         def run(
-            kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output
+            kernel: Microkernel,
+            panel: Value,
+            first: Value | None = None,
+            matrix: Value = matrix,
+            output: Value = output,
         ) -> None:
-            kernel.run(
-                k,
-                a["table"],
-                matrix + panel * panel_bytes,
-                a["inner"],
-                a["rows"],
-                lambda row: {
-                    "target": output + row * row_bytes + panel * (spec.width * spec.size),
+            weights = matrix + panel * panel_bytes
+
+            def extra_of(row: Value) -> dict[str, Value]:
+                number = row if first is None else row + first
+                return {
+                    "target": output + number * row_bytes + panel * (spec.width * spec.size),
                     "target_row": row_bytes,
                     "left": a["columns"] - panel * spec.width,
                     **advanced_operands(spec.end, places, panel * (spec.width * spec.size)),
-                },
-            )
+                }
 
-        with k.loop(0, whole) as panel:
-            run(full, panel)
-        if tail is not None and tail is not full:
-            with k.if_(whole * spec.width < a["columns"]):
-                run(tail, whole)
+            if blocks is None or first is None:
+                kernel.run(k, a["table"], weights, a["inner"], a["rows"], extra_of)
+            else:
+                rows = k.minimum(a["rows"] - first, k.integer(ROWS))
+                blocks.run(kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of)
+
+        # Of panels in blocks a chunk of rows goes through all panels.
+        with k.loop(0, a["rows"], ROWS) if blocks else nullcontext() as chunk:
+            with k.loop(0, whole) as panel:
+                run(full, panel, chunk)
+            if tail is not None and tail is not full:
+                with k.if_(whole * spec.width < a["columns"]):
+                    run(tail, whole, chunk)
     k.finish()
     return k.text()
 

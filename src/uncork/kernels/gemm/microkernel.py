@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Protocol
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Variable, pieces
@@ -79,21 +80,27 @@ class Microkernel:
         used: int | None = None,
         widened: Widening | None = None,
         number: Type = F32,
+        resumed: bool = False,
+        most_rows: int | None = None,
     ) -> None:
-        """With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
+        """No block has more than `most_rows` rows.
+
+        With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
         pairs. A `long` end is written once for all rows, whose sums go through memory. Functions
         for `masked` rows and more have an extra argument `left`, the number of columns that exist
         from this panel on; where `others` is given, they are taken from it. Only the first `used`
         vectors of a panel are multiplied. `widened` loads a vector of a panel that holds other
-        numbers. All else is of type `number`.
+        numbers. All else is of type `number`. Where it is `resumed`, sums begin with those that
+        lie at the extra argument `sums`, row by row, and sources `begin` bytes behind their
+        addresses.
         """
         self.pairs, self.long, self.masked, self.number = pairs, long, masked, number
-        self.widened = widened
+        self.widened, self.resumed = widened, resumed
         self.used = vectors if used is None else used
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
         # of 4.
         most = 8 if vectors <= 3 and lanes * number.bytes != _NARROW else 4
-        self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
+        self.sizes = [n for n in (8, 4, 2, 1) if n <= (most if most_rows is None else most_rows)]
         self.extra = tuple(extra)
         self.functions = {
             n: others[n]
@@ -109,6 +116,8 @@ class Microkernel:
         table, panel, inner, *others = k.arguments
         extra = dict(zip(self.extra, others))
         sources = [k.load(table + row * 8, I64) for row in range(rows)]
+        if self.resumed:
+            sources = [source + extra["begin"] for source in sources]
         # A sum waits for the addition before it: few rows need several chains each to keep the
         # multipliers busy.
         used = self.used
@@ -120,6 +129,10 @@ class Microkernel:
             ]
             for _ in range(accumulators)
         ]
+        vector = lanes * self.number.bytes
+        for row, v in product(range(rows), range(used) if self.resumed else ()):
+            place = extra["sums"] + (row * vectors + v) * vector
+            sums[0][row][v].set(k.load(place, self.number, lanes))
 
         def step(position: Value, chain: int) -> None:
             type_ = I32 if self.pairs else self.number
@@ -210,8 +223,11 @@ def of_panels(
     widened: Widening | None = None,
     number: Type = F32,
     long: bool = False,
+    resumed: bool = False,
+    most_rows: int | None = None,
 ) -> tuple[Microkernel, Microkernel | None]:
-    """The microkernels of whole panels and of the last one, of which `tail` columns exist.
+    """The microkernels of whole panels and of the last one, of which `tail` columns exist. No block
+    has more than `most_rows` rows.
 
     Functions for `masked` rows and more have masks for the last panel: they are the same for all
     tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
@@ -237,6 +253,8 @@ def of_panels(
             used=-(-columns // spec.lanes),
             widened=widened,
             number=number,
+            resumed=resumed,
+            most_rows=most_rows,
         )
 
     if not tail:

@@ -37,9 +37,9 @@ from uncork.ops.matmul import MatMul
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
-#: A panel of the second matrix takes at most so many bytes, so that it stays in the second-level
-#: cache.
-_PANEL = 3 << 18
+#: A panel of the second matrix that takes more bytes, which would not stay in the second-level
+#: cache, is multiplied in blocks of the inner dimension.
+_PANEL = 1 << 19
 #: Bytes of a number, by the type.
 _SIZES = {ElementType.f32: SINGLE, ElementType.f64: DOUBLE}
 #: Threads share rows by whole blocks of the microkernel; so many are worth a matrix in panels.
@@ -55,15 +55,15 @@ def specialised(
     packed: bool = True,
     inner: SizeLike = 1,
     size: int = SINGLE,
+    rows: SizeLike = 0,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
     """
-    most = max(1, min(3, _PANEL // (inner * width * size))) if isinstance(inner, int) else 3
-    if not isinstance(columns, int):
-        return Matmul(min(2, most), MASKED, width, end, packed, size)
-    vectors = max(1, min(most, -(-columns // width)))
-    return Matmul(vectors, columns % (vectors * width), width, end, packed, size)
+    vectors = min(3, -(-columns // width)) if isinstance(columns, int) else 2
+    tail = columns % (vectors * width) if isinstance(columns, int) else MASKED
+    deep = isinstance(inner, int) and inner * vectors * width * size > _PANEL
+    return Matmul(vectors, tail, width, end, packed, size, deep, certainly(rows, 1))
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
@@ -140,6 +140,7 @@ class _Maker:
             packed=self.alone,
             inner=shape.inner,
             size=size,
+            rows=shape.rows,
         )
         self.packed_weights = None
         if constant is not None:
@@ -147,7 +148,7 @@ class _Maker:
             turned = matrix.T if shape.turned_second else matrix
             self.packed_weights = packed(
                 [constant],
-                (replace(spec, end=PLAIN), shape.turned_second),
+                (replace(spec, end=PLAIN, one_row=False), shape.turned_second),
                 lambda: [pack(spec, turned)],
             )
         panels = (shape.columns + (spec.width - 1)) // spec.width

@@ -38,13 +38,18 @@ class Matmul(EpilogueSpec):
     packed: bool = True
     #: Bytes of a number.
     size: int = SINGLE
+    #: A panel is multiplied in blocks of the inner dimension, whose sums wait for the next one.
+    deep: bool = False
+    #: Every matrix has one row, so that there is a kernel for one row only.
+    one_row: bool = False
 
     @property
     def name(self) -> str:
         tail = "masked" if self.tail == MASKED else self.tail
         packed = "_packed" if self.packed else ""
         double = "_f64" if self.size == DOUBLE else ""
-        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}"
+        kind = ("_deep" if self.deep else "") + ("_row" if self.one_row else "")
+        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}{kind}"
 
     @property
     def width(self) -> int:

@@ -7,6 +7,8 @@ from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.generation.spec import OneHot, Steps
 from uncork.kernels.runtime.target import Target
 
+#: Floats below it are cut to i64.
+_CUT = 2.0**63
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
@@ -31,7 +33,7 @@ def emit_one_hot(spec: OneHot, machine: Target) -> str:
 
 def emit_steps(spec: Steps, machine: Target) -> str:
     """The LLVM text of `output[i] = start + i * step`, in i64 or f64; the kernel returns 1 when a
-    number is not finite, or the step is 0.
+    number is not finite or too large to be cut to i64, or the step is 0.
     """
     k = Kernel(spec.name, ["start", "stop", "step", "output", "count"], machine)
     given, (output, count) = k.arguments[:3], k.arguments[3:]
@@ -42,6 +44,9 @@ def emit_steps(spec: Steps, machine: Target) -> str:
         value = k.load(address, COMPUTED[name])
         if value.type.kind == "float":
             k.stop_unless((value - value).equals(0.0), k.integer(1))
+            if wide is I64:
+                k.stop_unless(value < _CUT, k.integer(1))
+                k.stop_unless(value > -_CUT, k.integer(1))
         return value.to(wide)
 
     start, _, step = (

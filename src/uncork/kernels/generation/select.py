@@ -1,21 +1,28 @@
-"""Selection of kernels that make tensors of few numbers: OneHot and Range."""
+"""Selection of kernels that make tensors of few numbers: OneHot, Range and Eye."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import extents, nanoseconds, product
+import numpy as np
+
+from uncork.kernels.extents import extents, largest, nanoseconds, product, smallest
 from uncork.kernels.generation.spec import OneHot, Steps
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops.eye import Eye9
 from uncork.ops.one_hot import OneHot1, OneHot16
+from uncork.storage import encode
 from uncork.types import ElementType, TensorSpec
 
 _FLOATS = ("f32", "f64")
+#: No matrix has a diagonal that far from its main one.
+_FARTHEST = 1 << 40
 
 
 @selects(OneHot1, OneHot16)
@@ -65,10 +72,46 @@ def select_range(
     if not is_float and not result.is_integer:
         return f"no kernel for ranges of {result}"
     for given in (start, stop, step):
-        if not given.is_integer and not (is_float and given.name in _FLOATS):
+        if not given.is_integer and given.name not in _FLOATS:
             return f"no kernel for ranges of {result} from {given}"
     (count,) = extents(outputs[0])
     spec = Steps(start.name, stop.name, step.name, result.name)
     return KernelPlan(
         spec.name, [(spec, [In(0), In(1), In(2), Out(0), count])], cost=nanoseconds(count, 1.0)
+    )
+
+
+@selects(Eye9)
+def select_eye(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    """Select a fill with zeros, and copies of a one to the places of the diagonal."""
+    given = inputs[2]
+    if given is None or given.value is None:
+        return "no kernel for a diagonal that is known at the call only"
+    kind = outputs[0].element_type
+    *batch, rows, columns = extents(outputs[0])
+    asked = min(max(int(given.value.reshape(-1)[0]), -_FARTHEST), _FARTHEST)
+    index = largest(smallest(asked, columns), -1 * rows)
+    first = largest(-1 * index, 0)
+    length = largest(smallest(rows, columns - index) - first, 0)
+    one = encode(np.array([1], np.float32 if kind.is_float else np.int64), kind)
+    item = one.itemsize
+    loops = [
+        Loop(product(batch), 0, rows * columns * item),
+        Loop(length, 0, (columns + 1) * item),
+    ]
+    place = Out(0, (first * columns + largest(index, 0)) * item)
+    whole = product(extents(outputs[0])) * item
+    return KernelPlan(
+        "eye",
+        [
+            (FillBytes(0), [0, Out(0), whole]),
+            nd_copy(int(one.ctypes.data), place, loops, item),
+        ],
+        keep=[one],
+        cost=nanoseconds(whole, 1 / 16),
     )

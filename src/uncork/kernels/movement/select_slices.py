@@ -112,11 +112,10 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     if mode == "constant":
         middle = Copy(0, 0, from_, to, loops, element)
         return [Fill(3 if len(inputs) > 3 else None, element), middle]
-    known = [(b, e) for b, e in pads if isinstance(b, int) and isinstance(e, int)]
-    padded = [pad for pad in known if pad != (0, 0)]
-    if len(known) < len(pads) or len(padded) > _MOST_PADDED or any(min(pad) < 0 for pad in known):
+    padded = [pad for pad in pads if not all(certainly(each, 0) for each in pad)]
+    if len(padded) > _MOST_PADDED or not all(_is_never_negative(p) for pad in pads for p in pad):
         return None
-    parts = [_bordered(mode, size, pad) for size, pad in zip(shape, known)]
+    parts = [_bordered(mode, size, pad) for size, pad in zip(shape, pads)]
     return [_part(chosen, source, target, element) for chosen in combinations(*parts)]
 
 
@@ -132,7 +131,7 @@ class _Stretch:
     by: int = 1
 
 
-def _bordered(mode: str, size: SizeLike, pad: tuple[int, int]) -> list[_Stretch]:
+def _bordered(mode: str, size: SizeLike, pad: tuple[SizeLike, SizeLike]) -> list[_Stretch]:
     """The parts of an axis of the result: the data, and the cells before and behind it, which
     repeat the edge or mirror the data.
     """

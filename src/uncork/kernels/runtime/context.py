@@ -108,6 +108,10 @@ class Context:
         self.words[1] = self.memory.nbytes - ALIGNMENT
         self.words[CONTEXT.index("version")] += 1
 
+    def forget_capacity(self) -> None:
+        """Have segments take the working memory for none at all."""
+        self.words[CONTEXT.index("capacity")] = 0
+
     def release(self) -> None:
         """Give the working memory back; the next call takes some again."""
         self.memory = np.empty(0, np.uint8)

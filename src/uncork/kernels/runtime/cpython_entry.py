@@ -57,5 +57,7 @@ def loop_functions() -> tuple[int, ...]:
         "PyGILState_Ensure",
         "PyGILState_Release",
         "PyErr_CheckSignals",
+        "PyMem_RawRealloc",
+        "PyMem_RawFree",
     )
     return tuple(map(_address, names))

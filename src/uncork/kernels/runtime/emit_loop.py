@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value, Variable
 from uncork.kernels.runtime.emit_resize import Tables
+from uncork.kernels.runtime.emit_rooms import Room
 from uncork.kernels.runtime.layout import OK
 from uncork.kernels.runtime.loop_layout import (
     COPY,
     END,
+    GROWN,
     KEPT,
     LOOK,
     LOOP,
@@ -34,6 +36,7 @@ from uncork.kernels.runtime.turns_layout import (
 
 _ROWS = {
     "pairs": PAIR, "parts": PARTS, "inward": COPY, "outward": COPY, "ends": END, "kept": KEPT,
+    "grown": GROWN,
 }  # fmt: skip
 #: The bits of a result of C's `int`.
 _INT = 0xFFFFFFFF
@@ -51,6 +54,8 @@ class _Loop:
             self._tables[name] = first
             first = first + self.head(name) * (8 * len(columns))
         self.count = k.variable(self.head("count"))
+        #: The turn before which somebody has to look whether the loop may go on.
+        self.limit = k.variable(self.head("limit"))
         #: Turns that were made.
         self.made = k.variable(k.integer(0))
         #: Why the loop cannot go on, or OK.
@@ -88,6 +93,11 @@ def emit_loop() -> str:
     _make_turns(loop)
     with k.if_(loop.failed.get().equals(OK)):
         _end(loop)
+    with k.if_else(loop.failed.get().equals(OK), likely=True) as (well, ill):
+        with well:
+            _tell_sizes(loop)
+        with ill, loop.rows("grown") as (_, _, room, _, _, _, _):
+            Room(k, room).leave(loop.head("free"))
     k.store(loop.failed.get(), loop.control("status"))
     k.finish(k.select(loop.failed.get().equals(OK), k.integer(0), k.integer(1)))
     return k.text()
@@ -111,7 +121,7 @@ def _begin(loop: _Loop) -> None:
     unlike = count.get().equals(asked).equals(0) & loop.head("whole").equals(1)
     loop.failed.set(k.select(unlike, k.integer(UNFIT), loop.failed.get()))
     with loop.rows("parts") as (parts,):
-        loop.failed.set(k.select(count.get() > parts, k.integer(UNFIT), loop.failed.get()))
+        loop.limit.set(k.minimum(loop.limit.get(), parts))
     with loop.rows("ends") as (pointer, other, _, _, _, _, direct):
         # The last turn writes the output itself where that can be known.
         swaps = direct.equals(1) & (count.get() & 1).equals(0)
@@ -124,8 +134,8 @@ def _begin(loop: _Loop) -> None:
 
 def _make_turns(loop: _Loop) -> None:
     k, made, failed, count = loop.k, loop.made, loop.failed, loop.count
-    limit = k.minimum(loop.head("limit"), count.get())
-    singly = (loop.head("inward") + loop.head("outward")) > 0
+    limit = k.minimum(loop.limit.get(), count.get())
+    singly = (loop.head("inward") + loop.head("outward") + loop.head("grown")) > 0
     thread, looked = k.variable(k.integer(0)), k.variable(k.integer(0))
     chunk, goes_on = k.variable(k.integer(1)), k.variable(k.integer(1))
     with k.while_(lambda: failed.get().equals(OK) & goes_on.get().equals(1) & (made.get() < limit)):
@@ -139,6 +149,11 @@ def _make_turns(loop: _Loop) -> None:
                 with loop.rows("outward") as (part, whole, step, runs, size, stride):
                     target = whole + made.get() * step
                     _copy(loop, loop.word(part), size, target, stride, runs, size)
+                with loop.rows("grown") as (part, size, room, _, _, _, _):
+                    fits = Room(k, room).add(
+                        loop.word(part), made.get(), size, loop.head("realloc")
+                    )
+                    failed.set(k.select(fits.equals(1), failed.get(), k.integer(UNFIT)))
                 goes_on.set(k.select(status.equals(STOPPED), k.integer(0), k.integer(1)))
             with ill:
                 failed.set(status)
@@ -214,3 +229,14 @@ def _end(loop: _Loop) -> None:
             source.set(loop.word(at) + delta)
         with k.if_(source.get().equals(output).equals(0)):
             copy_open(k, source.get(), output, size)
+
+
+def _tell_sizes(loop: _Loop) -> None:
+    """Say how large the outputs are that have a part of each turn, and where their parts lie."""
+    k = loop.k
+    with loop.rows("grown") as (_, _, room, elements, slot, version, found):
+        k.store(room, found)
+        size = loop.made.get() * elements
+        with k.if_(loop.word(slot).equals(size).equals(0)):
+            k.store(size, slot)
+            k.store(loop.word(version) + 1, version)

@@ -160,44 +160,52 @@ class ObjectStore:
 
         What cannot be compiled is not tried again: that is told when its address is asked for.
         """
-        target = target or host_target()
-        known = [spec for spec in dict.fromkeys(specs) if (spec, target) not in self._addresses]
-        wanted = [
-            *(Wanted(spec.name, repr(spec), partial(llvm_text, spec, target)) for spec in known),
-            *further,
-        ]
-        with unforked(), self._lock:
-            missing: dict[tuple[str, str], Wanted] = {}
-            for one in wanted:
-                found = one.name, one.description, target
-                if found in self._functions or found in self._failed:
-                    continue
-                address = self._stored(_key(*found), one.name)
-                if address is None:
-                    missing[one.name, one.description] = one
-                else:
-                    self._functions[found] = address
-            work = SideBySide(
-                missing.values(),
-                lambda one: one.make(),
-                lambda one, text: _compiled(one.name, text, target),
-                _progress.get(),
-            )
+        with self.preparation(target, threads) as preparation:
+            preparation.add(specs, further)
+
+    @contextlib.contextmanager
+    def preparation(self, target: Target | None = None, threads: int = 1) -> Iterator[Preparation]:
+        """A context in which kernels are asked for as they are found to be needed: other threads
+        than this one begin to compile them at once. At its end all are ready.
+        """
+        with unforked(), contextlib.ExitStack() as compiler:
+            made = Preparation(self, target or host_target(), threads, compiler)
             try:
-                with _compiler() if missing else contextlib.nullcontext():
-                    work.run(threads)
+                yield made
+                made.finish()
             finally:  # an interrupt leaves what is done
-                for one, compiled in work.made.items():
-                    found = one.name, one.description, target
+                made.keep()
+
+    def register(self, work: SideBySide[Wanted, _Compiled], target: Target) -> None:
+        """Keep what was compiled, and what could not be."""
+        with self._lock:
+            for one, compiled in work.made.items():
+                found = one.name, one.description, target
+                if found not in self._functions:
                     try:
                         self._functions[found] = self._loaded(_key(*found), one.name, compiled)
                     except CannotCompile as error:
                         self._failed[found] = error
-                for one, reason in work.failed.items():
-                    if not isinstance(reason, _NOT_OF_THE_KERNEL):
-                        self._failed[one.name, one.description, target] = _cannot_compile(
-                            one.name, reason
-                        )
+            for one, reason in work.failed.items():
+                if not isinstance(reason, _NOT_OF_THE_KERNEL):
+                    self._failed[one.name, one.description, target] = _cannot_compile(
+                        one.name, reason
+                    )
+
+    def lacks(self, wanted: Wanted, target: Target) -> bool:
+        """Whether a function is neither loaded nor in a file, nor known not to compile."""
+        found = wanted.name, wanted.description, target
+        with self._lock:
+            if found in self._functions or found in self._failed:
+                return False
+            address = self._stored(_key(*found), wanted.name)
+            if address is not None:
+                self._functions[found] = address
+            return address is None
+
+    def knows(self, spec: KernelSpec, target: Target) -> bool:
+        """Whether the address of a kernel was asked for before."""
+        return (spec, target) in self._addresses
 
     def _stored(self, key: str, name: str) -> int | None:
         """The address of a kernel that a file holds; None where no file can be used."""
@@ -299,6 +307,55 @@ def kernel_name(entry: Entry) -> str | None:
     except (OSError, UnicodeDecodeError):
         return None
     return line[len(_TITLE) + 1 :].split(" ")[0] if line.startswith(_TITLE + " ") else None
+
+
+class Preparation:
+    """Kernels that are asked for one after the other and compiled beside that."""
+
+    def __init__(
+        self, store: ObjectStore, target: Target, threads: int, compiler: contextlib.ExitStack
+    ) -> None:
+        self._store, self._target, self._compiler = store, target, compiler
+        self._asked: set[KernelSpec] = set()
+        self._work: SideBySide[Wanted, _Compiled] | None = None
+        self._threads = threads
+
+    def add(self, specs: Iterable[KernelSpec], further: Iterable[Wanted] = ()) -> None:
+        """Ask for kernels and functions. Those that no file has are compiled."""
+        target = self._target
+        new = [
+            spec for spec in specs if not (spec in self._asked or self._store.knows(spec, target))
+        ]
+        self._asked.update(new)
+        wanted = [Wanted(s.name, repr(s), partial(llvm_text, s, target)) for s in new]
+        for one in {(one.name, one.description): one for one in (*wanted, *further)}.values():
+            if self._store.lacks(one, target):
+                self._begun().add(one)
+
+    def _begun(self) -> SideBySide[Wanted, _Compiled]:
+        if self._work is None:
+            target = self._target
+            self._compiler.enter_context(_compiler())
+            self._work = SideBySide(
+                lambda one: one.make(),
+                lambda one, text: _compiled(one.name, text, target),
+                self._threads,
+                _progress.get(),
+            )
+        return self._work
+
+    def finish(self) -> None:
+        """Have all kernels compiled."""
+        if self._work is not None:
+            self._work.finish()
+
+    def keep(self) -> None:
+        """Keep what is compiled; nothing more is begun."""
+        if self._work is not None:
+            try:
+                self._work.stop()
+            finally:
+                self._store.register(self._work, self._target)
 
 
 #: The store that kernels use.

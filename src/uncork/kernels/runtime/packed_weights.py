@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from uncork.types import Array
 _LINE = 64
 #: Numbers of a row that are turned at a time.
 _NEAR = 256
+#: Bytes of a block of memory that arrays share, and of the largest array that does.
+_BLOCK, _LARGEST = 1 << 25, 1 << 23
 
 
 class PackedWeights:
@@ -31,10 +35,45 @@ class PackedWeights:
         self.sources = tuple(sources)
 
 
+class _SharedMemory:
+    """Memory that arrays share, a block at a time. A block is given back with the last array in
+    it.
+    """
+
+    def __init__(self) -> None:
+        self._rest = np.zeros(0, np.uint8)
+
+    def zeros(self, size: int) -> Array:
+        """So many bytes, all of them 0."""
+        if size > _LARGEST:
+            return np.zeros(size, np.uint8)
+        if size > len(self._rest):
+            self._rest = np.zeros(_BLOCK, np.uint8)
+        part, self._rest = self._rest[:size], self._rest[size:]
+        return part
+
+
+_shared: ContextVar[_SharedMemory | None] = ContextVar("shared", default=None)
+
+
+@contextlib.contextmanager
+def memory_shared() -> Iterator[None]:
+    """A context in which weights are packed into large blocks of memory, those of one plan next to
+    each other: the system has large blocks ready in large pages, and gives arrays one by one a page
+    of 4 KB at a time, which takes longer than packing them.
+    """
+    before = _shared.set(_SharedMemory())
+    try:
+        yield
+    finally:
+        _shared.reset(before)
+
+
 def zeros(shape: Sequence[int], dtype: type[np.generic] = np.float32) -> Array:
     """Zeros that begin at a cache line: what is packed into them is not copied again."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    scratch = np.zeros(size + _LINE, np.uint8)
+    shared = _shared.get()
+    scratch = np.zeros(size + _LINE, np.uint8) if shared is None else shared.zeros(size + _LINE)
     first = -scratch.ctypes.data % _LINE
     made: Array = scratch[first : first + size].view(dtype).reshape(shape)
     return made

@@ -348,6 +348,15 @@ class Segment:
             body.bytes = max(body.bytes, needed)
         return lacking
 
+    def shut_out(self) -> bool:
+        """Have calls to come ask for working memory. Whether no call is in the segment, so that
+        nobody uses the memory there is.
+        """
+        # In this order: a call that comes between binds no sizes anew, and is seen to be busy.
+        self._context.forget_capacity()
+        self._block[HEAD.index("stamp")] = 0
+        return not self._block[HEAD.index("busy")]
+
     def misfits(self) -> bool:
         """Whether a body that a step runs does not take the sizes of the last call: no step runs it
         in plans to come.

@@ -20,70 +20,87 @@ _END = 1
 
 
 class SideBySide(Generic[Key, Made]):
-    """A run that makes `finish(key, write(key))` of all keys, as many at a time as there are
-    threads, this one among them.
+    """A run that makes `finish(key, write(key))` of all keys that it is given, as many at a time as
+    there are threads. The other threads begin with the first keys, this one when all are there.
 
     Long texts are finished first: the last one then ends soon after the others.
     """
 
     def __init__(
         self,
-        keys: Collection[Key],
         write: Callable[[Key], str],
         finish: Callable[[Key, str], Made],
+        threads: int = 1,
         progress: Progress | None = None,
     ) -> None:
         """A key for which `write` or `finish` raises an Exception has that in `failed`, and no
         result.
         """
-        self._keys, self._write, self._finish, self._progress = list(keys), write, finish, progress
-        self._written: PriorityQueue[tuple[int, int, str]] = PriorityQueue()
+        self._write, self._finish, self._progress = write, finish, progress
+        self._keys: dict[Key, None] = {}
+        self._threads = threads
+        self._helpers: list[threading.Thread] = []
+        self._written: PriorityQueue[tuple[int, int, str, Key | None]] = PriorityQueue()
         #: What is finished: of an interrupted run, too.
         self.made: dict[Key, Made] = {}
         self.failed: dict[Key, Exception] = {}
         self._done = 0
         self._count = threading.Lock()
 
-    def run(self, threads: int) -> None:
+    def __contains__(self, key: Key) -> bool:
+        """Whether the run was given a key."""
+        return key in self._keys
+
+    def add(self, key: Key) -> None:
+        """Have one more key made: its text is written at once."""
+        if key in self._keys:
+            return
+        self._keys[key] = None
+        try:
+            text = self._write(key)
+        except Exception as error:
+            self.failed[key] = error
+            self._say()
+            return
+        self._written.put((-len(text), len(self._keys), text, key))
+        if len(self._helpers) < min(self._threads - 1, len(self._keys)):
+            self._help()
+
+    def _help(self) -> None:
+        """Have one more thread finish what is written."""
+        thread = threading.Thread(target=self._take, name="uncork compiler", daemon=True)
+        with contextlib.suppress(RuntimeError):  # no more threads: those that there are do the work
+            thread.start()
+            self._helpers.append(thread)
+
+    def finish(self) -> None:
         """Finish all. An interrupt is raised when what was begun has ended; the rest is not
         begun.
         """
-        helpers: list[threading.Thread] = []
         try:
-            for _ in range(min(threads, len(self._keys)) - 1):
-                thread = threading.Thread(target=self._take, name="uncork compiler", daemon=True)
-                with contextlib.suppress(
-                    RuntimeError
-                ):  # no more threads: those that there are do the work
-                    thread.start()
-                    helpers.append(thread)
-            for index, key in enumerate(self._keys):
-                try:
-                    text = self._write(key)
-                except Exception as error:
-                    self.failed[key] = error
-                    self._say()
-                    continue
-                self._written.put((-len(text), index, text))
-            self._end(1 + len(helpers))
+            self._end(1 + len(self._helpers))
             self._take()
         finally:
-            with contextlib.suppress(Empty):
-                while True:  # what is left of an interrupted run
-                    self._written.get_nowait()
-            self._end(len(helpers))
-            _joined(helpers)
+            self.stop()
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for what is begun."""
+        with contextlib.suppress(Empty):
+            while True:  # what is left of an interrupted run
+                self._written.get_nowait()
+        self._end(len(self._helpers))
+        helpers, self._helpers = self._helpers, []
+        _joined(helpers)
 
     def _end(self, threads: int) -> None:
         for _ in range(threads):
-            self._written.put((_END, 0, ""))
+            self._written.put((_END, 0, "", None))
 
     def _take(self) -> None:
         while True:
-            order, number, text = self._written.get()
-            if order == _END:
+            order, _, text, key = self._written.get()
+            if order == _END or key is None:
                 return
-            key = self._keys[number]
             try:
                 self.made[key] = self._finish(key, text)
             except Exception as error:

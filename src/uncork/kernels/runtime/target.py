@@ -159,10 +159,18 @@ def versions() -> str:
 
 def digest_of_sources(folder: Path) -> bytes:
     """A digest that changes with every Python file of a folder and of those in it."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
+    found = [
+        os.path.join(within, name)
+        for within, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(".py")
+    ]
+    digest, prefix = hashlib.sha256(), len(str(folder)) + 1
+    for path in sorted(found):  # every process does this: no objects for paths, no buffers
+        with open(path, "rb", buffering=0) as file:
+            content = file.read()
+        name = path[prefix:].replace(os.sep, "/")
+        digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.digest()
 
 

@@ -78,6 +78,10 @@ class Serve:
         return "serve"
 
 
+#: The kernels of a pool, for whoever has them compiled with those of a model.
+POOL_KERNELS = (Dispatch(), Serve())
+
+
 def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
     """The system's functions: those whose addresses a pool has, those that begin its lock and
     conditions, `sigfillset`.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
 from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
     ArrayGuard,
@@ -25,6 +27,7 @@ from uncork.kernels.runtime.segment_plan import (
     SizeOperand,
 )
 from uncork.kernels.runtime.turns_layout import NO_BUFFER, OTHER_SIZES, TURNS_HEAD, UNFIT
+from uncork.types import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ class TurnPlan:
 
     `edges` are pairs (result, parameter of the next turn); `counter` is the parameter that is the
     number of the turn, `decides` the result that says whether there is another one. What turns give
-    of the `stacked` results lies one behind the other; of others there is the last one.
+    of the `stacked` results lies one behind the other; of others there is the last one. There are
+    so many `rooms` for parts of which nobody knows how many there will be.
     """
 
     parameters: tuple[ArrayGuard, ...]
@@ -44,6 +48,7 @@ class TurnPlan:
     decides: int | None = None
     sliced: tuple[int, ...] = ()
     stacked: frozenset[int] = frozenset()
+    rooms: int = 0
 
 
 class _Ref(int):
@@ -63,7 +68,9 @@ class TurnTable:
         context: Context,
         buffers: int,
         keep: object = None,
+        room_bytes: int = 0,
     ) -> None:
+        """Each room takes at most so many bytes."""
         self.context = context
         self._segment = Segment(body, context, buffers, keep=keep)
         self._inputs, self._sliced = len(turns.parameters), turns.sliced
@@ -86,6 +93,7 @@ class TurnTable:
         self._kept = [place([0] * rank) for rank in ranks[1]]
         self._others = place([0] * len(turns.results))
         self._buffers = place([0] * len(turns.results))
+        self._rooms = range(place([0, 0, room_bytes] * turns.rooms), len(words), len(ROOM))
         tables = {
             "bind": [self._bind_row(bind) for bind in body.binds],
             "fixed": [
@@ -136,6 +144,8 @@ class TurnTable:
         self._block = np.zeros(len(words), np.int64)
         base = self._address = int(self._block.ctypes.data)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
+        if self._rooms:
+            weakref.finalize(self, _free, self._block, self._rooms).atexit = False
         names = functions()
         call = (turns_function(), base, names["save"], names["restore"])
         self._released_words = np.array(call, np.int64)
@@ -166,7 +176,7 @@ class TurnTable:
     def word_address(self, kind: str, index: int, axis: int) -> int:
         """The address of a word that native code sets, where a step runs the body: see
         `set_parameter` ("parameter", "size"), `set_steps` ("step") and `set_buffer` ("result",
-        "other", "buffer", "kept").
+        "other", "buffer", "kept"). A "room" is that of parts.
         """
         firsts = {
             "parameter": self._pointers + index,
@@ -176,6 +186,7 @@ class TurnTable:
             "buffer": self._buffers + index,
             "step": self._slices + 2 * self._sliced.index(index) + 1 if kind == "step" else 0,
             "kept": self._kept[index] + axis if kind == "kept" else 0,
+            "room": self._rooms[index] if kind == "room" else 0,
         }
         return self._address + 8 * firsts[kind]
 
@@ -207,7 +218,8 @@ class TurnTable:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
-        return self.context.memory.nbytes + self._segment.working_bytes
+        rooms = sum(self._words[room + ROOM.index("bytes")] for room in self._rooms)
+        return self.context.memory.nbytes + self._segment.working_bytes + rooms
 
     def set_steps(self, steps: Mapping[int, int]) -> None:
         """Set by how many bytes each sliced Parameter goes on from turn to turn."""
@@ -257,6 +269,13 @@ class TurnTable:
         if release:
             return int(_callable(_released_function())(self._released))
         return int(_callable(turns_function())(self._address))
+
+
+def _free(block: Array, rooms: range) -> None:
+    """Give the memory of rooms back."""
+    free = ctypes.pythonapi.PyMem_RawFree
+    for room in rooms:
+        free(ctypes.c_void_p(int(block[room])))
 
 
 #: Statuses of a body whose plan is not for the sizes of a call.

@@ -1,0 +1,73 @@
+"""The parts of tensors that the turns of a loop take and give, and how they lie."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from uncork.compiler.planned_parts import dimensions
+from uncork.ops._body import Slicing
+from uncork.ops.iteration import Iteration
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+Sizes = tuple[SizeLike, ...]
+
+
+def taken_spec(operation: Iteration, slicing: Slicing | None, spec: TensorSpec) -> TensorSpec:
+    """The spec of what a Parameter takes in one turn: the input, or a part of it."""
+    if slicing is None:
+        return spec
+    dims = list(spec.shape.dims)
+    axis = operation.axis(slicing, len(dims))
+    dims[axis] = type(dims[axis]).of(slicing.part_size)
+    return TensorSpec(spec.element_type, type(spec.shape)(dims))
+
+
+class Parts(NamedTuple):
+    """The parts of a tensor along an axis, and how they lie. In elements of the axis: where the
+    `first` part begins, and the `step` from one to the next; `turns` is how many parts there are. A
+    part consists of `runs` of neighbouring bytes, each of `bytes` bytes and with `stride` bytes
+    from one to the next. An element of the axis takes `element` bytes.
+    """
+
+    first: SizeLike
+    step: int
+    turns: SizeLike
+    runs: SizeLike
+    bytes: SizeLike
+    stride: SizeLike
+    element: SizeLike
+
+
+def parts_of(operation: Iteration, slicing: Slicing, spec: TensorSpec, joined: bool) -> Parts:
+    """The parts of an input, or where it is `joined` of them, of an output."""
+    sizes = dimensions(spec)
+    axis = operation.axis(slicing, len(sizes))
+    size, step = sizes[axis], slicing.stride
+    element: SizeLike = spec.element_type.dtype.itemsize
+    for inner in sizes[axis + 1 :]:
+        element = element * inner
+    runs: SizeLike = 1
+    for outer in sizes[:axis]:
+        runs = runs * outer
+    count: SizeLike = 0
+    first: SizeLike
+    if joined:
+        step = slicing.part_size if step > 0 else -slicing.part_size
+        first = 0 if step > 0 else size - slicing.part_size
+    else:
+        first = size + slicing.start + 1 if slicing.start < 0 else slicing.start
+        first = first if step > 0 else first - slicing.part_size
+        count = operation.count_parts(slicing, size)
+    return Parts(first, step, count, runs, element * slicing.part_size, element * size, element)
+
+
+def is_one(size: SizeLike) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def bytes_of_sizes(sizes: Sizes, width: int) -> SizeLike:
+    total: SizeLike = width
+    for size in sizes:
+        total = total * size
+    return total

@@ -1,0 +1,247 @@
+"""The words of the steps that make the turns of a loop, and the outputs whose parts it gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from uncork.compiler.loop_parts import Parts, bytes_of_sizes, parts_of, taken_spec
+from uncork.compiler.loop_steps import LoopBody
+from uncork.compiler.planned_parts import dimensions
+from uncork.kernels.kernel_plan import In, Out
+from uncork.kernels.runtime.cpython_entry import loop_functions
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.loop_layout import LOOP, LOOP_FUNCTIONS
+from uncork.kernels.runtime.segment_plan import (
+    BodyAddress,
+    BufferAddress,
+    KernelArgument,
+    Slot,
+    SlotAddress,
+    VersionAddress,
+)
+from uncork.kernels.runtime.turns import turns_function
+from uncork.kernels.runtime.turns_layout import NEVER
+from uncork.ops._body import BodyOutput, Slicing
+from uncork.ops.iteration import Loop5
+from uncork.symbolic import SizeLike
+
+
+@dataclass(slots=True)
+class LoopWords:
+    """Writes the words of the steps of a loop.
+
+    `word` gives that of an operand of the layer, `number` that of a size, and `scratch` that of new
+    memory of so many bytes. `slots` are those of the sizes that the loop finds, by the port of the
+    output; where their rooms are goes to the buffer `rooms`.
+    """
+
+    loop: LoopBody
+    word: Callable[[In | Out], KernelArgument]
+    number: Callable[[SizeLike], KernelArgument]
+    scratch: Callable[[SizeLike], KernelArgument]
+    slots: Mapping[int, Slot]
+    rooms: int
+    _rows: dict[str, list[KernelArgument]] = field(
+        default_factory=lambda: {
+            name: [] for name in ("pairs", "parts", "inward", "outward", "ends", "kept", "grown")
+        }
+    )
+
+    def step(self) -> tuple[int, tuple[KernelArgument, ...]]:
+        """The function and the arguments of the step."""
+        for entry in self.loop.operation.map.inputs:
+            if entry.port is not None:
+                self._give(entry.parameter, entry.port, entry.slicing)
+        for result in range(len(self.loop.results)):
+            self._take(result)
+        width = {
+            "pairs": 2, "parts": 1, "inward": 6, "outward": 6, "ends": 7, "kept": 2, "grown": 7
+        }  # fmt: skip
+        head: dict[str, KernelArgument] = {
+            "turns": turns_function(),
+            "control": BodyAddress(self.loop.body),
+            **self._limits(),
+            **{name: len(words) // width[name] for name, words in self._rows.items()},
+            **dict(zip(LOOP_FUNCTIONS, loop_functions())),
+        }
+        rows = [word for words in self._rows.values() for word in words]
+        return loop_function(), (*(head[name] for name in LOOP), *rows)
+
+    def _limits(self) -> dict[str, KernelArgument]:
+        operation = self.loop.operation
+        limit = operation.loop_limit
+        result: dict[str, KernelArgument] = {
+            "count_at": 0, "count_width": 0, "count": NEVER, "condition": 0,
+            "limit": NEVER if limit is None else limit,
+            "whole": int(
+                not self.loop.grown and any(o.slicing is not None for o in operation.map.outputs)
+            ),
+        }  # fmt: skip
+        if isinstance(operation, Loop5):
+            width = self.loop.inputs[0].element_type.dtype.itemsize
+            return result | {
+                "count_at": self.word(In(0)), "count_width": width, "condition": self.word(In(1))
+            }  # fmt: skip
+        for entry in operation.map.inputs:
+            if entry.slicing is not None and entry.port is not None:
+                parts = parts_of(operation, entry.slicing, self.loop.inputs[entry.port], False)
+                return result | {"count": self.number(parts.turns)}
+        return result
+
+    def _at(self, kind: str, number: int, axis: int = 0) -> KernelArgument:
+        return BodyAddress(self.loop.body, kind, number, axis)
+
+    def _pair(self, address: KernelArgument, value: KernelArgument) -> None:
+        self._rows["pairs"] += address, value
+
+    def _give(self, parameter: int, port: int, slicing: Slicing | None) -> None:
+        """Write the words that say what a Parameter takes."""
+        loop, spec = self.loop, self.loop.inputs[port]
+        taken = dimensions(taken_spec(loop.operation, slicing, spec))
+        for axis, size in enumerate(taken):
+            self._pair(self._at("size", parameter, axis), self.number(size))
+        if slicing is None:
+            self._pair(self._at("parameter", parameter), self.word(In(port)))
+            return
+        parts = parts_of(loop.operation, slicing, spec, False)
+        self._rows["parts"].append(self.number(parts.turns))
+        first = self.word(In(port, parts.first * parts.element))
+        step = self.number(parts.step * parts.element)
+        if parameter in loop.turns.sliced:
+            self._pair(self._at("parameter", parameter), first)
+            self._pair(self._at("step", parameter), step)
+            return
+        part = self.scratch(bytes_of_sizes(taken, spec.element_type.dtype.itemsize))
+        self._pair(self._at("parameter", parameter), part)
+        self._copy("inward", part, first, step, parts)
+
+    def _copy(
+        self,
+        way: str,
+        part: KernelArgument,
+        first: KernelArgument,
+        step: KernelArgument,
+        parts: Parts,
+    ) -> None:
+        number = self.number
+        self._rows[way] += (
+            part, first, step, number(parts.runs), number(parts.bytes), number(parts.stride)
+        )  # fmt: skip
+
+    def _take(self, result: int) -> None:
+        """Write the words that say where a result goes."""
+        loop, sizes = self.loop, self.loop.results[result]
+        size = bytes_of_sizes(sizes, loop.turns.results[result].dtype.itemsize)
+        outputs = [o for o in loop.operation.map.outputs if o.result == result]
+        joined = [o for o in outputs if o.slicing is not None]
+        last = [o for o in outputs if o.slicing is None and o.port is not None]
+        self._pair(self._at("buffer", result), self.number(size))
+        for axis, number in enumerate(sizes):
+            at = self._at("kept", result, axis)
+            if result in loop.turns.stacked:
+                self._pair(at, self.number(number))
+            if joined or last:
+                self._rows["kept"] += at, self.number(number)
+        direct = False
+        if result in loop.turns.stacked:
+            port = joined[0].port
+            assert port is not None
+            self._pair(self._at("result", result), self.word(Out(port)))
+        else:
+            direct = bool(last)
+            self._pair(
+                self._at("result", result),
+                self.word(Out(last[0].port or 0)) if direct else self.scratch(size),
+            )
+            self._pair(self._at("other", result), self.scratch(size))
+            for output in joined:
+                if output in self.loop.grown:
+                    self._gather(result, output, size)
+                else:
+                    self._join(result, output)
+        for number, output in enumerate(last):
+            self._end(result, output, size, direct and number == 0)
+
+    def _join(self, result: int, output: BodyOutput) -> None:
+        assert output.port is not None and output.slicing is not None
+        spec = self.loop.outputs[output.port]
+        parts = parts_of(self.loop.operation, output.slicing, spec, True)
+        first = self.word(Out(output.port, parts.first * parts.element))
+        step = self.number(parts.step * parts.element)
+        self._copy("outward", self._at("other", result), first, step, parts)
+
+    def _gather(self, result: int, output: BodyOutput, size: SizeLike) -> None:
+        """Write the words that say where the parts of an output go, of which only the turns tell
+        how many there are.
+        """
+        assert output.port is not None and output.slicing is not None
+        number = self.loop.grown.index(output)
+        self._rows["grown"] += (
+            self._at("other", result),
+            self.number(size),
+            self._at("room", number),
+            output.slicing.part_size,
+            SlotAddress(self.slots[output.port]),
+            VersionAddress(),
+            BufferAddress(self.rooms, 8 * number),
+        )
+
+    def joining_step(self, output: BodyOutput) -> tuple[int, tuple[KernelArgument, ...]]:
+        """The function and the arguments of the step that makes an output of its parts, when the
+        loop has ended.
+        """
+        loop = self.loop
+        assert output.port is not None and output.slicing is not None
+        spec = loop.outputs[output.port]
+        parts = parts_of(loop.operation, output.slicing, spec, True)
+        axis = loop.operation.axis(output.slicing, len(spec.shape.dims))
+        return joining_function(), (
+            BufferAddress(self.rooms, 8 * loop.grown.index(output)),
+            self.number(dimensions(spec)[axis]),
+            output.slicing.part_size,
+            self.word(Out(output.port, parts.first * parts.element)),
+            self.number(parts.step * parts.element),
+            self.number(parts.runs),
+            self.number(parts.bytes),
+            self.number(parts.stride),
+            dict(zip(LOOP_FUNCTIONS, loop_functions()))["free"],
+        )
+
+    def _end(self, result: int, output: BodyOutput, size: SizeLike, direct: bool) -> None:
+        assert output.port is not None
+        stacked = result in self.loop.turns.stacked
+        ports = {e.parameter: e.port for e in self.loop.operation.map.inputs}
+        starts = [p for r, p in self.loop.operation.map.back_edges if r == result]
+        initial = ports.get(starts[0]) if starts else None
+        self._rows["ends"] += (
+            self._at("result", result),
+            0 if stacked else self._at("other", result),
+            self.number(-1 * size) if stacked else 0,
+            self.word(Out(output.port)),
+            self.number(size),
+            0 if initial is None else self.word(In(initial)),
+            int(direct),
+        )
+
+
+def loop_function() -> int:
+    """The address of the function that makes the turns of a loop as a step."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_loop import emit_loop
+
+        return emit_loop()
+
+    return STORE.function("loop", "loop", make)
+
+
+def joining_function() -> int:
+    """The address of the function that makes an output of the parts in a room."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_rooms import emit_join
+
+        return emit_join()
+
+    return STORE.function("join", "join", make)

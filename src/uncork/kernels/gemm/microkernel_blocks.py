@@ -1,0 +1,77 @@
+"""Products in blocks of the inner dimension, for panels that do not stay in the second cache.
+
+The sums of a chunk of rows go from block to block through memory that stays in the first caches.
+Every row is added up in the same order, however many rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from uncork.kernels.codegen.emit import F32, Kernel, Type, Value
+from uncork.kernels.gemm.microkernel import Microkernel, PackWeights, Row
+
+#: So many numbers of the inner dimension at most are a block: a panel of 3 vectors of AVX-512 takes
+#: 384 KB.
+_BLOCK = 2048
+#: Rows that go through all blocks of all panels before the next ones do.
+ROWS = 128
+#: What the microkernels of sums that go on are told: see `Microkernel`.
+RESUMED = ("begin", "sums")
+
+
+class InnerBlocks:
+    """Sums of a chunk of rows and a panel, block by block."""
+
+    def __init__(self, k: Kernel, spec: PackWeights, type_: Type = F32) -> None:
+        self.k, self.type = k, type_
+        self.vector = spec.lanes * type_.bytes
+        self.line = spec.vectors * self.vector
+        self.lanes, self.vectors = spec.lanes, spec.vectors
+        self.sums = k.stack_bytes(ROWS * self.line)
+        self.adding: dict[int, Microkernel] = {}
+
+    def _adding(self, used: int) -> Microkernel:
+        """The microkernels that add a block to the sums, of the first `used` vectors of a panel."""
+        if used not in self.adding:
+            self.adding[used] = Microkernel(
+                self.k, f"add_{used}", self.lanes, self.vectors, RESUMED, self._keep, used=used,
+                number=self.type, resumed=True,
+            )  # fmt: skip
+        return self.adding[used]
+
+    def _keep(self, k: Kernel, row: Row) -> None:
+        """Store the sums of a row where they were."""
+        for v, total in enumerate(row.sums):
+            k.store(total, row.extra["sums"] + (row.number * self.line + v * self.vector))
+
+    def run(
+        self,
+        ending: Microkernel,
+        table: Value,
+        panel: Value,
+        inner: Value,
+        rows: Value,
+        extra: Callable[[Value], dict[str, Value]],
+    ) -> None:
+        """Multiply at most `ROWS` rows of a table of addresses; `ending` multiplies the last block
+        and stores the results.
+        """
+        k, bytes_ = self.k, self.type.bytes
+        with k.loop(0, rows * self.vectors) as number:
+            zero = k.constant(0.0, self.type, self.lanes)
+            k.store(zero, self.sums + number * self.vector)
+        blocks = (inner + (_BLOCK - 1)) // _BLOCK
+        each = ((inner + blocks - 1) // blocks + 3) & -4
+        last = (blocks - 1) * each
+
+        def more(begin: Value, row: Value) -> dict[str, Value]:
+            return {"begin": begin * bytes_, "sums": self.sums + row * self.line}
+
+        with k.loop(0, last, each) as begin:
+            block = panel + begin * self.line
+            self._adding(ending.used).run(k, table, block, each, rows, lambda row: more(begin, row))
+        ending.run(
+            k, table, panel + last * self.line, inner - last, rows,
+            lambda row: {**more(last, row), **extra(row)},
+        )  # fmt: skip

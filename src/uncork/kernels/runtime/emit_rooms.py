@@ -1,0 +1,83 @@
+"""Rooms: memory in which a loop puts parts one behind the other while nobody knows how many there
+will be, and the native function that makes an output of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.codegen.copies import copy_open
+from uncork.kernels.codegen.emit import I64, Kernel, Value
+from uncork.kernels.runtime.loop_layout import FIRST_ROOM, JOIN, KEPT_ROOM, ROOM
+
+
+class Room:
+    """A room, read inside a function."""
+
+    def __init__(self, k: Kernel, address: Value) -> None:
+        self._k, self._row = k, address
+
+    def __getitem__(self, name: str) -> Value:
+        return self._k.load(self._row + 8 * ROOM.index(name), I64)
+
+    def _set(self, name: str, value: Value) -> None:
+        self._k.store(value, self._row + 8 * ROOM.index(name))
+
+    def add(self, part: Value, number: Value, size: Value, realloc: Value) -> Value:
+        """Put the part of a turn, by its number, behind those before it: 1, or 0 where there is no
+        memory for it.
+        """
+        k, fits = self._k, self._k.variable(self._k.integer(1))
+        needed = (number + 1) * size
+        with k.if_(needed > self["bytes"], likely=False):
+            wanted = k.maximum(needed * 2, k.integer(FIRST_ROOM))
+            wanted = k.minimum(wanted, self["most"])
+            with k.if_else(needed > wanted) as (too_large, other):
+                with too_large:
+                    fits.set(k.integer(0))
+                with other:
+                    memory = k.call_address(realloc, [self["address"], wanted])
+                    with k.if_else(memory.equals(0), likely=False) as (none, new):
+                        with none:
+                            fits.set(k.integer(0))
+                        with new:
+                            self._set("address", memory)
+                            self._set("bytes", wanted)
+        with k.if_(fits.get().equals(1), likely=True):
+            copy_open(k, part, self["address"] + number * size, size)
+        return fits.get()
+
+    def leave(self, free: Value) -> None:
+        """Give the memory of a large room back."""
+        k = self._k
+        with k.if_(self["bytes"] > KEPT_ROOM, likely=False):
+            k.call_address(free, [self["address"]])
+            self._set("address", k.integer(0))
+            self._set("bytes", k.integer(0))
+
+
+def emit_join() -> str:
+    """The LLVM text of `i64 join(i64 words)`, which gives 0: see `loop_layout.JOIN`."""
+    k = Kernel("join", ["words"], direct=True)
+    (words,) = k.arguments
+    row = {name: k.load(words + 8 * index, I64) for index, name in enumerate(JOIN)}
+    room = Room(k, k.load(row["found"], I64))
+    parts, runs, size = row["size"] // row["elements"], row["runs"], row["bytes"]
+    behind = runs.equals(1) & row["step"].equals(size)
+    with k.if_else(behind, likely=True) as (whole, apart):
+        with whole:
+            copy_open(k, room["address"], row["first"], parts * size)
+        with apart:
+            _copy_parts(k, room["address"], row["first"], (parts, runs, size), row)
+    room.leave(row["free"])
+    k.finish(k.integer(0))
+    return k.text()
+
+
+def _copy_parts(
+    k: Kernel, source: Value, target: Value, counts: Sequence[Value], row: dict[str, Value]
+) -> None:
+    parts, runs, size = counts
+    with k.loop(0, parts) as part, k.loop(0, runs) as run:
+        at = target + part * row["step"] + run * row["stride"]
+        copy_open(k, source + (part * runs + run) * size, at, size)
