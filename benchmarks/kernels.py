@@ -63,6 +63,12 @@ def _convolution(filters: Sequence[int], dilation: int = 1, pad: int | None = No
     return _layer("Convolution", 1, _numbers(*filters), **around)
 
 
+def _deformable(channels: int) -> Make:
+    """A convolution of 3x3 whose places are the second input."""
+    around = {name: [1, 1] for name in ("strides", "dilations", "pads_begin", "pads_end")}
+    return _layer("DeformableConvolution", 1, _numbers(channels, channels, 3, 3), **around)
+
+
 def _grouped(filters: Sequence[int]) -> Make:
     reach = filters[-1] // 2
     around = {
@@ -169,6 +175,15 @@ LAYERS = (
         "2x2 by 2, 128 to 64, 24x32",
         [(1, 128, 24, 32)],
         _transposed((128, 64, 2, 2), 2, 0),
+    ),
+    *(
+        Layer(
+            "convolutions deformable",
+            f"3x3, {channels}, {height}x{width}",
+            [(1, channels, height, width), (1, 18, height, width)],
+            _deformable(channels),
+        )
+        for channels, height, width in ((64, 100, 152), (128, 50, 76), (256, 14, 14))
     ),
     Layer(
         "poolings",

@@ -553,6 +553,18 @@ def detection(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("NonMaxSuppression", 9, boxes, scores, *numbers, name="suppressed"))
 
 
+def of_classes(builder: uncork.Builder) -> list[Source]:
+    """Of any number of boxes; a row for each, whose size only the layer finds."""
+    boxes, scores = (
+        builder.parameter("boxes", "f32", [1, None, 4]),
+        builder.parameter("kinds", "f32", [1, 3, None]),
+    )
+    how = {"iou_threshold": 0.5, "nms_top_k": 20, "keep_top_k": 10, "name": "classified"}
+    rows, places, _ = builder.add("MulticlassNms", 9, boxes, scores, **how)
+    fallen, *_ = builder.add("MatrixNms", 8, boxes, scores, keep_top_k=10, name="fallen")
+    return [rows, places, fallen]
+
+
 def detections(builder: uncork.Builder) -> list[Source]:
     given = [
         builder.parameter(name, "f32", shape)
@@ -771,6 +783,7 @@ FAMILIES = {
     "recurrent.cell": cells,
     "reduction": reduce,
     "detection": detection,
+    "detection.classes": of_classes,
     "detection.output": detections,
     "finding": finding,
     "generation": generation,
@@ -792,7 +805,7 @@ SIZES = {
         "feature_indices": 30,
     },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
-    **{"boxes": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
+    **{"boxes": 30, "kinds": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
 }
 
 

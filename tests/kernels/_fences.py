@@ -1184,6 +1184,39 @@ def detection(generator: np.random.Generator) -> Iterator[Case]:
                 yield (f"soft {version} {count} {limit}", *each)
 
 
+def classes(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import boxes_of, two_layers
+
+    for count, top, keep, order in product(
+        [1, 3, 16, 17, 40], [-1, 0, 5, 17], [-1, 4], ["none", "score", "classid"]
+    ):
+        operation = find("MulticlassNms", 8)(
+            sort_result_type=order,
+            sort_result_across_batch=count % 2 == 1,
+            output_type="i32" if keep < 0 else "i64",
+            nms_top_k=top,
+            keep_top_k=keep,
+            background_class=count % 3 - 1,
+            iou_threshold=0.4,
+            score_threshold=0.1,
+        )
+        given = boxes_of(generator, 2, 3, count)
+        for each in two_layers(operation, given):
+            yield (f"{count} {top} {keep} {order}", *each)
+        operation = find("MatrixNms", 8)(
+            sort_result_type=order,
+            sort_result_across_batch=count % 2 == 1,
+            nms_top_k=top,
+            keep_top_k=keep,
+            background_class=0,
+            decay_function="linear" if top > 0 else "gaussian",
+            score_threshold=0.1,
+            post_threshold=0.2,
+        )
+        for each in two_layers(operation, given):
+            yield (f"falling {count} {top} {keep} {order}", *each)
+
+
 def detections(generator: np.random.Generator) -> Iterator[Case]:
     for priors, classes, keep, clip in product([1, 3, 17, 40], [1, 2, 16, 17], [-1, 5], [0, 1]):
         first = generator.uniform(0, 0.7, (priors, 2))
@@ -1371,6 +1404,7 @@ EDGES = {
     "recurrent.cell": cells,
     "reduction": reduce,
     "detection": detection,
+    "detection.classes": classes,
     "detection.output": detections,
     "finding": finding,
     "generation": generation,

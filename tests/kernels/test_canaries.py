@@ -51,6 +51,7 @@ LEAST = {
     "recurrent.cell": 70,
     "reduction": 80,
     "detection": 50,
+    "detection.classes": 200,
     "detection.output": 60,
     "finding": 200,
     "fourier": 700,

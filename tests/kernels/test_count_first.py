@@ -36,6 +36,16 @@ SAMPLES = [
 STAYS = {
     *("strings", "rows", "columns", "no slices", "empty slices are equal"),  # Unique of slices
     *("f64", "f64 scores", "f16 boxes", "bf16 thresholds"),
+    *(  # MulticlassNms by thresholds that fall, of pixels, and with boxes of each class
+        "the threshold falls after the first box: 0.85 to 0.765",
+        "and again after the second, for boxes still left: 0.9, 0.72",
+        "the threshold at which a box passed counts, not a later one",
+        "pixels: 8 of 12",
+        *("pixels", "pixels that touch share an edge", "near but not touching"),  # MatrixNms
+        "boxes of each class",
+        "an image without boxes",
+        "boxes of no image",
+    ),
 }
 REFUSED = {"entries out of order, and two at one place"}
 
@@ -171,7 +181,8 @@ def test_random_cases(entry: Samples) -> None:
         nonlocal taken
         case = data.draw(entry.cases)
         specs = case.specs()
-        if None in specs:
+        given = [spec for spec in specs if spec is not None]
+        if any(spec is None for spec in specs[: len(given)]):
             return
         taken += not check(entry, entry.operation(**case.attributes), specs)
 

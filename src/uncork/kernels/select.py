@@ -186,6 +186,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
     "scatter.counts": ("ScatteredCounts",),
     "detection": ("FirstRows", "TakenBoxes"),
+    "detection.classes": ("FirstDetections", "TakenOfClasses"),
     "detection.output": ("DetectionOutput",),
     "finding": (
         "FilledCount",

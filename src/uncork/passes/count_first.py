@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
+from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
 from uncork.internal_ops.found_sizes import (
     FilledCount,
     FilledRows,
@@ -21,6 +22,7 @@ from uncork.internal_ops.found_sizes import (
 )
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
+from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
@@ -139,7 +141,23 @@ def _suppression(model: Model, node: Node) -> _Two | None:
     return _Two(TakenBoxes(node.operation, limit), tuple(range(len(specs))), FirstRows(), rows)
 
 
+def _of_classes(model: Model, node: Node) -> _Two | None:
+    """The two layers of a MulticlassNms by one threshold, or of a MatrixNms, of boxes in f32 that
+    classes share.
+    """
+    layer = node.operation
+    assert isinstance(layer, ClassSelection)
+    if len(node.inputs) > 2 or model.spec(node.inputs[0]).element_type is not ElementType.f32:
+        return None
+    if not layer.normalized or getattr(layer, "nms_eta", 1) < 1:
+        return None
+    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
+    return _Two(TakenOfClasses(layer), (0, 1), FirstDetections(), rows)
+
+
 _RULES: Mapping[str, _Rule] = {
+    "MatrixNms": _of_classes,
+    "MulticlassNms": _of_classes,
     "NonMaxSuppression": _suppression,
     "NonZero": _non_zero,
     "SparseFillEmptyRows": _fill_rows,

@@ -133,7 +133,12 @@ ON_LOAD: tuple[Pass, ...] = (
     Pass(
         "count_first",
         "layers that find a size count before they write",
-        frozenset({"NonMaxSuppression", "NonZero", "SparseFillEmptyRows", "Unique"}),
+        frozenset(
+            {
+                *("MatrixNms", "MulticlassNms", "NonMaxSuppression", "NonZero"),
+                *("SparseFillEmptyRows", "Unique"),
+            }
+        ),
     ),
     Pass(
         "drop_unread_indices",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
 from uncork.kernels.convolution.deformed_columns import Columns
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
 from uncork.kernels.gemm.address_table import in_order
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.spec_indirect import IndirectGemm, indirect_gemm
@@ -43,6 +44,8 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: Bytes of the columns that are made at a time, by one thread and by several.
 _STRIP_BYTES, _SHARED_STRIP_BYTES = 1 << 19, 1 << 22
+#: More strips of all images would be a plan too long; those of one image.
+_MOST_STRIPS, _STRIPS_OF_IMAGE = 256, 128
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
 #: Cells along an axis, padding included: places of f32 are to be exact.
@@ -138,11 +141,12 @@ class _Deformable:
         shared = threads > 1 and isinstance(c.images, int)
         most = _SHARED_STRIP_BYTES if shared else _STRIP_BYTES
         image = c.bytes_of(1, c.height)
+        strips = shares(c.height, min(_STRIPS_OF_IMAGE, -(-image // most)))
         runs: Sequence[tuple[SizeLike, SizeLike]] = [(0, c.images)]
         if isinstance(c.images, int):
-            runs = shares(c.images, -(-c.images * image // most))
-        images = runs[-1][1] if isinstance(c.images, int) else c.images
-        strips = shares(c.height, -(-image // most))
+            parts = min(_MOST_STRIPS // len(strips), -(-c.images * image // most))
+            runs = shares(c.images, parts)
+        images = reduce(largest, (some for _, some in runs))
         rows = max(some for _, some in strips)
         # What lies where in the memory of the step.
         laid_out = row_bytes(c.image_cells(images) * c.channels, "f32")

@@ -1,0 +1,192 @@
+"""The emitter of MulticlassNms and MatrixNms: the kernel takes the best boxes of each class that
+overlap none before them, or all with scores that fall by how much they do; then the best of these
+of each image, and writes them row by row.
+
+Computed as the reference computes it, one operation after the other in f32, so that the same boxes
+are taken. Sorts are stable: equal rows stay in the order in which they were found, by image, class
+and box.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value
+from uncork.kernels.codegen.functions import negated
+from uncork.kernels.codegen.radix_sort import radix_sort, sortable
+from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.emit_decay import decayed
+from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
+from uncork.kernels.runtime.target import Target
+
+#: Numbers of a row of the result.
+_ROW = 6
+#: The rooms that a sort goes through.
+_SORTED = ("keys", "places", "other_keys", "other_places", "counts")
+
+
+def emit_classes(spec: Classify, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    classify = _Classify(k, spec)
+    a = classify.a
+    for factor in ("batches", "classes"):
+        k.stop_unless(a[factor] * a["count"] < k.integer(2**31), k.integer(1))
+    found = k.variable(k.integer(0))
+    with k.loop(0, a["batches"]) as image:
+        taken = k.variable(k.integer(0))
+        with (
+            k.loop(0, a["classes"]) as number,
+            k.if_(negated(k, number.equals(a["background"]))),
+        ):
+            taken.set(taken.get() + classify.take(image, number, taken.get()))
+        kept = classify.best(taken.get())
+        classify.keep(image, kept, found.get())
+        index = INDEX_TYPES[spec.index]
+        k.store(kept.to(index), a["numbers"] + image * index.bytes)
+        found.set(found.get() + kept)
+    classify.write(found.get())
+    k.store(found.get(), a["found"])
+    k.finish()
+    return k.text()
+
+
+class _Classify:
+    """The kernel under construction."""
+
+    def __init__(self, k: Kernel, spec: Classify) -> None:
+        self.k, self.spec = k, spec
+        self.a = dict(zip(spec.arguments, k.arguments))
+        self._sort = radix_sort(k, U32)
+        self.overlap, self.least, self.sigma, self.post = (
+            self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
+        )
+        self.chosen = Boxes(k, self.a["chosen"], self.a["top"] + spec.lanes)
+
+    def take(self, image: Value, number: Value, taken: Value) -> Value:
+        """Take the boxes of a class behind those taken before; returns how many these are."""
+        k, a = self.k, self.a
+        scores = a["scores"] + (image * a["classes"] + number) * a["count"] * F32.bytes
+        many = self._candidates(scores)
+        self._sorted(many)
+        own, before = k.variable(k.integer(0)), k.variable(k.integer(0))
+        with k.loop(0, k.minimum(many, a["top"])) as i:
+            box = self._read("places", i)
+            corners = a["boxes"] + (image * a["count"] + box.to(I64)) * (4 * F32.bytes)
+            sides = [k.load(corners + n * F32.bytes, F32) for n in range(4)]
+            sides.append((sides[2] - sides[0]) * (sides[3] - sides[1]))
+            score = k.load(scores + box.to(I64) * F32.bytes, F32)
+            if self.spec.decay:  # every box counts, whether it stays or not
+                factor, most = decayed(
+                    k, self.spec, self.chosen, a["largest"], before.get(), sides, self.sigma
+                )
+                score = score * factor
+                k.store(most, a["largest"] + before.get() * F32.bytes)
+                self.chosen.put(sides, before.get())
+                before.set(before.get() + 1)
+                stays = score > self.post
+            else:
+                lanes = self.spec.lanes
+                stays = overlaps_none(k, lanes, self.chosen, own.get(), sides, self.overlap)
+            with k.if_(stays):
+                if not self.spec.decay:
+                    self.chosen.put(sides, own.get())
+                for name, value in zip(OF_IMAGE, (number.to(I32), box, score.bits_as(I32))):
+                    self._put(f"taken_{name}", taken + own.get(), value)
+                own.set(own.get() + 1)
+        return own.get()
+
+    def _candidates(self, scores: Value) -> Value:
+        """Store the keys of the scores of a class that are high enough, with their boxes; returns
+        how many there are.
+        """
+        k, a, lanes = self.k, self.a, self.spec.lanes
+        many = k.variable(k.integer(0))
+        with k.loop(0, a["count"], lanes) as first:
+            mask = k.lanes_below(a["count"] - first, lanes)
+            values = k.load_masked(scores + first * F32.bytes, F32, mask, -math.inf)
+            least = k.splat(self.least, lanes)
+            high = k.bits_of(values > least if self.spec.decay else values >= least)
+            high = high & k.bits_of(mask)
+            bits = k.variable(high)
+            with k.while_(lambda b=bits: b.get() > 0):  # type: ignore[misc]
+                box = first + k.trailing_zeros(bits.get())
+                bits.set(bits.get() & (bits.get() - 1))
+                score = k.load(scores + box * F32.bytes, F32)
+                self._put("keys", many.get(), sortable(k, score, descending=True))
+                self._put("places", many.get(), box.to(I32))
+                many.set(many.get() + 1)
+        return many.get()
+
+    def best(self, taken: Value) -> Value:
+        """Put the places of the best boxes of an image in order; returns how many these are."""
+        k, keep = self.k, self.a["keep"]
+        self._in_order(taken)
+        if self.spec.decay:  # those of a class are in the order of scores that have fallen since
+            for name in ("taken_boxes", "taken_classes"):
+                self._by(taken, self._rising(name))
+        kept = k.minimum(taken, keep)
+        if not self.spec.by_class:
+            self._by(taken, self._falling("taken_scores"))
+            return kept
+        with k.if_(keep < taken):  # they are in the order of classes as they are
+            self._by(taken, self._falling("taken_scores"))
+            self._by(kept, self._rising("taken_classes"))
+        return kept
+
+    def keep(self, image: Value, kept: Value, found: Value) -> None:
+        """Keep the first boxes of an image behind those found before."""
+        with self.k.loop(0, kept) as i:
+            place = self._read("places", i).to(I64)
+            values = [image.to(I32), *(self._read(f"taken_{name}", place) for name in OF_IMAGE)]
+            for name, value in zip(OF_ALL, values):
+                self._put(f"kept_{name}", found + i, value)
+
+    def write(self, found: Value) -> None:
+        """Write the rows in their order."""
+        k, a, index = self.k, self.a, INDEX_TYPES[self.spec.index]
+        self._in_order(found)
+        if self.spec.across == "class":
+            self._by(found, self._rising("kept_classes"))
+        elif self.spec.across == "score":
+            self._by(found, self._falling("kept_scores"))
+        with k.loop(0, found) as i:
+            place = self._read("places", i).to(I64)
+            image, number, box, score = (self._read(f"kept_{name}", place) for name in OF_ALL)
+            at = image.to(I64) * a["count"] + box.to(I64)
+            k.store(at.to(index), a["row_places"] + i * index.bytes)
+            corners = a["boxes"] + at * (4 * F32.bytes)
+            sides = [k.load(corners + n * F32.bytes, F32) for n in range(4)]
+            row = [number.to(F32), score.bits_as(F32), *sides]
+            for position, value in enumerate(row):
+                k.store(value, a["rows"] + (i * _ROW + position) * F32.bytes)
+
+    # ---- rooms of 4 bytes for each element
+
+    def _read(self, name: str, place: Value) -> Value:
+        return self.k.load(self.a[name] + place * I32.bytes, I32)
+
+    def _put(self, name: str, place: Value, value: Value) -> None:
+        self.k.store(value, self.a[name] + place * I32.bytes)
+
+    def _falling(self, name: str) -> Callable[[Value], Value]:
+        """Keys by which scores of a room fall."""
+        return lambda place: sortable(self.k, self._read(name, place).bits_as(F32), descending=True)
+
+    def _rising(self, name: str) -> Callable[[Value], Value]:
+        """Keys by which whole numbers of a room rise."""
+        return lambda place: self._read(name, place).to(U32)
+
+    def _in_order(self, count: Value) -> None:
+        with self.k.loop(0, count) as i:
+            self._put("places", i, i.to(I32))
+
+    def _by(self, count: Value, key: Callable[[Value], Value]) -> None:
+        """Sort the places by the keys of what lies there."""
+        with self.k.loop(0, count) as i:
+            self._put("keys", i, key(self._read("places", i).to(I64)))
+        self._sorted(count)
+
+    def _sorted(self, count: Value) -> None:
+        self.k.call(self._sort, [*(self.a[name] for name in _SORTED), count])
