@@ -305,3 +305,24 @@ def test_a_reshape_of_an_open_size_may_not_copy_a_dimension_that_is_not_there() 
         assert compiled(np.array([2, 1, 1]), np.ones(2, np.float32))["y"].shape == (2, 1, 1)
         with pytest.raises(InputError, match="position 2 copies a dimension that data"):
             compiled(np.array([2, 1, 0]), np.ones(2, np.float32))
+
+
+def test_flattened_batches_of_two_inputs_are_added() -> None:
+    """Hypotheses of a beam search: one plan, although only the products of sizes are equal."""
+    builder = uncork.Builder("beams")
+    flat = builder.constant(np.array([-1, 8]))
+    x, h = (builder.parameter(name, "f32", [None, None, 8]) for name in "xh")
+    rows = [builder.add("Reshape", 1, t, flat, special_zero=False)[0] for t in (x, h)]
+    builder.result(builder.add("Add", 1, *rows)[0])
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    generator = np.random.default_rng(0)
+    for batch, beams in ((2, 4), (1, 1), (8, 4), (33, 5), (2, 3)):
+        given = [generator.standard_normal((batch, beams, 8)).astype(np.float32) for _ in "xh"]
+        np.testing.assert_array_equal(
+            compiled(*given)[0], (given[0] + given[1]).reshape(batch * beams, 8)
+        )
+    plan = compiled.plan
+    assert plan.made == 1
+    assert "planned for every size" in plan.remarks
+    stretched = compiled(given[0][:1, :1], given[1])[0]
+    np.testing.assert_array_equal(stretched, (given[0][0, 0] + given[1]).reshape(-1, 8))

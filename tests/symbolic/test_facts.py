@@ -206,3 +206,40 @@ def test_what_is_certain_of_floors_holds(
         assert min(values) >= 0
     if facts.certainly_at_least(0, size):
         assert max(values) <= 0
+
+
+def test_equal_products_are_one_size() -> None:
+    """Batches and beams, flattened in several inputs."""
+    facts = Facts()
+    a, b, c, d = symbols(facts, "a", "b", "c", "d")
+    assert facts.suppose_equal(c * d, a * b)
+    assert [str(g) for g in facts.guards] == ["c*d == a*b"]
+    assert facts.certainly_equal(3 * c * d + 1, 3 * a * b + 1)
+    assert facts.canonical((7 * c * d) // (a * b)) == 7
+    assert not facts.certainly_equal(c, a)
+    assert facts.suppose_equal(c, a), "and one of them beside"
+    assert facts.certainly_equal(d, b), "where the one is at least 1, the other follows"
+    assert len(facts.guards) == 2
+
+
+def test_a_factor_of_both_sides_says_nothing_where_it_may_be_0() -> None:
+    facts = Facts()
+    (n,) = symbols(facts, "n", low=0)
+    a, b, m = symbols(facts, "a", "b", "m")
+    assert facts.require_equal(m * a, m * b)
+    assert facts.certainly_equal(a, b)
+    other = Facts()
+    (n,) = symbols(other, "n", low=0)
+    a, b = symbols(other, "a", "b")
+    assert other.require_equal(n * a, n * b)
+    assert not other.certainly_equal(a, b)
+    assert other.certainly_equal(n * a, n * b)
+
+
+def test_equal_products_of_a_branch_are_forgotten_with_it() -> None:
+    facts = Facts()
+    a, b, c, d = symbols(facts, "a", "b", "c", "d")
+    with facts.tentative():
+        assert facts.require_equal(a * b, c * d)
+        assert facts.certainly_equal(a * b, c * d)
+    assert not facts.certainly_equal(a * b, c * d)

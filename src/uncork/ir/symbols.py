@@ -184,7 +184,7 @@ class _Inference:
 
     def _with_equalities(self, spec: TensorSpec) -> TensorSpec:
         """The spec with equalities put in that were found after it was made."""
-        if not self.facts.equal:
+        if not self.facts.has_equalities:
             return spec
         if spec.rank is not None and any(
             d.is_open and self._is_changed(d.expression) for d in spec.shape
@@ -201,7 +201,7 @@ class _Inference:
         return spec
 
     def _is_changed(self, size: Element) -> bool:
-        return isinstance(size, Size) and not size.atoms.isdisjoint(self.facts.equal)
+        return isinstance(size, Size) and self.facts.changes(size)
 
 
 def _word(name: str) -> str:

@@ -182,7 +182,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         ),
         "SoftMax",
     ),
-    "generation": ("OneHot", "Range"),
+    "generation": ("Eye", "OneHot", "Range"),
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
     "scatter.counts": ("ScatteredCounts",),
     "detection": ("FirstRows", "TakenBoxes"),

@@ -16,8 +16,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from uncork.symbolic.atoms import Atom, Function, Origin, Symbol
-from uncork.symbolic.size import Size, SizeLike, maximum
+from uncork.symbolic.atoms import (
+    Atom,
+    Function,
+    Monomial,
+    Origin,
+    Symbol,
+    monomial_order,
+)
+from uncork.symbolic.size import Size, SizeLike, maximum, without
 from uncork.symbolic.substitution import substitute
 
 RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
@@ -88,6 +95,8 @@ class Facts:
         self.symbols: list[Symbol] = []
         #: Symbols, and functions of them, that are no longer needed, and what they equal.
         self.equal: dict[Atom, Size] = {}
+        #: The same of products of several symbols, of which none stands alone.
+        self.equal_products: dict[Monomial, Size] = {}
         #: Sizes that are known to be at least 0 although their bounds do not say so.
         self.at_least_0: list[Size] = []
         self.guards: list[Guard] = []
@@ -118,10 +127,21 @@ class Facts:
 
     # ---- what is known
 
+    @property
+    def has_equalities(self) -> bool:
+        """Whether anything is known to equal something else."""
+        return bool(self.equal or self.equal_products)
+
+    def changes(self, size: Size) -> bool:
+        """Whether an equality may be put into a size."""
+        return not size.atoms.isdisjoint(self.equal) or any(
+            map(size.atoms.issuperset, self.equal_products)
+        )
+
     def canonical(self, size: SizeLike) -> Size:
         """The size with all equalities put in."""
         size = Size.of(size)
-        if size.atoms.isdisjoint(self.equal):
+        if not self.changes(size):
             return size
         known = self._canonical.get(size)
         if known is None:
@@ -129,7 +149,7 @@ class Facts:
             for _ in range(
                 _ROUNDS
             ):  # what is put in may make a function that is replaced in its turn
-                known = substitute(known, self.equal)
+                known = substitute(known, self.equal, self.equal_products)
             self._canonical[size] = known
         return known
 
@@ -228,6 +248,7 @@ class Facts:
         """
         kept = (
             dict(self.equal),
+            dict(self.equal_products),
             list(self.at_least_0),
             list(self.checks),
             set(self._checked),
@@ -236,7 +257,8 @@ class Facts:
         try:
             yield
         finally:
-            self.equal, self.at_least_0, self.checks, self._checked, self.described = kept
+            self.equal, self.equal_products, self.at_least_0 = kept[:3]
+            self.checks, self._checked, self.described = kept[3:]
             self._canonical.clear()
 
     # ---- inner workings
@@ -348,6 +370,7 @@ class Facts:
             a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms
         ]
         if not fit:
+            self._equate_products(difference)
             return
         replaced = max(
             fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order)
@@ -358,6 +381,9 @@ class Facts:
         self.equal = {atom: substitute(value, table) for atom, value in self.equal.items()} | table
         self._canonical.clear()
         self.at_least_0 = [substitute(fact, table) for fact in self.at_least_0]
+        products, self.equal_products = self.equal_products, {}
+        for product, equal in products.items():
+            self._equate(self.canonical(Size({product: 1}) - equal))
         # What was known of the atom that is gone still holds.
         low, high = replaced.bounds
         if not isinstance(low, float):
@@ -368,11 +394,25 @@ class Facts:
             for argument in replaced.arguments:
                 self._is_at_least_0(by - argument)
 
+    def _equate_products(self, difference: Size) -> None:
+        """Record that two products are the same number: the later one is replaced by the other."""
+        if len(difference.terms) != 2 or sum(difference.terms.values()) != 0:
+            return
+        kept, replaced = sorted(difference.terms, key=monomial_order)
+        if len(replaced) > 1 and without(kept, replaced) is None:
+            self.equal_products[replaced] = Size({kept: 1})
+            self._canonical.clear()
+
 
 def _without_common_factor(size: Size) -> Size:
-    """The size divided by what all its factors are multiples of: 4 * a - 4 * b is 0 where a - b
-    is.
+    """The size divided by what all its factors are multiples of: 4 * a - 4 * b is 0 where a - b is,
+    and so is n * a - n * b for an n of at least 1.
     """
+    for atom in next(iter(size.terms), ()):
+        if atom.bounds[0] >= 1 and all(atom in monomial for monomial in size.terms):
+            quotient = size.over(Size.of(atom))
+            assert quotient is not None
+            size = quotient
     factors = [Fraction(factor) for factor in size.terms.values()]
     shared = math.gcd(*(factor.numerator for factor in factors))
     parts = math.lcm(*(factor.denominator for factor in factors))

@@ -171,7 +171,7 @@ class Size:
         leading = divisor.leading
         result, rest = Size({}), self
         while rest.terms:
-            monomial = _without(rest.leading, leading)
+            monomial = without(rest.leading, leading)
             if monomial is None:
                 return None
             factor = Fraction(rest.terms[rest.leading]) / divisor.terms[leading]
@@ -406,7 +406,7 @@ def _accumulate(terms: dict[Monomial, Exact], monomial: Monomial, factor: Exact)
         terms.pop(monomial, None)
 
 
-def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+def without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     """monomial / divisor; None when that is no monomial."""
     rest = list(monomial)
     for atom in divisor:
