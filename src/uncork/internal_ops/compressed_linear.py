@@ -72,7 +72,8 @@ class CompressedMatrix:
 class CompressedLinear(Operation):
     """MatMul with weights as they are stored.
 
-    `product` is the MatMul, which may transpose its second matrix.
+    `product` is the MatMul, which may transpose its second matrix. `numbers` is a type that has all
+    numbers of the data: f32, or a narrower one to which they have been rounded.
     """
 
     multiplies = True
@@ -82,9 +83,15 @@ class CompressedLinear(Operation):
 
     product = Field[Operation]()
     weights = Field[CompressedMatrix]()
+    numbers = Field[ElementType]()
 
-    def __init__(self, product: Operation, weights: CompressedMatrix) -> None:
-        super().__init__(product=product, weights=weights)
+    def __init__(
+        self,
+        product: Operation,
+        weights: CompressedMatrix,
+        numbers: ElementType = ElementType.f32,
+    ) -> None:
+        super().__init__(product=product, weights=weights, numbers=numbers)
 
     @property
     def _transposed(self) -> bool:

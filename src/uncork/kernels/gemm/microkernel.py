@@ -210,12 +210,14 @@ def of_panels(
     widened: Widening | None = None,
     number: Type = F32,
     long: bool = False,
+    pairs: bool = False,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
     Functions for `masked` rows and more have masks for the last panel: they are the same for all
     tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
-    stores a row of so many columns, which may take `long` whatever the epilogue is.
+    stores a row of so many columns, which may take `long` whatever the epilogue is. `pairs` as for
+    `Microkernel`.
     """
     width = spec.lanes * spec.vectors
     columns = width if tail == MASKED else tail
@@ -231,6 +233,7 @@ def of_panels(
             spec.vectors,
             extra,
             end(columns),
+            pairs=pairs,
             long=long or is_long(spec.end),
             masked=masked,
             others=others,
