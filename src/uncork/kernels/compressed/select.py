@@ -125,8 +125,7 @@ def select_compressed(
     dots = dot_rows(weights, stored, target, end)
     limit = _FEW if dots is None else LEAST_ROWS - 1
     pairs = _multiplies_pairs(linear, target)
-    panels = not isinstance(rows, Size) and rows >= _TILE
-    panels = panels and (pairs or _fits_panels(stored, target))
+    panels = not isinstance(rows, Size) and rows >= _TILE and _fits_panels(stored, target, pairs)
     limit = _TILE - 1 if panels or pairs else limit
     width = _vectors(target) * target.lanes
     kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
@@ -138,7 +137,7 @@ def select_compressed(
     given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
-        few = given.few(target, end)
+        few = given.few(target, end, pairs)
         parts.append((few, _where(rows, limit + 1, below=True)))
     if isinstance(rows, Size) or rows > limit:
         many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
@@ -196,11 +195,11 @@ class _Product:
         """Bytes of a row of the data, up to whole blocks."""
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
-    def few(self, target: Target, end: Epilogue) -> _Part:
+    def few(self, target: Target, end: Epilogue, pairs: bool) -> _Part:
         """The way by a kernel that decodes weights in registers."""
         most = 4 if _has_many_registers(target) else 2
         columns = 1 if self.weights.columns < 4 else 4
-        spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end)
+        spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end, pairs)
         four_bits = self.stored.element_type in FOUR_BITS
         scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
         return self._decoded(spec, spec.columns, 0, scratch)
@@ -235,12 +234,11 @@ class _Product:
     def _decoded(
         self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike
     ) -> _Part:
-        pairs = isinstance(spec, ManyRows) and spec.pairs
         #: Bytes of the data in bf16, before the working memory of the threads.
         narrow: SizeLike = 0
-        if pairs:
+        if spec.pairs:
             narrow = (self.rows * self.weights.inner * 2 + (_LINE - 1)) // _LINE * _LINE
-        given = [Scratch(0), *self.operands[1:]] if pairs else self.operands
+        given = [Scratch(0), *self.operands[1:]] if spec.pairs else self.operands
 
         def call(first: int, count: int, begin: SizeLike) -> KernelCall:
             operands = [*given, first, count, Scratch(begin), Scratch(begin + table)]
@@ -250,7 +248,7 @@ class _Product:
 
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, block)
-            before = [list(self._narrowed(threads))] if pairs else []
+            before = [list(self._narrowed(threads))] if spec.pairs else []
             products = [
                 call(first, count, narrow + scratch * index)
                 for index, (first, count) in enumerate(runs)
@@ -283,10 +281,13 @@ def _vectors(target: Target) -> int:
     return 3 if _has_many_registers(target) else 2
 
 
-def _fits_panels(stored: Stored, target: Target) -> bool:
-    """Whether codes are kept in panels where no call has few rows: those of 16 bits, that are
-    widened and no more, of a processor that converts beside its multiplications.
+def _fits_panels(stored: Stored, target: Target, pairs: bool) -> bool:
+    """Whether codes are kept in panels where no call has few rows: pairs that are multiplied as
+    they are, and those of 16 bits, that are widened and no more, of a processor that converts
+    beside its multiplications.
     """
+    if pairs:
+        return True
     converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
     return converts and stored.bits == 16 and not stored.zeros and not stored.scales
 

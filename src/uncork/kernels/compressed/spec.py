@@ -84,11 +84,13 @@ class FewRows:
     columns: int
     rows: int
     end: Epilogue = PLAIN
+    #: Codes and data are bf16, and multiplied as such two at a time, as in `ManyRows`.
+    pairs: bool = False
 
     @property
     def name(self) -> str:
         sizes = f"{self.rows}x{self.columns}x{self.stored.lanes}"
-        return f"compressed_{sizes}_{self.stored.name}{self.end.name}"
+        return f"compressed_{sizes}_{self.stored.name}{flags(self, 'pairs')}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
