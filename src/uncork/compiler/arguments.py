@@ -246,7 +246,8 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     if target is ElementType.bf16 and array.dtype == np.float32:
         bits = np.ascontiguousarray(array).view(np.uint32)
         if not (bits & np.uint32(0xFFFF)).any():  # all are numbers of bf16
-            return (bits >> np.uint32(16)).astype(np.uint16)
+            codes = (bits >> np.uint32(16)).astype(np.uint16)
+            return codes
     if target is ElementType.string:
         return _strings(where, array)
     if array.dtype == object:
