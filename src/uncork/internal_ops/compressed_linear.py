@@ -15,11 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.concurrency import lazy
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
 from uncork.ops._ports import REAL, Field, Input, Output
 from uncork.storage import decode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+#: The code of 1 in bf16.
+_ONE = 0x3F80
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,13 @@ class CompressedMatrix:
     @property
     def inner(self) -> int:
         return self.shape[1] * self.shape[2]
+
+    @lazy
+    def extremes(self) -> tuple[int, int]:
+        """The smallest and the largest of the codes of bf16 that are not 0, without signs."""
+        sizes = self.codes.reshape(-1) & np.uint16(0x7FFF)
+        sizes = sizes[sizes > 0]
+        return (int(sizes.min()), int(sizes.max())) if sizes.size else (_ONE, _ONE)
 
     def values(self) -> Array:
         """The matrix in f32, [columns, inner]."""

@@ -71,8 +71,8 @@ _TILE = 8
 #: The least normal number of f16, and its largest.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _LINE = 64
-#: The bits of the largest bf16 (65536) of weights that are multiplied as pairs.
-_MODERATE = 0x4780
+#: The codes of the least and the largest (65536) of weights of bf16 that are multiplied as pairs.
+_NORMAL, _MODERATE = 0x0080, 0x4780
 #: Processors whose conversions from f16 take none of the ports of multiplications, and the lanes of
 #: their longest vectors; elsewhere they would take an eighth of a tile's time (by tables of ports).
 _CONVERTING, _CONVERTING_LANES = "znver", 16
@@ -216,8 +216,8 @@ class _Product:
         return self._decoded(spec, spec.width, table, scratch)
 
     def _narrowed(self, threads: int) -> Iterator[KernelCall]:
-        """The calls that put the data, numbers of bf16, at the begin of the working memory as
-        such.
+        """The calls that put the data, numbers of bf16, at the beginning of the working memory,
+        as such.
         """
         inner, lanes = self.weights.inner, self.stored.lanes
         while lanes > inner:
@@ -308,9 +308,8 @@ def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
         or weights.inner % 2
     ):
         return False
-    sizes = weights.codes & np.uint16(0x7FFF)
-    subnormal = (sizes > 0) & (sizes < 0x80)
-    return not subnormal.any() and bool(sizes.max() <= _MODERATE)
+    smallest_code, largest_code = weights.extremes
+    return smallest_code >= _NORMAL and largest_code <= _MODERATE
 
 
 def _stored(weights: CompressedMatrix, target: Target) -> Stored:
