@@ -31,6 +31,11 @@ version that is not newer. "Types" are those of the first input (of the output w
 Every operation can run by its reference, the defining NumPy code, in exact types: f64 in f64,
 64-bit integers in 64 bits, f16 and bf16 accumulated in f32 and rounded once.
 
+Kernels may add in another order. On processors with AVX512-BF16 they multiply data and stored
+weights of bf16 by its instruction, whose products are exact and whose sums are f32: it counts
+numbers below 2**-126 as 0, an error of less than 2**-109 for each product. Weights that would make
+that more (beyond 65536, or below 2**-126 themselves) are multiplied in f32.
+
 "Kernels for" says for which of these types it runs by something faster with `backend="cpu"`, as
 plans of one layer tell that are made of the samples; shapes and attributes may be declined, see
 `print(compiled.plan)` for a model:

@@ -255,6 +255,19 @@ def test_an_array_of_another_package() -> None:
         accept(port("i64"), np.float64(1))
 
 
+def test_every_number_of_bf16() -> None:
+    """All of them come through bit by bit, in one array and alone, as ml_dtypes' type or as f32."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    codes = np.arange(1 << 16, dtype=np.uint16)
+    single = (codes.astype(np.uint32) << 16).view(np.float32)
+    for array in (single, codes.view(ml_dtypes.bfloat16)):
+        np.testing.assert_array_equal(taken("bf16", array), codes)
+        np.testing.assert_array_equal(taken("bf16", array[::-2]), codes[::-2])
+        assert taken("bf16", array[0x4049].reshape(())) == 0x4049
+    single[7] = 0.1
+    assert "and 0.10000000149011612 at [7] is not" in refused("bf16", single)
+
+
 def test_bfloat16_of_ml_dtypes() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.array([1.0, -2.5], ml_dtypes.bfloat16)

@@ -135,3 +135,23 @@ def test_groups() -> None:
         2 * (8 * 8 * 8) * 6 * 9,
         4 * (8 * 64 + 4 * 2 * 6 * 9 + 24 * 100),
     )
+
+
+def test_a_step_of_bf16_is_timed_without_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is timed takes and makes bf16 as it lies in memory: 1 is 0x3F80 there."""
+    from uncork.compiler import profile as module
+
+    results: list[object] = []
+
+    def recorded(call, *seconds) -> float:
+        results.append(call())
+        return 1e-6
+
+    monkeypatch.setattr(module, "smallest", recorded)
+    builder = uncork.Builder()
+    x = builder.parameter("x", "bf16", [2, 3])
+    builder.result(builder.add("ReLU", 1, x)[0], "y")
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    assert len(compiled.profile(np.ones((2, 3), F32)).steps) == 1
+    (made,) = results[0]
+    assert made.dtype == np.uint16 and made.tolist() == [[0x3F80] * 3] * 2

@@ -581,6 +581,10 @@ def compressed(generator: np.random.Generator) -> Iterator[Case]:
             x = numbers(generator, rows, inner).value / np.float32(inner**0.5)
             label = f"{stored} {group} {inner} {columns} {rows}"
             yield label, operation, [spec(x)]
+            if stored == "bf16":
+                narrow = (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+                pairs = CompressedLinear(operation.product, weights, ElementType.bf16)
+                yield f"{label}, data of bf16", pairs, [spec(narrow)]
             if rows > 4 and not half:
                 x = x.copy()
                 x[-1, -1] = np.inf  # the last row as f32

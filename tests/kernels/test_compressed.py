@@ -23,9 +23,11 @@ from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed import select
 from uncork.kernels.compressed.select import declined
 from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.kernel_spec import llvm_text
 from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.select import select_kernel
 from uncork.ops import find
-from uncork.types import ElementType
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 AVX2 = Target.of("x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c")
 STORED = ["f16", "bf16", "i8", "u8", "i4", "u4", "nf4"]
@@ -90,6 +92,88 @@ def test_codes_in_panels(monkeypatch: pytest.MonkeyPatch, stored: str, rows: int
             assert isinstance(choice, KernelPlan) and results is not None
             assert ("_panels" in choice.kernel) == (not cpu)
             close(results[0], weights, x)
+
+
+def brains(weights: CompressedMatrix) -> CompressedLinear:
+    """The product of data that are numbers of bf16."""
+    return CompressedLinear(find("MatMul", 1)(transpose_b=True), weights, ElementType.bf16)
+
+
+def rounded(x: np.ndarray) -> np.ndarray:
+    """Numbers of bf16 near those."""
+    return (x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+@pytest.mark.skipif(not host_target().has("avx512bf16"), reason="it takes AVX512-BF16")
+@pytest.mark.parametrize("panels", [True, False])
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 17, 40])
+def test_pairs_of_bf16(monkeypatch: pytest.MonkeyPatch, rows: int, panels: bool) -> None:
+    """Matrices of either order, kept in panels or brought into them by each call."""
+    monkeypatch.setattr(select, "_fits_panels", lambda *given: panels)
+    for columns, inner in ((1, 2), (48, 6), (50, 34), (97, 64), (70, 130), (5, 300)):
+        weights = matrix(np.random.default_rng(columns), "bf16", columns, inner, scales=False)
+        turned = replace(weights, codes=weights.codes.transpose(1, 2, 0).copy(), axes=(2, 0, 1))
+        x = rounded(numbers(rows, inner))
+        for given in (weights, turned):
+            results, choice = run_native(brains(given), [spec_of(x, ElementType.f32)])
+            assert isinstance(choice, KernelPlan) and results is not None
+            assert ("_panels" in choice.kernel) == (panels and rows >= 8)
+            assert "_pairs" in choice.kernel
+            close(results[0], weights, x)
+
+
+@pytest.mark.skipif(not host_target().has("avx512bf16"), reason="it takes AVX512-BF16")
+def test_pairs_at_the_ends_of_bf16() -> None:
+    """Infinite data and NaN go where the reference has them; subnormal data may count as 0, which
+    is less than 2**-109 for each.
+    """
+    weights = matrix(np.random.default_rng(3), "bf16", 9, 64, scales=False)
+    for bad in (np.nan, np.inf, 2.0**127):
+        x = rounded(numbers(12, 64))
+        x[0, 5] = bad
+        with np.errstate(all="ignore"):
+            expected = brains(weights).evaluate([spec_of(x, ElementType.f32)])[0].value
+        results, _ = run_native(brains(weights), [spec_of(x, ElementType.f32)])
+        np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=1e-5)
+    x = np.full((8, 64), 2.0**-130, np.float32)
+    results, _ = run_native(brains(weights), [spec_of(x, ElementType.f32)])
+    expected = x.astype(np.float64) @ weights.values().astype(np.float64).T
+    assert np.abs(results[0] - expected).max() <= 64 * 2.0**-109
+
+
+@pytest.mark.parametrize(
+    ("code", "features", "pairs"),
+    [
+        (0x4780, "+avx512f,+avx512bf16", True),  # 65536
+        (0x4781, "+avx512f,+avx512bf16", False),  # the number after it
+        (0x0080, "+avx512f,+avx512bf16", True),  # the least normal number
+        (0x807F, "+avx512f,+avx512bf16", False),  # the largest subnormal one, negative
+        (0xFF80, "+avx512f,+avx512bf16", False),  # infinite
+        (0x3F80, "+avx512f", False),
+    ],
+)
+def test_where_pairs_of_bf16_are_multiplied(code: int, features: str, pairs: bool) -> None:
+    """On processors that have the instruction, for weights with which it errs by little, where the
+    data are numbers of bf16.
+    """
+    target = Target.of("x86_64", "x86-64-v4", f"+sse2,+avx,+avx2,+fma,+f16c,{features}")
+    codes = np.full((5, 1, 6), 0x3F80, np.uint16)
+    codes[2, 0, 3] = code
+    weights = CompressedMatrix(ElementType.bf16, codes, (0, 1, 2))
+    operation = brains(weights)
+    data = TensorSpec(ElementType.f32, PartialShape((16, 6)))
+    outputs = operation.describe([data])
+    choice = select_kernel(operation, [data], outputs, target)
+    assert isinstance(choice, KernelPlan) and ("_pairs" in choice.kernel) == pairs
+    texts = [llvm_text(spec, target) for spec, _ in choice.calls]
+    assert any("dpbf16ps" in text for text in texts) == pairs
+    plain = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+    choice = select_kernel(plain, [data], outputs, target)
+    assert isinstance(choice, KernelPlan) and "_pairs" not in choice.kernel
+    odd = replace(weights, codes=np.ascontiguousarray(codes[..., :5]))
+    data = TensorSpec(ElementType.f32, PartialShape((16, 5)))
+    choice = select_kernel(brains(odd), [data], outputs, target)
+    assert isinstance(choice, KernelPlan) and "_pairs" not in choice.kernel
 
 
 @pytest.mark.skipif(not host_target().has("avx2"), reason="it takes AVX2")

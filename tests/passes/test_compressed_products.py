@@ -158,6 +158,34 @@ def test_the_layers_of_the_reference() -> None:
             np.testing.assert_allclose(operation.reference(x), expected, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("between", ["", "ReLU", "Reshape", "Tanh"])
+def test_data_that_are_numbers_of_bf16(between: str) -> None:
+    """They are known as such where nothing but their order and signs changes after a rounding; one
+    plan multiplies any number of rows.
+    """
+    builder = uncork.Builder()
+    matrix = weights(builder, "bf16", scale="")
+    data = builder.parameter("data", "f32", [None, INNER])
+    for name in ("bf16", "f32"):
+        (data,) = builder.add("Convert", 1, data, destination_type=name)
+    if between == "Reshape":
+        shape = builder.constant(np.array([1, -1, INNER]))
+        (data,) = builder.add("Reshape", 1, data, shape, special_zero=False)
+    elif between:
+        (data,) = builder.add(between, 1, data)
+    builder.result(builder.add("MatMul", 1, data, matrix, transpose_b=True)[0], "y")
+    made = builder.model()
+    (operation,) = compressed(made)
+    assert operation.numbers.name == ("f32" if between == "Tanh" else "bf16")
+    generator = np.random.default_rng(2)
+    given = [generator.standard_normal((n, INNER)).astype(np.float32) for n in (9, 1, 7, 40, 8)]
+    hold(made, [[x] for x in given])
+    shared = uncork.compile_model(made, threads=3)
+    for x in given:
+        expected = uncork.compile_model(made, backend="reference")(x)[0]
+        np.testing.assert_allclose(shared(x)[0], expected, rtol=1e-5, atol=1e-4)
+
+
 def test_one_matrix_for_two_products() -> None:
     builder = uncork.Builder()
     matrix = weights(builder, "u8", zeros="u8")

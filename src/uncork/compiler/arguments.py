@@ -239,7 +239,15 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     if array.dtype.name == "bfloat16" or (
         array.dtype == np.dtype("V2") and target is ElementType.bf16
     ):
-        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+        codes: Array = array.view(np.uint16)
+        if target is ElementType.bf16:
+            return codes
+        array = (codes.astype(np.uint32) << 16).view(np.float32)
+    if target is ElementType.bf16 and array.dtype == np.float32:
+        bits = np.ascontiguousarray(array).view(np.uint32)
+        if not (bits & np.uint32(0xFFFF)).any():  # all are numbers of bf16
+            codes = (bits >> np.uint32(16)).astype(np.uint16)
+            return codes
     if target is ElementType.string:
         return _strings(where, array)
     if array.dtype == object:

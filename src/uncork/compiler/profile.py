@@ -225,8 +225,10 @@ def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any
     """A function that makes the call with as little overhead as possible."""
     try:
         return compiled.bind(*arrays)
-    except InputError:  # of types that cannot be bound
-        return lambda: compiled(*arrays)
+    except InputError:  # of types that NumPy does not have: without their conversions
+        given = [accept(port, array) for port, array in zip(compiled.inputs, arrays)]
+        executor = compiled.executor
+        return lambda: executor.run_as_before(given) or executor.run(given)
 
 
 @functools.lru_cache(maxsize=1)

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.concurrency import lazy
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
 from uncork.ops._ports import REAL, Field, Input, Output
 from uncork.storage import decode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+#: The code of 1 in bf16.
+_ONE = 0x3F80
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +57,13 @@ class CompressedMatrix:
     def inner(self) -> int:
         return self.shape[1] * self.shape[2]
 
+    @lazy
+    def extremes(self) -> tuple[int, int]:
+        """The smallest and the largest of the codes of bf16 that are not 0, without signs."""
+        sizes = self.codes.reshape(-1) & np.uint16(0x7FFF)
+        sizes = sizes[sizes > 0]
+        return (int(sizes.min()), int(sizes.max())) if sizes.size else (_ONE, _ONE)
+
     def values(self) -> Array:
         """The matrix in f32, [columns, inner]."""
         result = self._rounded(
@@ -72,7 +83,8 @@ class CompressedMatrix:
 class CompressedLinear(Operation):
     """MatMul with weights as they are stored.
 
-    `product` is the MatMul, which may transpose its second matrix.
+    `product` is the MatMul, which may transpose its second matrix. `numbers` is a type that has all
+    numbers of the data: f32, or a narrower one to which they have been rounded.
     """
 
     multiplies = True
@@ -82,9 +94,15 @@ class CompressedLinear(Operation):
 
     product = Field[Operation]()
     weights = Field[CompressedMatrix]()
+    numbers = Field[ElementType]()
 
-    def __init__(self, product: Operation, weights: CompressedMatrix) -> None:
-        super().__init__(product=product, weights=weights)
+    def __init__(
+        self,
+        product: Operation,
+        weights: CompressedMatrix,
+        numbers: ElementType = ElementType.f32,
+    ) -> None:
+        super().__init__(product=product, weights=weights, numbers=numbers)
 
     @property
     def _transposed(self) -> bool:

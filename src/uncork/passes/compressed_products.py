@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
+from uncork.internal_ops.rounded import Rounded
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.compressed.select import declined
 from uncork.kernels.runtime.target import Target
@@ -26,6 +27,7 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.rewrite import replaced
+from uncork.passes.widen_halves import EXACT
 from uncork.types import Array, ElementType
 
 _STORED = frozenset(
@@ -40,6 +42,7 @@ def compressed_products(model: Model, target: Target) -> Model:
     """
     known: dict[tuple[Source, bool], CompressedMatrix | None] = {}
     new: dict[int, Node] = {}
+    brains: frozenset[Source] | None = None
     for node in model.nodes:
         product = node.operation
         if not isinstance(product, MatMul) or product.transpose_a or not _is_linear(model, node):
@@ -49,9 +52,37 @@ def compressed_products(model: Model, target: Target) -> Model:
             known[key] = _matrix(model, *key)
         weights = known[key]
         if weights is not None and not declined(weights, target):
-            operation = CompressedLinear(product, weights)
+            numbers = ElementType.f32
+            if weights.element_type is ElementType.bf16:
+                brains = _brains(model) if brains is None else brains
+                numbers = ElementType.bf16 if node.inputs[0] in brains else numbers
+            operation = CompressedLinear(product, weights, numbers)
             new[node.id] = replace(node, inputs=node.inputs[:1], operation=operation)
     return replaced(model, new) if new else model
+
+
+def _brains(model: Model) -> frozenset[Source]:
+    """The tensors of f32 all of whose numbers are numbers of bf16."""
+    found: set[Source] = set()
+    for node in model.nodes:
+        operation = node.operation
+        if operation is None:
+            continue
+        if isinstance(operation, Rounded):
+            exact = operation.element_type is ElementType.bf16
+        elif isinstance(operation, Convert1):
+            exact = model.spec(node.inputs[0]).element_type is ElementType.bf16
+        else:
+            singles = [s for s in node.inputs if model.spec(s).element_type is ElementType.f32]
+            exact = (operation.moves_values or node.type_name in EXACT) and bool(singles)
+            exact = exact and all(source in found for source in singles)
+        if exact:
+            found |= {
+                Source(node.id, index)
+                for index, port in enumerate(node.outputs)
+                if port.spec.element_type is ElementType.f32
+            }
+    return frozenset(found)
 
 
 def _is_linear(model: Model, node: Node) -> bool:

@@ -29,7 +29,7 @@ _HALVES = (ElementType.f16, ElementType.bf16)
 #: What is bound to a type elsewhere: by a variable of the model, or by another input.
 _BOUND = frozenset({"Assign", "ConvertLike", "ReadValue", "Result"})
 #: Operations that compute nothing but numbers of their inputs: these need no rounding.
-_EXACT = frozenset(
+EXACT = frozenset(
     {
         *("Abs", "AdaptiveMaxPool", "Ceiling", "Floor", "MaxPool", "Maximum", "Minimum"),
         *("Negative", "ReLU", "ReduceMax", "ReduceMin", "Round", "Select", "Sign", "TopK"),
@@ -86,7 +86,7 @@ class _Layers:
             source = Source(node.id, index)
             self._wide[source] = self._sums[source] = source
             if not (node.operation and node.operation.moves_values) and (
-                node.type_name not in _EXACT
+                node.type_name not in EXACT
             ):
                 rounded = Rounded(was.spec.element_type)
                 self._wide[source] = self._add(f"{node.name}/rounded", rounded, source, port.spec)

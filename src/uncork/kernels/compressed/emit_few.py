@@ -1,12 +1,12 @@
 """Products of few rows with stored weights: every weight is decoded once for some rows, in
-registers, and never stored.
+registers, and never stored. Pairs of bf16 are multiplied as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
@@ -24,7 +24,7 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
     a = dict(zip(spec.arguments, k.arguments))
     stored = spec.stored
     decoder = Decoder(k, stored, a["inner"])
-    data, row_bytes = a["data"], a["inner"] * 4
+    data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)
     if stored.element_type in FOUR_BITS:
         row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
         with k.loop(0, a["rows"]) as row:
@@ -114,7 +114,25 @@ def multiply_rows(
     ahead = a["code_row"] * spec.columns
     turn = [0]
 
+    def pairs(position: Value, partly: bool) -> None:
+        there = k.lanes_below((a["inner"] - position) >> 1, lanes) if partly else None
+
+        def loaded(place: Value) -> Value:
+            place = place + position * 2
+            return k.load(place, I32, lanes) if there is None else k.load_masked(place, I32, there)
+
+        chain, turn[0] = turn[0] % accumulators, turn[0] + 1
+        words = [loaded(column.codes) for column in columns]
+        for row, line in enumerate(data):
+            x = loaded(line)
+            for c, word in enumerate(words):
+                total = sums[row][c][chain]
+                total.set(k.dot_pairs(total.get(), x, word))
+
     def block(position: Value, partly: bool) -> None:
+        if spec.pairs:
+            pairs(position, partly)
+            return
         decoded = [decoder.block(c, position, partly) for c in columns]
         for j in range(len(decoded[0])):
             chain, turn[0] = turn[0] % accumulators, turn[0] + 1
@@ -129,15 +147,16 @@ def multiply_rows(
                     total = sums[row][c][chain]
                     total.set(k.fma(x, vectors[j], total.get()))
 
-    step = stored.block if decoder.four_bits else stored.block * 4
-    whole, turns = a["inner"] // stored.block * stored.block, a["inner"] // step * step
+    size = stored.block * (2 if spec.pairs else 1)
+    step = size if decoder.four_bits else size * 4
+    whole, turns = a["inner"] // size * size, a["inner"] // step * step
     with k.loop(0, turns, step) as position:
         for c in columns:  # the same place of the columns that come next
             k.prefetch(c.codes + ahead + (position * stored.bits >> 3))
-        for first in range(0, step, stored.block):
+        for first in range(0, step, size):
             block(position + first, False)
-    if step > stored.block:
-        with k.loop(turns, whole, stored.block) as position:
+    if step > size:
+        with k.loop(turns, whole, size) as position:
             block(position, False)
     with k.if_(whole < a["inner"]):
         block(whole, True)

@@ -1,5 +1,7 @@
 """Products of many rows with stored weights: panel by panel, the weights of some columns are
 decoded and all rows multiplied with them. Codes that lie in panels are widened as they are read.
+
+Pairs of bf16 are multiplied as they are: decoding only transposes them, as words of 32 bits.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
         MASKED,
         1,
         lambda columns: row_epilogue(spec, columns),
-        _widened(spec) if spec.panels else None,
+        _widened(spec) if spec.panels and not spec.pairs else None,
+        pairs=spec.pairs,
     )
     assert tail is not None
     decoder = Decoder(k, spec.stored, a["inner"])
@@ -38,21 +41,24 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     panel = scratch + spec.stored.block * spec.lanes * 4
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     with k.loop(0, a["rows"]) as row:
-        k.store(a["data"] + row * a["inner"] * 4, a["table"] + row * 8)
+        k.store(a["data"] + row * a["inner"] * (2 if spec.pairs else 4), a["table"] + row * 8)
     with k.loop(a["first"], end, spec.width) as first:
         if spec.panels:
             weights = a["codes"] + first * a["inner"] * (spec.stored.bits // 8)
         else:
             weights = panel
             with k.loop(0, spec.width, spec.lanes) as column:
-                _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
+                if spec.pairs:
+                    _turn_pairs(k, spec, a, first + column, panel + column * 4)
+                else:
+                    _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
 
         def run(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
             kernel.run(
                 k,
                 a["table"],
                 weights,
-                a["inner"],
+                a["inner"] >> 1 if spec.pairs else a["inner"],
                 a["rows"],
                 lambda row: {
                     "target": a["output"] + row * row_bytes + first * 4,
@@ -132,4 +138,28 @@ def _decode(
     with k.loop(0, whole, stored.block) as position:
         block(position, False)
     with k.if_(whole < a["inner"]):
+        block(whole, True)
+
+
+def _turn_pairs(k: Kernel, spec: ManyRows, a: dict[str, Value], first: Value, panel: Value) -> None:
+    """Transpose as many columns of pairs as a vector has lanes; columns that do not exist are the
+    last one again.
+    """
+    lanes, words = spec.lanes, a["inner"] >> 1
+    whole = words // lanes * lanes
+    numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
+
+    def block(position: Value, partly: bool) -> None:
+        places = [a["codes"] + number * a["code_row"] + position * 4 for number in numbers]
+        if partly:
+            there = k.lanes_below(words - position, lanes)
+            rows = [k.load_masked(place, F32, there) for place in places]
+        else:
+            rows = [k.load(place, F32, lanes) for place in places]
+        for d, turned in enumerate(columns_of(rows)):
+            k.store(turned, panel + (position + d) * (spec.width * 4))
+
+    with k.loop(0, whole, lanes) as position:
+        block(position, False)
+    with k.if_(whole < words):
         block(whole, True)

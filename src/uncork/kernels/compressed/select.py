@@ -4,7 +4,7 @@ f32, or in integers where those are as exact), or a choice between them at each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,7 @@ from uncork.kernels.compressed.spec import (
     Stored,
 )
 from uncork.kernels.compressed.spec_dots import DotRows
+from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import (
     certainly,
@@ -70,6 +71,8 @@ _TILE = 8
 #: The least normal number of f16, and its largest.
 _LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _LINE = 64
+#: The codes of the least and the largest (65536) of weights of bf16 that are multiplied as pairs.
+_NORMAL, _MODERATE = 0x0080, 0x4780
 #: Processors whose conversions from f16 take none of the ports of multiplications, and the lanes of
 #: their longest vectors; elsewhere they would take an eighth of a tile's time (by tables of ports).
 _CONVERTING, _CONVERTING_LANES = "znver", 16
@@ -121,10 +124,11 @@ def select_compressed(
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     dots = dot_rows(weights, stored, target, end)
     limit = _FEW if dots is None else LEAST_ROWS - 1
-    panels = not isinstance(rows, Size) and rows >= _TILE and _fits_panels(stored, target)
-    limit = _TILE - 1 if panels else limit
+    pairs = _multiplies_pairs(linear, target)
+    panels = not isinstance(rows, Size) and rows >= _TILE and _fits_panels(stored, target, pairs)
+    limit = _TILE - 1 if panels or pairs else limit
     width = _vectors(target) * target.lanes
-    kept, lying = _in_panels(weights, width) if panels else _codes(weights, stored)
+    kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
     parameters = _parameters(weights, stored)
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
     operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
@@ -133,10 +137,10 @@ def select_compressed(
     given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
-        few = given.few(target, end)
+        few = given.few(target, end, pairs)
         parts.append((few, _where(rows, limit + 1, below=True)))
     if isinstance(rows, Size) or rows > limit:
-        many = given.many(target, end, panels) if dots is None else given.dots(dots, groups)
+        many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
         parts.append((many, _where(rows, limit + 1)))
     cost = nanoseconds(rows * weights.inner * weights.columns, 1 / 30)
 
@@ -191,42 +195,67 @@ class _Product:
         """Bytes of a row of the data, up to whole blocks."""
         return -(-self.weights.inner // self.stored.block) * self.stored.block * 4
 
-    def few(self, target: Target, end: Epilogue) -> _Part:
+    def few(self, target: Target, end: Epilogue, pairs: bool) -> _Part:
         """The way by a kernel that decodes weights in registers."""
         most = 4 if _has_many_registers(target) else 2
         columns = 1 if self.weights.columns < 4 else 4
-        spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end)
+        spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end, pairs)
         four_bits = self.stored.element_type in FOUR_BITS
         scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
         return self._decoded(spec, spec.columns, 0, scratch)
 
-    def many(self, target: Target, end: Epilogue, panels: bool) -> _Part:
+    def many(self, target: Target, end: Epilogue, panels: bool, pairs: bool) -> _Part:
         """The way by a kernel that decodes weights into panels, unless the codes lie in panels
-        already.
+        already; of `pairs` the data are made bf16 before.
         """
-        spec = ManyRows(self.stored, _vectors(target), end, panels)
+        spec = ManyRows(self.stored, _vectors(target), end, panels, pairs)
         panel = (self.stored.block * target.lanes + self._padded // 4 * spec.width) * 4
         panel = 0 if panels else panel
         table = -(-panel // _LINE) * _LINE
         scratch = table + (self.rows * 8 + (_LINE - 1)) // _LINE * _LINE
         return self._decoded(spec, spec.width, table, scratch)
 
+    def _narrowed(self, threads: int) -> Iterator[KernelCall]:
+        """The calls that put the data, numbers of bf16, at the beginning of the working memory,
+        as such.
+        """
+        inner, lanes = self.weights.inner, self.stored.lanes
+        while lanes > inner:
+            lanes //= 2
+        member = Member("convert", (0,), "bf16")
+        spec = Expression(("f32",), (True,), (member,), 2, lanes)
+        for first, number in shares(self.rows, threads):
+            line = inner * 2
+            yield (
+                spec,
+                [Scratch(first * line), In(0, first * inner * 4), number, inner, line, inner * 4],
+            )
+
     def _decoded(
         self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike
     ) -> _Part:
+        #: Bytes of the data in bf16, before the working memory of the threads.
+        narrow: SizeLike = 0
+        if spec.pairs:
+            narrow = (self.rows * self.weights.inner * 2 + (_LINE - 1)) // _LINE * _LINE
+        given = [Scratch(0), *self.operands[1:]] if spec.pairs else self.operands
+
         def call(first: int, count: int, begin: SizeLike) -> KernelCall:
-            operands = [*self.operands, first, count, Scratch(begin), Scratch(begin + table)]
+            operands = [*given, first, count, Scratch(begin), Scratch(begin + table)]
             found = [*operands, *self.others]
             assert len(found) == len(spec.arguments)
             return spec, found
 
         def stages(threads: int) -> list[Sequence[KernelCall]]:
             runs = shares(self.weights.columns, threads, block)
-            return [
-                [call(first, count, scratch * index) for index, (first, count) in enumerate(runs)]
+            before = [list(self._narrowed(threads))] if spec.pairs else []
+            products = [
+                call(first, count, narrow + scratch * index)
+                for index, (first, count) in enumerate(runs)
             ]
+            return [*before, products]
 
-        return _Part(spec.name, lambda threads: scratch * threads, stages)
+        return _Part(spec.name, lambda threads: narrow + scratch * threads, stages)
 
     def dots(self, spec: DotRows, groups: int) -> _Part:
         """The way by a kernel that sums in integers."""
@@ -252,12 +281,35 @@ def _vectors(target: Target) -> int:
     return 3 if _has_many_registers(target) else 2
 
 
-def _fits_panels(stored: Stored, target: Target) -> bool:
-    """Whether codes are kept in panels where no call has few rows: those of 16 bits, that are
-    widened and no more, of a processor that converts beside its multiplications.
+def _fits_panels(stored: Stored, target: Target, pairs: bool) -> bool:
+    """Whether codes are kept in panels where no call has few rows: pairs that are multiplied as
+    they are, and those of 16 bits, that are widened and no more, of a processor that converts
+    beside its multiplications.
     """
+    if pairs:
+        return True
     converts = target.lanes == _CONVERTING_LANES and target.cpu.startswith(_CONVERTING)
     return converts and stored.bits == 16 and not stored.zeros and not stored.scales
+
+
+def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
+    """Whether data and weights are multiplied as pairs of bf16.
+
+    The instruction counts numbers below 2**-126 as 0, products and sums too: where weights are of
+    moderate size that is an error of less than 2**-109 for each of them.
+    """
+    weights = linear.weights
+    if (
+        not target.has("avx512bf16")
+        or weights.element_type is not ElementType.bf16
+        or linear.numbers is not ElementType.bf16
+        or weights.zero_points is not None
+        or weights.scales is not None
+        or weights.inner % 2
+    ):
+        return False
+    smallest_code, largest_code = weights.extremes
+    return smallest_code >= _NORMAL and largest_code <= _MODERATE
 
 
 def _stored(weights: CompressedMatrix, target: Target) -> Stored:
@@ -324,9 +376,9 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
     return packed_weights, packed_weights.arrays[0]
 
 
-def _in_panels(weights: CompressedMatrix, width: int) -> tuple[object, Array]:
+def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[object, Array]:
     """The object that keeps the codes alive, and the codes in panels of `width` columns; columns
-    past the last one are 0.
+    past the last one are 0. Of `pairs` two that follow each other in a column lie side by side.
     """
 
     def made() -> list[Array]:
@@ -335,9 +387,12 @@ def _in_panels(weights: CompressedMatrix, width: int) -> tuple[object, Array]:
         for index, panel in enumerate(panels):
             some = lying[index * width : (index + 1) * width]
             panel[:, : len(some)] = some.T
+        if pairs:
+            halves = panels.reshape(len(panels), weights.inner // 2, 2, width)
+            panels = np.ascontiguousarray(halves.swapaxes(2, 3))
         return [panels]
 
-    packed_weights = packed([weights.codes], ("panels", width, weights.axes), made)
+    packed_weights = packed([weights.codes], ("panels", width, weights.axes, pairs), made)
     return packed_weights, packed_weights.arrays[0]
 
 

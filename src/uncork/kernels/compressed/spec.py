@@ -84,11 +84,13 @@ class FewRows:
     columns: int
     rows: int
     end: Epilogue = PLAIN
+    #: Codes and data are bf16, and multiplied as such two at a time, as in `ManyRows`.
+    pairs: bool = False
 
     @property
     def name(self) -> str:
         sizes = f"{self.rows}x{self.columns}x{self.stored.lanes}"
-        return f"compressed_{sizes}_{self.stored.name}{self.end.name}"
+        return f"compressed_{sizes}_{self.stored.name}{flags(self, 'pairs')}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -109,6 +111,9 @@ class ManyRows:
     #: The codes lie in such panels themselves, `[inner dimension, columns of the panel]`, and are
     #: widened as they are read.
     panels: bool = False
+    #: Codes and data are bf16, and multiplied as such two at a time (AVX512-BF16): the data are
+    #: rows of bf16 in place of f32, and panels `[half of the inner dimension, columns, 2]`.
+    pairs: bool = False
 
     @property
     def lanes(self) -> int:
@@ -121,7 +126,7 @@ class ManyRows:
 
     @property
     def name(self) -> str:
-        panels = "_panels" if self.panels else ""
+        panels = flags(self, "panels", "pairs")
         return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{panels}{self.end.name}"
 
     @property

@@ -225,13 +225,15 @@ def of_panels(
     long: bool = False,
     resumed: bool = False,
     most_rows: int | None = None,
+    pairs: bool = False,
 ) -> tuple[Microkernel, Microkernel | None]:
     """The microkernels of whole panels and of the last one, of which `tail` columns exist. No block
     has more than `most_rows` rows.
 
     Functions for `masked` rows and more have masks for the last panel: they are the same for all
     tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
-    stores a row of so many columns, which may take `long` whatever the epilogue is.
+    stores a row of so many columns, which may take `long` whatever the epilogue is. `pairs` as for
+    `Microkernel`.
     """
     width = spec.lanes * spec.vectors
     columns = width if tail == MASKED else tail
@@ -247,6 +249,7 @@ def of_panels(
             spec.vectors,
             extra,
             end(columns),
+            pairs=pairs,
             long=long or is_long(spec.end),
             masked=masked,
             others=others,
