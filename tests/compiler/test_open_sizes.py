@@ -309,6 +309,7 @@ def test_a_reshape_of_an_open_size_may_not_copy_a_dimension_that_is_not_there() 
 
 def test_flattened_batches_of_two_inputs_are_added() -> None:
     """Hypotheses of a beam search: one plan, although only the products of sizes are equal."""
+    pytest.importorskip("llvmlite")
     builder = uncork.Builder("beams")
     flat = builder.constant(np.array([-1, 8]))
     x, h = (builder.parameter(name, "f32", [None, None, 8]) for name in "xh")

@@ -88,7 +88,9 @@ def select_eye(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """Select a fill with zeros, and copies of a one to the places of the diagonal."""
+    """Select a fill with zeros, and copies of a one to the places of the diagonal. Both are codes
+    of the type: a 0 of nf4 has bits.
+    """
     given = inputs[2]
     if given is None or given.value is None:
         return "no kernel for a diagonal that is known at the call only"
@@ -98,8 +100,8 @@ def select_eye(
     index = largest(smallest(asked, columns), -1 * rows)
     first = largest(-1 * index, 0)
     length = largest(smallest(rows, columns - index) - first, 0)
-    one = encode(np.array([1], np.float32 if kind.is_float else np.int64), kind)
-    item = one.itemsize
+    codes = encode(np.array([0, 1], np.float32 if kind.is_float else np.int64), kind)
+    zero, item = int(codes.ctypes.data), codes.itemsize
     loops = [
         Loop(product(batch), 0, rows * columns * item),
         Loop(length, 0, (columns + 1) * item),
@@ -109,9 +111,9 @@ def select_eye(
     return KernelPlan(
         "eye",
         [
-            (FillBytes(0), [0, Out(0), whole]),
-            nd_copy(int(one.ctypes.data), place, loops, item),
+            (FillBytes(item), [zero, Out(0), whole]),
+            nd_copy(zero + item, place, loops, item),
         ],
-        keep=[one],
+        keep=[codes],
         cost=nanoseconds(whole, 1 / 16),
     )
