@@ -17,6 +17,9 @@ from uncork.types import TensorSpec
 
 #: Cells between neighbours that a vector may be loaded with.
 _MOST_STRIDE = 4
+#: So many outputs are summed together, the first of these numbers that divides them: a vector of
+#: the data is loaded once for all of them, and their sums do not wait for each other.
+_TOGETHER = (8, 4, 2)
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 
 
@@ -48,11 +51,20 @@ def by_nest(
         seen = f"pad({seen}, 0.0)"
     written_out = taps_written_out(windows)
     loops = " ".join(window.loop(written_out) for window in windows)
-    axes = [window.axis for window in windows]
+    axes, taken = [window.axis for window in windows], ", ".join(window.tap for window in windows)
+    together = _together(outputs)
+    places = [f"o, {k}" for k in range(together)]
+    sums = [f"s{k} = sum({seen} * W[g, {at}, c, {taken}])" for k, at in enumerate(places)]
+    stores = [f"Y[n, g, {at}, {', '.join(axes)}] = s{k}" for k, at in enumerate(places)]
     text = f"""n g o {" ".join(axes[:-1])} {axes[-1]}*:
-  c {loops}: s = sum({seen} * W[g, o, c, {", ".join(window.tap for window in windows)}])
-  Y[n, g, o, {", ".join(axes)}] = s"""
-    counted: dict[str, SizeLike] = {"n": sizes[0], "g": groups, "o": outputs, "c": channels}
+  c {loops}: {"; ".join(sums)}
+  {"; ".join(stores)}"""
+    counted: dict[str, SizeLike] = {
+        "n": sizes[0],
+        "g": groups,
+        "o": outputs // together,
+        "c": channels,
+    }
     for window in windows:
         counted |= {
             window.axis: window.count,
@@ -61,10 +73,17 @@ def by_nest(
         }
     views = {
         "X": View(In(0), name, (sizes[0], groups, channels, *sizes[2:])),
-        "W": View(In(1), name, tuple(grouped)),
-        "Y": View(Out(0), name, (sizes[0], groups, outputs, *result[2:])),
+        "W": View(In(1), name, (groups, outputs // together, together, channels, *taps)),
+        "Y": View(Out(0), name, (sizes[0], groups, outputs // together, together, *result[2:])),
     }
     cost = product(result) * channels * product(kernel) // 8
     return Call(
         "convolution_nest", text, counted, views, target, 2, cost, shared=("n", "o")
     ).native()
+
+
+def _together(outputs: SizeLike) -> int:
+    """How many outputs one turn of the loops sums; one where their number is open."""
+    if not isinstance(outputs, int):
+        return 1
+    return next((many for many in _TOGETHER if outputs % many == 0), 1)
