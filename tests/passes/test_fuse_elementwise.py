@@ -138,6 +138,28 @@ def test_shapes_known_at_the_call_only() -> None:
         np.testing.assert_array_equal(compiled(a)["last"], (a + a) * a)
 
 
+def test_numbers_that_sizes_are_made_of_are_stored() -> None:
+    """A pad of three tenths of a size, rounded as f32 rounds: only the Convert tells it."""
+    b = uncork.Builder("pads")
+    x = b.parameter("x", "f32", [None])
+    (shape,) = b.add("ShapeOf", 3, x, output_type="i64")
+    (wide,) = b.add("Convert", 1, shape, destination_type="f32")
+    (part,) = b.add("Multiply", 1, wide, b.constant(np.array([0.3], np.float32)))
+    (whole,) = b.add("Convert", 1, part, destination_type="i64")
+    (less,) = b.add("Subtract", 1, whole, b.constant(np.array([2], np.int64)))
+    (twice,) = b.add("Multiply", 1, less, b.constant(np.array([2], np.int64)))
+    (pads,) = b.add("Maximum", 1, twice, b.constant(np.array([0], np.int64)))
+    zero = b.constant(np.array([0], np.int64))
+    (padded,) = b.add("Pad", 12, x, zero, pads, pad_mode="constant")
+    b.result(padded, "y")
+    compiled = compile_model(b.model())
+    for size in (3, 10, 33, 7, 100):
+        a = ramp(size)
+        wanted = np.pad(a, (0, max(0, 2 * (int(np.float32(size) * np.float32(0.3)) - 2))))
+        np.testing.assert_array_equal(compiled(a)["y"], wanted)
+    assert compiled.executor.plans.reason == "", "one plan for every size"
+
+
 OPERATIONS = [
     ("Add", 2),
     ("Subtract", 2),

@@ -243,3 +243,28 @@ def test_equal_products_of_a_branch_are_forgotten_with_it() -> None:
         assert facts.require_equal(a * b, c * d)
         assert facts.certainly_equal(a * b, c * d)
     assert not facts.certainly_equal(a * b, c * d)
+
+
+def test_floors_of_what_is_in_order_are_in_order() -> None:
+    facts = Facts()
+    (x,) = symbols(facts, "x")
+    assert facts.certainly_at_least(x // 4, x // 8)
+    assert facts.certainly_at_least(2 * (x // 4), 2 * (x // 8))
+    assert facts.certainly_at_least((x + 3) // 4 * 5, (x // 8) * 3)
+    assert not facts.certainly_at_least(x // 8, x // 4)
+    assert not facts.certainly_at_least(x // 4, x // 3)
+    assert not facts.certainly_at_least(x // 4, 2 * (x // 8) + 1)
+
+
+def test_a_product_of_what_is_at_least_0_is() -> None:
+    """Windows of an image whose sides are computed: a divisor, as long as none is 0."""
+    facts = Facts()
+    x, y = symbols(facts, "x", "y")
+    sides = [(side - 4 * (side // 8) + 28) // 32 for side in (x, y)]
+    assert all(
+        (n - 4 * (n // 8) + 28) // 32 >= 0 for n in range(1, 400)
+    )  # though no bound says so: the rest is at least half of the side
+    assert sides[0].bounds[0] < 0
+    assert facts.certainly_at_least(sides[0] * sides[1], 0)
+    assert not facts.certainly_at_least(sides[0] * sides[1], 1)
+    assert not facts.certainly_at_least(sides[0] * (sides[1] - 1), 0)

@@ -12,6 +12,7 @@ from uncork.kernels.elementwise.select import Part, expression
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.passes.rewrite import readers, replaced
+from uncork.symbolic import Size
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their
 #: values in registers.
@@ -59,7 +60,22 @@ def _is_candidate(model: Model, node: Node, target: Target) -> bool:
     specs = [node.outputs[0].spec, *(model.spec(source) for source in node.inputs)]
     if specs[0].value is not None or not all(has_extents(spec) for spec in specs):
         return False
+    if _tells_sizes(node):
+        return False
     return _fits(model, [node], {}, target)
+
+
+def _tells_sizes(node: Node) -> bool:
+    """Whether sizes may be made of the numbers that a layer computes: they are read where it stores
+    them.
+    """
+    elements = node.outputs[0].spec.elements or ()
+    return any(
+        symbol.origin.node == node.id
+        for element in elements
+        if isinstance(element, Size)
+        for symbol in element.symbols
+    )
 
 
 def _grown(

@@ -24,6 +24,7 @@ from uncork.symbolic.atoms import (
     Symbol,
     monomial_order,
 )
+from uncork.symbolic.lower_bounds import LowerBounds
 from uncork.symbolic.size import Size, SizeLike, maximum, without
 from uncork.symbolic.substitution import substitute
 
@@ -32,9 +33,6 @@ RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 _KINDS = ("input", "state", "found", "number")
 #: How often equalities are put into what equalities have changed.
 _ROUNDS = 3
-#: How many largest-of and floors are looked into, one within the other, to see that a size is not
-#: negative; of more largest-of than so many none is.
-_DEPTH, _FEW = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,8 @@ class Facts:
         self.equal: dict[Atom, Size] = {}
         #: The same of products of several symbols, of which none stands alone.
         self.equal_products: dict[Monomial, Size] = {}
-        #: Sizes that are known to be at least 0 although their bounds do not say so.
-        self.at_least_0: list[Size] = []
+        #: Sizes that are known to be at least 0.
+        self.at_least_0 = LowerBounds()
         self.guards: list[Guard] = []
         self.checks: list[Check] = []
         self._hints = dict(hints or {})
@@ -163,7 +161,7 @@ class Facts:
 
     def certainly_at_least(self, a: SizeLike, b: SizeLike) -> bool:
         """a >= b in every such call."""
-        return self._is_never_negative(self._difference(a, b), _DEPTH)
+        return self.at_least_0.certainly(self._difference(a, b))
 
     def smaller(self, a: SizeLike, b: SizeLike) -> Size:
         """The smaller of two sizes: one of them where that is certain."""
@@ -199,7 +197,7 @@ class Facts:
         if self.certainly_at_least(b, a + 1):
             return False
         self._check(a, ">=", b)
-        self._is_at_least_0(self._difference(a, b))
+        self.at_least_0.add(self._difference(a, b))
         return True
 
     def require_multiple(self, a: SizeLike, b: SizeLike) -> None:
@@ -238,7 +236,7 @@ class Facts:
         hinted = self._hinted(difference)
         answer = usual if hinted is None else hinted >= 0
         self._guard(a, ">=" if answer else "<", b)
-        self._is_at_least_0(difference if answer else -difference - int(difference.is_whole))
+        self.at_least_0.add(difference if answer else -difference - int(difference.is_whole))
         return answer
 
     @contextmanager
@@ -249,7 +247,7 @@ class Facts:
         kept = (
             dict(self.equal),
             dict(self.equal_products),
-            list(self.at_least_0),
+            self.at_least_0.copy(),
             list(self.checks),
             set(self._checked),
             dict(self.described),
@@ -262,57 +260,6 @@ class Facts:
             self._canonical.clear()
 
     # ---- inner workings
-
-    def _is_never_negative(self, size: Size, depth: int) -> bool:
-        """Whether a size is certainly at least 0: by its bounds, by one of the facts, by the
-        arguments of a maximum in it, or by what lies in its floors.
-        """
-        if size.bounds[0] >= 0:
-            return True
-        if any(
-            not fact.symbols.isdisjoint(size.symbols) and (size - fact).bounds[0] >= 0
-            for fact in self.at_least_0
-        ):
-            return True
-        largest = [
-            (m[0], f)
-            for m, f in size.terms.items()
-            if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "max"
-        ]
-        for atom, factor in largest if depth and len(largest) <= _FEW else ():
-            assert isinstance(atom, Function)
-            rest = size - Size.of(atom) * factor
-            # A largest is at least each of its arguments; less of it, at least less of all of them.
-            each = (
-                self._is_never_negative(rest + argument * factor, depth - 1)
-                for argument in atom.arguments
-            )
-            if any(each) if factor > 0 else all(each):
-                return True
-        return depth > 0 and self._is_never_negative_without_floors(size, depth - 1)
-
-    def _is_never_negative_without_floors(self, size: Size, depth: int) -> bool:
-        """Whether a size is certainly at least 0 with the least that its floors can be in their
-        place: of whole numbers over n, floor(x) lies between x - (n - 1) / n and x.
-        """
-        least = size
-        for monomial, factor in size.terms.items():
-            if len(monomial) != 1 or not isinstance(atom := monomial[0], Function):
-                continue
-            if atom.name != "floor":
-                continue
-            (x,) = atom.arguments
-            n = math.lcm(*(Fraction(f).denominator for f in x.terms.values()))
-            below = Fraction(n - 1, n) if (x * n).is_whole else 1
-            lowest = x - below if factor > 0 else x
-            least = least + (lowest - Size.of(atom)) * factor
-        if least is size:
-            return False
-        if size.is_whole:
-            # What is whole and above -1 is at least 0.
-            parts = math.lcm(*(Fraction(f).denominator for f in least.terms.values()))
-            least = least + Fraction(parts - 1, parts)
-        return self._is_never_negative(least, depth)
 
     def _difference(self, a: SizeLike, b: SizeLike) -> Size:
         return self.canonical(Size.of(a) - b)
@@ -345,17 +292,6 @@ class Facts:
         values = {s: self._hints[s.origin] for s in size.symbols if s.origin in self._hints}
         return size.exact_value(values) if len(values) == len(size.symbols) else None
 
-    def _is_at_least_0(self, size: Size) -> None:
-        if size.constant is None and size.bounds[0] < 0:
-            # Those that follow from it are left out: a long chain of windows keeps the last demand
-            # alone.
-            self.at_least_0 = [
-                fact
-                for fact in self.at_least_0
-                if fact.symbols != size.symbols or (fact - size).bounds[0] < 0
-            ]
-            self.at_least_0.append(size)
-
     def _equate(self, difference: Size) -> None:
         """Record that a difference is 0: an atom that occurs alone in one term is replaced by the
         rest; the last found symbol is preferred, then a function.
@@ -380,19 +316,19 @@ class Facts:
         table: dict[Atom, Size] = {replaced: by}
         self.equal = {atom: substitute(value, table) for atom, value in self.equal.items()} | table
         self._canonical.clear()
-        self.at_least_0 = [substitute(fact, table) for fact in self.at_least_0]
+        self.at_least_0 = self.at_least_0.substituted(table)
         products, self.equal_products = self.equal_products, {}
         for product, equal in products.items():
             self._equate(self.canonical(Size({product: 1}) - equal))
         # What was known of the atom that is gone still holds.
         low, high = replaced.bounds
         if not isinstance(low, float):
-            self._is_at_least_0(by - low)
+            self.at_least_0.add(by - low)
         if not isinstance(high, float):
-            self._is_at_least_0(high - by)
+            self.at_least_0.add(high - by)
         if isinstance(replaced, Function) and replaced.name == "max":
             for argument in replaced.arguments:
-                self._is_at_least_0(by - argument)
+                self.at_least_0.add(by - argument)
 
     def _equate_products(self, difference: Size) -> None:
         """Record that two products are the same number: the later one is replaced by the other."""
