@@ -1,4 +1,4 @@
-"""The progress line of a command, on terminals only."""
+"""The progress line of a command, on terminals only, and whether there is one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ import time
 from collections.abc import Callable, Iterator
 
 
+def on_terminal() -> bool:
+    """Whether standard error is a terminal. A program need not have one at all: a service may have
+    closed it, and Windows gives none to a program without a console.
+    """
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextlib.contextmanager
 def progress_line(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress line as a context, which gives a function to be told how many of how many are
     done. The line is gone at the end.
     """
-    if not sys.stderr.isatty():
+    if not on_terminal():
         yield lambda done, of: None
         return
     last = 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import errno
 import importlib
+import json
 import os
 import re
 import shutil
@@ -261,6 +262,39 @@ def test_closed_pipe(rows: Path):
     finally:
         os.close(writing)
     assert (answer.returncode, answer.stderr) == (141, "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes streams by the shell")
+@pytest.mark.parametrize("words", ["show", "show --json", "--help"])
+def test_standard_output_that_is_closed(rows: Path, words: str):
+    given = [str(rows)] if words.startswith("show") else []
+    answer = closed(1, *words.split(), *given)
+    assert answer.returncode == 1
+    assert answer.stderr == "uncork: error: standard output cannot be written: it is closed\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes streams by the shell")
+def test_standard_error_that_is_closed(rows: Path, tmp_path: Path):
+    """An error must not stand on standard output in its place, and no command needs it."""
+    answer = closed(2, "show", "--json", str(tmp_path / "none.xml"))
+    assert answer.returncode == 1
+    assert json.loads(answer.stdout)["schema"] == "uncork-error-1"
+    assert closed(2, "nosuch").returncode == 2
+    for words in (["cache", "prepare", str(rows)], ["show", str(rows)]):
+        answer = closed(2, *words)
+        assert (answer.returncode, answer.stderr) == (0, "")
+        assert "rows" in answer.stdout
+
+
+def closed(stream: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process that has no such stream."""
+    script = f'exec "$@" {stream}>&-'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", sys.executable, "-m", "uncork", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_an_error_in_json_into_a_closed_pipe(tmp_path: Path):

@@ -94,6 +94,10 @@ def test_refusals() -> None:
         compiled.prepare({"xx": [1, 8]})
     with pytest.raises(InputError, match=r"input 'x': expected shape \[\?,8\], got \[1, 9\]"):
         compiled.prepare({"x": [1, 9]})
+    with pytest.raises(
+        InputError, match=r"expected shapes by the names of inputs, such as .*, got \[1, 8\]"
+    ):
+        compiled.prepare([1, 8])  # type: ignore[arg-type]
 
 
 def working_bytes() -> int:

@@ -160,7 +160,7 @@ def test_tile_instructions_give_the_same(tmp_path: Path) -> None:
     why = amx.unavailable()
     if why:
         pytest.skip(why)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, "HOME": str(tmp_path)}
     command = [sys.executable, "-m", "tests.kernels._amx_recurrent", str(tmp_path)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=600, check=False

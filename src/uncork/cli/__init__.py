@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -55,6 +56,8 @@ exit status: 0 all is well, 1 something differs or failed, 2 the command line is
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line `words` (without one, the process's own) and return the exit status."""
+    if sys.stderr is None:  # closed: errors have nowhere to go, and print would take stdout
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a letter of a layer's name gets a substitute, not an error.
         if isinstance(stream, io.TextIOWrapper):

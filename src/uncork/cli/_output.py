@@ -15,6 +15,10 @@ from uncork.errors import Problem, UncorkError
 
 def emit(text: str) -> None:
     """Write to standard output at once, so that a full disk or a closed pipe is noticed here."""
+    if sys.stdout is None:  # closed before the program began
+        if text:
+            raise UncorkError("standard output cannot be written: it is closed")
+        return
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -65,6 +69,8 @@ def abandon_stdout() -> None:
     """Discard what is still buffered for standard output: the interpreter would try to write it
     once more at its end, and complain.
     """
+    if sys.stdout is None:
+        return
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

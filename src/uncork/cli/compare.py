@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from pathlib import Path
 
 from uncork.cli._files import read_arrays
@@ -232,5 +231,4 @@ def _report(arguments: argparse.Namespace, found: Comparison, filled: list[Summa
         )
     if arguments.html:
         text += f"saved the report in {printable(arguments.html)}\n"
-    sys.stdout.flush()
     emit(text)

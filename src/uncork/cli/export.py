@@ -15,6 +15,7 @@ from uncork.cli._parser import Parser, one_of
 from uncork.cli._sample import found_sample, given_sample
 from uncork.errors import InputError, UncorkError
 from uncork.export.torch.folder import FILES, check_folder
+from uncork.progress import on_terminal
 
 _EPILOG = """\
 onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
@@ -178,7 +179,7 @@ def _check_output(arguments: argparse.Namespace, target: Target) -> None:
 
 def _progress() -> Callable[[int, int], None] | None:
     """A function that shows on a terminal how much is written; None where there is no terminal."""
-    if not sys.stderr.isatty():
+    if not on_terminal():
         return None
     shown = -1
 

@@ -20,6 +20,10 @@ def shapes_of(
 
     Raises InputError for ones that inputs cannot have.
     """
+    if not isinstance(named, Mapping):
+        raise InputError(
+            f"expected shapes by the names of inputs, such as {{'ids': [1, 20]}}, got {named!r}"
+        )
     only = positional[0] if len(positional) == 1 else None
     if isinstance(only, Mapping):
         positional, named = [], {**only, **named}

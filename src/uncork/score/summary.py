@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from uncork.progress import on_terminal
 from uncork.score.columns import RowError
 from uncork.score.unit import Counts
 
@@ -107,7 +107,7 @@ def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
 
     It shows them, rows/s and the time left, when standard error is a terminal.
     """
-    if not show or not sys.stderr.isatty():
+    if not show or not on_terminal():
         yield lambda rows: None
         return
     try:
