@@ -13,8 +13,10 @@ from uncork.kernels.runtime.packed_weights import (
     PackedWeights,
     arranged,
     begins_a_line,
+    memory_shared,
     packed,
     panels_of,
+    zeros,
 )
 
 
@@ -67,3 +69,28 @@ def test_one_kernel_for_all_tails_where_masks_cost_nothing() -> None:
     assert len(set(of_16.values())) == 5
     assert of_16[33] == of_16[48] == of_16[96] and of_16[49] == of_16[64] != of_16[65]
     assert indirect_gemm(33, 8, neighbours=True) != indirect_gemm(34, 8, neighbours=True)
+
+
+def test_arrays_of_a_plan_share_memory_and_nothing_else() -> None:
+    """From a few megabytes on; each is zeros at first, at a cache line, and its own."""
+    sizes = [3, 700_000, 700_001, 1, 65, 5_000_000, 1_300_000, 2_000_000, 2_000_000]
+    with memory_shared():
+        arrays = [zeros((size,)) for size in sizes]
+        for number, array in enumerate(arrays, 1):
+            assert begins_a_line(array) and not array.any()
+            array[:] = number
+        with memory_shared():
+            assert not np.shares_memory(zeros((2_000_000,)), arrays[-1])
+    for number, array in enumerate(arrays, 1):
+        assert (array == number).all()
+    owners = {id(_owner(array)) for array in arrays}
+    assert len(owners) < len(arrays)
+    last = _owner(arrays[-1])
+    assert last is _owner(arrays[-2]) and last.nbytes > arrays[-1].nbytes + arrays[-2].nbytes
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    """The array that has the memory."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -19,8 +19,9 @@ from uncork.types import Array
 _LINE = 64
 #: Numbers of a row that are turned at a time.
 _NEAR = 256
-#: Bytes of a block of memory that arrays share, and of the largest array that does.
-_BLOCK, _LARGEST = 1 << 25, 1 << 23
+#: Bytes of a block of memory that arrays share, of the largest array that does, and of those that
+#: come first and do not, so that small models take no large pages.
+_BLOCK, _LARGEST, _FIRST = 1 << 25, 1 << 23, 1 << 22
 
 
 class PackedWeights:
@@ -42,10 +43,12 @@ class _SharedMemory:
 
     def __init__(self) -> None:
         self._rest = np.zeros(0, np.uint8)
+        self._total = 0
 
     def zeros(self, size: int) -> Array:
         """So many bytes, all of them 0."""
-        if size > _LARGEST:
+        self._total += size
+        if size > _LARGEST or self._total <= _FIRST:
             return np.zeros(size, np.uint8)
         if size > len(self._rest):
             self._rest = np.zeros(_BLOCK, np.uint8)
