@@ -319,6 +319,19 @@ def test_open_sizes_in_turn(
         )
 
 
+def test_a_plan_names_no_more_threads_than_a_call_has() -> None:
+    """Three copies are cut in two each, which makes six pieces of work for two threads."""
+    compiled = uncork.compile_model(model(three_joined), threads=2)
+    inputs = [some(300, width) for width in (16, 40, 64)]
+    np.testing.assert_array_equal(compiled(*inputs)[0], np.concatenate(inputs, axis=1))
+    assert "in up to 2 threads" in kernels(compiled)
+
+
+def three_joined(b: uncork.Builder) -> Any:
+    parts = [b.parameter(f"x{width}", "f32", [None, width]) for width in (16, 40, 64)]
+    return b.add("Concat", 1, *parts, axis=1)
+
+
 def test_one_long_row_is_shared() -> None:
     add, arrays = layer("GRUSequence", 1, 200, 256, 256, "forward")
     shared = uncork.compile_model(model(add), threads=2)

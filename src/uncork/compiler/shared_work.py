@@ -40,11 +40,14 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The variants of a layer's work, the bytes of working memory for any of them, and its cost."""
+    """The variants of a layer's work, the bytes of working memory for any of them, its cost, and
+    the most threads that may do it.
+    """
 
     variants: tuple[Variant, ...]
     scratch: SizeLike
     cost: float | Size
+    thread_limit: int
 
     @staticmethod
     def of(choice: KernelPlan, threads: int) -> Work:
@@ -52,12 +55,14 @@ class Work:
         alone = [[call] for call in choice.calls]
         stages = _shared(choice, threads)
         if stages is None:
-            return Work((Variant(alone, each=choice.when),), choice.scratch, choice.cost)
+            return Work((Variant(alone, each=choice.when),), choice.scratch, choice.cost, threads)
         if not isinstance(choice.cost, Size):
-            return Work((Variant(stages.stages, each=stages.when),), stages.scratch, choice.cost)
+            shared = (Variant(stages.stages, each=stages.when),)
+            return Work(shared, stages.scratch, choice.cost, threads)
         few = Variant(alone, AtLeast(choice.cost, SPLIT_COST, otherwise=True), choice.when)
         many = Variant(stages.stages, AtLeast(choice.cost, SPLIT_COST), stages.when)
-        return Work((few, many), largest(choice.scratch, stages.scratch), choice.cost)
+        scratch = largest(choice.scratch, stages.scratch)
+        return Work((few, many), scratch, choice.cost, threads)
 
     @property
     def parallelism(self) -> int:
@@ -68,10 +73,13 @@ class Work:
 
     @property
     def threads(self) -> str:
-        """How many threads do the work, for the plan; empty for one."""
-        if self.parallelism < 2:
+        """How many threads do the work, for the plan; empty for one. Work may be cut into more
+        pieces than there are threads.
+        """
+        threads = min(self.parallelism, self.thread_limit)
+        if threads < 2:
             return ""
-        return f" in {'up to ' if len(self.variants) > 1 else ''}{self.parallelism} threads"
+        return f" in {'up to ' if len(self.variants) > 1 else ''}{threads} threads"
 
     @property
     def kernels(self) -> list[KernelSpec]:
