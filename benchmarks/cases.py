@@ -4,7 +4,7 @@ what came out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -114,6 +114,16 @@ class Outcome:
 
         What a peer can only be given as an ordinary call is held against our direct one.
         """
+        return _ratio(self.cheapest_times(system, statistic, precision, against))
+
+    def cheapest_times(
+        self,
+        system: str | None = None,
+        statistic: str = "min",
+        precision: str = "f32",
+        against: str = "f32",
+    ) -> tuple[float, float] | None:
+        """The two times of `cheapest`: the peer's and ours."""
         peers = [
             t
             for t in self.times
@@ -126,7 +136,7 @@ class Outcome:
         kinds = [(t, t.kind) for t in cheap] + [
             (t, "direct") for t in peers if t.kind == "call" and t.system in bare
         ]
-        return self._smallest(kinds, statistic, precision)
+        return self._closest(kinds, statistic, precision)
 
     def ordinary(self, system: str | None = None, statistic: str = "min") -> float | None:
         """The smallest ratio over ordinary calls."""
@@ -138,18 +148,19 @@ class Outcome:
             and t.precision == "f32"
             and system in (None, t.system)
         ]
-        return self._smallest([(t, "call") for t in peers], statistic, "f32")
+        return _ratio(self._closest([(t, "call") for t in peers], statistic, "f32"))
 
-    def _smallest(
+    def _closest(
         self, peers: Sequence[tuple[Time, str]], statistic: str, precision: str
-    ) -> float | None:
-        ratios = [
-            time.us(statistic) / ours
+    ) -> tuple[float, float] | None:
+        """The peer's time and ours, of all kinds of calls those with the smallest ratio."""
+        pairs = [
+            (time.us(statistic), ours)
             for time, kind in peers
             for ours in [self.ours(kind, statistic, precision)]
             if ours
         ]
-        return min(ratios, default=None)
+        return min(pairs, key=lambda pair: pair[0] / pair[1], default=None)
 
     def to_limit(self, statistic: str = "min") -> float | None:
         """The least the machine needs / our cheapest time: 1 is as fast as it goes."""
@@ -169,6 +180,16 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @staticmethod
+    def from_dict(written: Mapping[str, Any]) -> Outcome:
+        """What `to_dict` has written."""
+        return Outcome(**{**written, "times": tuple(Time(**time) for time in written["times"])})
+
+
+def _ratio(times: tuple[float, float] | None) -> float | None:
+    """How many times the second time is in the first."""
+    return None if times is None else times[0] / times[1]
 
 
 def run(case: Case, options: Options) -> Outcome:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cases import Outcome
+
 from tools import models_figure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,21 +40,12 @@ What is slower, and why, is in [misses](../benchmarks/results/misses.md); single
 """
 
 
-def times(case: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The least microseconds of OpenVINO and of uncork, by the cheapest way to call either."""
-    found = {
-        system: [t["min_us"] for t in case["times"] if t["system"] == system]
-        for system in ("openvino", "uncork")
-    }
-    return (min(found["openvino"]), min(found["uncork"])) if all(found.values()) else None
-
-
 def page(data: Mapping[str, Any]) -> str:
     """The page of a run."""
     rows: list[str] = []
     ratios: list[float] = []
     for case in sorted(data["cases"], key=lambda case: str(case["name"])):
-        found = times(case)
+        found = Outcome.from_dict(case).cheapest_times("openvino")
         if found is None:
             continue
         theirs, ours = found
