@@ -7,6 +7,7 @@ import gc
 import io
 import re
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from uncork.errors import InputError, ValidationError
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime import kernel_cache
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.kernel_cache import ObjectStore, Preparation
+from uncork.kernels.runtime.kernel_cache import ObjectStore, Preparation, Wanted
 from uncork.kernels.runtime.target import Target
 
 WIDE = 1000
@@ -324,3 +325,31 @@ def test_bodies_are_compiled_by_as_many_threads_as_calls_may_use(
     assert len(asked) > 1 and set(asked) == {3}
     (body,) = kernel_bodies(compiled)
     assert body.executor is not None and body.executor.threads == 1
+
+
+def test_only_kernels_of_steps_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of a Concat that has nothing to copy, nor of sums of sizes."""
+    asked: set[str] = set()
+    add = Preparation.add
+
+    def recorded(
+        self: Preparation, specs: Sequence[KernelSpec], further: Sequence[Wanted] = ()
+    ) -> None:
+        asked.update(spec.name for spec in specs)
+        add(self, specs, further)
+
+    monkeypatch.setattr(Preparation, "add", recorded)
+    b = uncork.Builder("joined")
+    x = b.parameter("x", "f32", [1, None, 64])
+    (up,) = b.add("ReLU", 1, x)
+    (down,) = b.add("Negative", 1, x)
+    (both,) = b.add("Concat", 1, up, down, axis=1)
+    (shape,) = b.add("ShapeOf", 3, both, output_type="i64")
+    (twice,) = b.add("Multiply", 1, shape, b.constant(np.array([1, 2, 1], np.int64)))
+    (wider,) = b.add("Broadcast", 3, b.constant(np.float32(3)), twice, mode="numpy")
+    b.result(b.add("Concat", 1, both, wider, axis=1)[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    a = np.linspace(-1, 1, 320, dtype=np.float32).reshape(1, 5, 64)
+    wanted = np.concatenate([np.maximum(a, 0), -a, np.full((1, 20, 64), 3, np.float32)], 1)
+    np.testing.assert_array_equal(compiled(a)["y"], wanted)
+    assert asked and asked <= {step.kernel for step in compiled.plan.steps}

@@ -48,6 +48,7 @@ from uncork.kernels.runtime.segment_plan import (
 )
 from uncork.kernels.runtime.target import release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
+from uncork.ops.concat import Concat1
 from uncork.symbolic import Facts, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -78,8 +79,6 @@ class Planner(SizePlanner):
         """The plan, by the kernels that were selected. Raises NotPlanned where sizes are not known
         as expressions.
         """
-        self._used_symbols = self._symbols_needed()
-        self._join_tensors()
         self._begin()
         unread = self._unread()
         for node in self.model.nodes:
@@ -144,14 +143,32 @@ class Planner(SizePlanner):
         return result
 
     def select(self) -> None:
-        """Choose what computes each layer, and ask for its kernels."""
+        """Choose what computes each layer, and ask for its kernels: at once for layers that are
+        sure to run, for others when it is known that they do.
+        """
         with memory_shared():
             for node in self.model.nodes:
                 if node.type_name in ("Parameter", "Result"):
                     continue
-                choice = self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
-                if isinstance(choice, kernel_plan.KernelPlan) and not self._is_given(node):
-                    self._kernels.ask_for(self._kernels.work(node, choice))
+                self.choices[node.id] = self._kernels.select(self.model, node, self._spec)
+                if not isinstance(node.operation, Concat1) and not self._may_be_given(node):
+                    self._ask_for(node)
+        self._used_symbols = self._symbols_needed()
+        self._join_tensors()
+        for node in self.model.nodes:
+            if node.id in self.choices and not self._is_given(node):
+                self._ask_for(node)
+
+    def _may_be_given(self, node: Node) -> bool:
+        """Whether a layer gives numbers that may be known without a step."""
+        specs = [self._spec(Source(node.id, output)) for output in range(len(node.outputs))]
+        return any(spec.value is not None or spec.elements is not None for spec in specs)
+
+    def _ask_for(self, node: Node) -> None:
+        """Have the kernels of a layer compiled."""
+        choice = self.choices[node.id]
+        if isinstance(choice, kernel_plan.KernelPlan):
+            self._kernels.ask_for(self._kernels.work(node, choice))
 
     # ---- what is needed
 
