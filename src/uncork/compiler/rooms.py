@@ -38,10 +38,10 @@ def found_axes(
     symbols = {*found}
     for port, spec in enumerate(outputs):
         for axis, dim in enumerate(spec.shape.dims):
-            symbol_ = result.get(port, {}).get(axis)
-            if symbol_ is not None and dim.size != Size.of(symbol_):
+            own = result.get(port, {}).get(axis)
+            if own is not None and dim.size != Size.of(own):
                 return None
-            if symbol_ is None and isinstance(dim.size, Size) and dim.size.symbols & symbols:
+            if own is None and isinstance(dim.size, Size) and dim.size.symbols & symbols:
                 return None
     return result
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from uncork.symbolic.atoms import Atom, Function
+from uncork.symbolic.intervals import Exact
 from uncork.symbolic.size import Size
 from uncork.symbolic.substitution import substitute
 
@@ -69,13 +70,8 @@ class LowerBounds:
             for fact in self._sizes
         ):
             return True
-        largest = [
-            (m[0], f)
-            for m, f in size.terms.items()
-            if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "max"
-        ]
+        largest = _functions(size, "max")
         for atom, factor in largest if depth and len(largest) <= _FEW else ():
-            assert isinstance(atom, Function)
             rest = size - Size.of(atom) * factor
             # A largest is at least each of its arguments; less of it, at least less of all of them.
             each = (
@@ -98,11 +94,7 @@ class LowerBounds:
         """Whether a size is certainly at least 0 without the pairs of floors in it of which one is
         certainly no less than the other, because what lies in it is.
         """
-        floors = [
-            (m[0], factor)
-            for m, factor in size.terms.items()
-            if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "floor"
-        ]
+        floors = _functions(size, "floor")
         if not 1 < len(floors) <= _FEW:
             return False
         rest = size
@@ -121,11 +113,7 @@ class LowerBounds:
         place: of whole numbers over n, floor(x) lies between x - (n - 1) / n and x.
         """
         least = size
-        for monomial, factor in size.terms.items():
-            if len(monomial) != 1 or not isinstance(atom := monomial[0], Function):
-                continue
-            if atom.name != "floor":
-                continue
+        for atom, factor in _functions(size, "floor"):
             (x,) = atom.arguments
             n = math.lcm(*(Fraction(f).denominator for f in x.terms.values()))
             below = Fraction(n - 1, n) if (x * n).is_whole else 1
@@ -138,3 +126,14 @@ class LowerBounds:
             parts = math.lcm(*(Fraction(f).denominator for f in least.terms.values()))
             least = least + Fraction(parts - 1, parts)
         return self._certainly(least, depth)
+
+
+def _functions(size: Size, name: str) -> list[tuple[Function, Exact]]:
+    """The terms of a size that are a number times a function of this name: functions and
+    numbers.
+    """
+    return [
+        (monomial[0], factor)
+        for monomial, factor in size.terms.items()
+        if len(monomial) == 1 and isinstance(monomial[0], Function) and monomial[0].name == name
+    ]

@@ -47,10 +47,6 @@ class SideBySide(Generic[Key, Made]):
         self._done = 0
         self._count = threading.Lock()
 
-    def __contains__(self, key: Key) -> bool:
-        """Whether the run was given a key."""
-        return key in self._keys
-
     def add(self, key: Key) -> None:
         """Have one more key made: its text is written at once."""
         if key in self._keys:
