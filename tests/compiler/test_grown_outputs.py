@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests._openvino import OpenVino
+from tests.compiler._interrupts import interrupted_after
 from tests.compiler.test_turns import add, agree, draw
 from uncork.compiler import step_bodies
 from uncork.compiler.compile import compile_model
@@ -283,22 +283,9 @@ def test_a_signal_ends_an_endless_loop(in_python: list[str]) -> None:
     b.result(rows, "rows")
     compiled = compile_model(b.model())
     np.testing.assert_array_equal(compiled(scalar(4))[0], [[2], [3], [4]])
-
-    class Interrupted(Exception):
-        pass
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        for _ in range(2):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
-            with pytest.raises(Interrupted):
-                compiled(scalar(np.inf))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    for _ in range(2):
+        with interrupted_after(0.05):
+            compiled(scalar(np.inf))
     assert compiled.plan.working_bytes is not None
     assert compiled.plan.working_bytes < KEPT_ROOM + 100_000, "what grew was given back"
     assert compiled.query_state()[0].state == [[1]]

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests.compiler._interrupts import interrupted_after
 from tests.compiler.test_turns import add, agree, draw, loop
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
@@ -297,21 +298,8 @@ def test_a_state_stays_when_a_loop_is_interrupted() -> None:
     compiled = compile_model(b.model())
     three = np.array([3], np.float32)
     assert compiled(three)[0] == [3]
-
-    class Interrupted(Exception):
-        pass
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with pytest.raises(Interrupted):
-            compiled(np.array([np.inf], np.float32))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with interrupted_after(0.1):
+        compiled(np.array([np.inf], np.float32))
     (variable,) = compiled.query_state()
     assert variable.state == [1]
     assert compiled(np.zeros(1, np.float32))[0] == [3], "the second call that counts, and one turn"

@@ -5,7 +5,6 @@ together or counted.
 from __future__ import annotations
 
 import itertools
-import signal
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests.compiler._interrupts import interrupted_after
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
@@ -360,23 +360,10 @@ def test_an_endless_loop_is_interrupted() -> None:
     """Python sees signals while turns are made, and the model is usable afterwards."""
     compiled = compile_model(halving(-1.0, np.int64(2**62)))
     ends = compile_model(halving(1.0))
-
-    class Interrupted(Exception):
-        pass
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        for _ in range(2):
-            signal.setitimer(signal.ITIMER_REAL, 0.2)
-            with pytest.raises(Interrupted):
-                compiled(np.ones((1, 4), np.float32))
-            assert ends(np.ones((1, 4), np.float32))[1].shape == (2, 4)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    for _ in range(2):
+        with interrupted_after(0.2):
+            compiled(np.ones((1, 4), np.float32))
+        assert ends(np.ones((1, 4), np.float32))[1].shape == (2, 4)
 
 
 def test_a_value_that_a_kernel_refuses_in_the_middle() -> None:
