@@ -558,6 +558,54 @@ def test_ranges_by_steps_of_a_size() -> None:
     )
 
 
+def test_ranges_up_to_parts_of_a_size() -> None:
+    """As windowed attention counts its windows: the halves of a length in eights, less one."""
+    builder = uncork.Builder("windows")
+    x = builder.parameter("x", "f32", [None])
+    eights = builder.add("Reshape", 1, x, builder.constant(np.array([-1, 8])), special_zero=False)
+    number = np.int64
+    (halves,) = builder.add(
+        "Multiply", 1, length_of(builder, eights[0], 0), builder.constant(number([2]))
+    )
+    (last,) = builder.add("Subtract", 1, halves, builder.constant(number([1])))
+    (last,) = builder.add("Squeeze", 1, last, builder.constant(number([0])))
+    first, step = (builder.constant(number(n)) for n in (0, 1))
+    (windows,) = builder.add("Range", 4, first, last, step, output_type="i64")
+    (rows,) = builder.add("Unsqueeze", 1, windows, builder.constant(number([1])))
+    (places,) = builder.add("Multiply", 1, rows, builder.constant(number([4])))
+    (places,) = builder.add("Add", 1, places, builder.constant(np.arange(8)[None]))
+    (found,) = builder.add("Gather", 8, x, places, builder.constant(number(0)))
+    builder.result(found, "y")
+    calls = [[np.arange(n, dtype=np.float32)] for n in (16, 40, 8, 24)]
+    hold(builder.model(), calls)
+    (made,) = uncork.compile_model(builder.model())(calls[0][0])
+    assert np.asarray(made).tolist() == [[*range(n, n + 8)] for n in (0, 4, 8)]
+
+
+@pytest.mark.parametrize("name", ["Slice", "StridedSlice"])
+def test_backwards_over_what_may_be_empty(name: str) -> None:
+    """`x[:, 1:][:, ::-1]`, which of one column has none."""
+    builder = uncork.Builder("backwards")
+    x = builder.parameter("x", "f32", [None, None])
+    one, axis = builder.constant(np.array([1])), builder.constant(np.array([1]))
+    far = builder.constant(np.array([2**31 - 1]))
+    (rest,) = builder.add("Slice", 8, x, one, far, one, axis)
+    back = builder.constant(np.array([-1]))
+    if name == "Slice":
+        before = builder.constant(np.array([-(2**31)]))
+        (turned,) = builder.add("Slice", 8, rest, back, before, back, axis)
+    else:
+        zeros, steps = builder.constant(np.array([0, 0])), builder.constant(np.array([1, -1]))
+        masks = {"begin_mask": [1, 1], "end_mask": [1, 1]}
+        (turned,) = builder.add("StridedSlice", 1, rest, zeros, zeros, steps, **masks)
+    builder.result(turned, "y")
+    calls = [[np.arange(2.0 * n, dtype=np.float32).reshape(2, n)] for n in (5, 2, 9)]
+    hold(builder.model(), calls)
+    compiled = uncork.compile_model(builder.model())
+    assert compiled(calls[0][0])["y"].tolist() == [[4, 3, 2, 1], [9, 8, 7, 6]]
+    assert compiled(calls[0][0][:, :1])["y"].shape == (2, 0)
+
+
 @pytest.mark.parametrize("rest", [True, False])
 def test_splits_by_sizes(rest: bool) -> None:
     """Two halves of an axis, the second as a length or as what is left."""

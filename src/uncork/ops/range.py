@@ -21,7 +21,7 @@ from uncork.ops._operation import Operation, register
 from uncork.ops._ports import NUMERIC, Attribute, Input, Output, element_type
 from uncork.ops._size_arithmetic import whole as whole_number
 from uncork.storage import decode
-from uncork.symbolic import Size, ceil, facts_of
+from uncork.symbolic import Size, ceil, facts_of, floor
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 _NUMERIC = frozenset(t for t in NUMERIC if t.bits >= 8)
@@ -51,7 +51,12 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
     ]
     if any(e is None for e in elements) or (facts := facts_of(elements)) is None:
         return None
-    start, stop, step = (Size.of(e) for e in elements if e is not None)
+    # An integer that is half of a size, say, is whole in every call that is not refused.
+    start, stop, step = (
+        floor(Size.of(e)) if spec.element_type.is_integer else Size.of(e)
+        for spec, e in zip(specs, elements)
+        if e is not None
+    )
     if step.constant == 0 or (whole and not step.is_whole):
         return None
     if step.constant is None and not (step.is_whole and facts.suppose_at_least(step, 1)):

@@ -75,8 +75,10 @@ def _open_count(
         return facts.larger(size + bound, least)
 
     first, end = place(start), place(stop)
-    if step < 0 and not facts.certainly_at_least(first, 0):
-        return None  # backwards from before the first element: Python and StridedSlice differ
+    if step < 0 and not (
+        facts.certainly_at_least(first, 0) or facts.certainly_at_least(first - last, 0)
+    ):  # before the first element of some, from where Python and StridedSlice differ
+        return None
     length = facts.larger(end - first if step > 0 else first - end, 0)
     return -(-length // abs(step))
 
