@@ -258,7 +258,10 @@ def fourier(builder: uncork.Builder) -> list[Source]:
     frames = builder.add("STFT", 15, rows, window, *pieces, name="frames", transpose_frames=True)
     turned = {"center": False, "normalized": False, "name": "signal_again"}
     signal = builder.add("ISTFT", 16, *frames, window, *pieces, **turned)
-    return [builder.add("IRDFT", 9, half, last, name="back")[0], *signal]
+    data = builder.parameter("rows", "f32", [None, None, 2])
+    row = builder.constant(np.array([1]))
+    long = builder.add("DFT", 7, data, row, name="of_any_length")
+    return [builder.add("IRDFT", 9, half, last, name="back")[0], *signal, *long]
 
 
 def recurrent(builder: uncork.Builder) -> list[Source]:
@@ -805,6 +808,7 @@ SIZES = {
         "feature_indices": 30,
     },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
+    "rows": 30,
     **{"boxes": 30, "kinds": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
 }
 

@@ -326,7 +326,7 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
 
 def fourier(generator: np.random.Generator) -> Iterator[Case]:
     last, first = (spec(np.array([axis])) for axis in (-1, 0))
-    for length, count in product([1, 2, 7, 12, 25, 33, 64, 90], [1, 3, 8, 17]):
+    for length, count in product([1, 2, 7, 12, 25, 33, 64, 90, 131], [1, 3, 8, 17]):
         for dtype in (np.float32, np.float64):
             pairs = spec(generator.standard_normal((count, length, 2)).astype(dtype))
             lying = spec(generator.standard_normal((length, count, 2)).astype(dtype))

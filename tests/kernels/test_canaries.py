@@ -54,7 +54,7 @@ LEAST = {
     "detection.classes": 200,
     "detection.output": 60,
     "finding": 200,
-    "fourier": 700,
+    "fourier": 780,
     "generation": 100,
     "scatter": 250,
     "search": 100,
