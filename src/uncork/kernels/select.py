@@ -188,6 +188,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detection": ("FirstRows", "TakenBoxes"),
     "detection.classes": ("FirstDetections", "TakenOfClasses"),
     "detection.output": ("DetectionOutput",),
+    "detection.regions": (
+        "ExperimentalDetectronGenerateProposalsSingleImage",
+        "Proposal",
+    ),
     "finding": (
         "FilledCount",
         "FilledRows",
