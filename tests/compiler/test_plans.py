@@ -574,6 +574,29 @@ def detections(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("DetectionOutput", 8, *given, name="detections", **how))
 
 
+def proposals(builder: uncork.Builder) -> list[Source]:
+    """Of feature maps of any size."""
+    given = [
+        builder.parameter(name, "f32", shape)
+        for name, shape in (
+            ("objects", [None, 6, None, None]),
+            ("deltas", [None, 12, None, None]),
+            ("image", [3]),
+            ("info", [None, 3]),
+            ("anchors", [None, None, 3, 4]),
+            ("sure_regions", [None, 3, None, None]),
+        )
+    ]
+    how = {"base_size": 16, "feat_stride": 16, "min_size": 4, "ratio": [1.0], "nms_thresh": 0.6}
+    how |= {"scale": [1.0, 2.0, 4.0], "pre_nms_topn": 40, "post_nms_topn": 9, "name": "proposed"}
+    objects, deltas, image, info, anchors, scores = given
+    proposed = builder.add("Proposal", 4, objects, deltas, image, **how)
+    least = {"min_size": 4.0, "nms_threshold": 0.6, "pre_nms_count": 40, "post_nms_count": 9}
+    inputs = (info, anchors, deltas, scores)
+    generated = builder.add("GenerateProposals", 9, *inputs, name="generated", **least)
+    return [*proposed, *generated]
+
+
 def generation(builder: uncork.Builder) -> list[Source]:
     ids, on, off = (
         builder.parameter("ids_of_few", "i64", [3, 4]),
@@ -785,6 +808,7 @@ FAMILIES = {
     "detection": detection,
     "detection.classes": of_classes,
     "detection.output": detections,
+    "detection.regions": proposals,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,
@@ -806,6 +830,7 @@ SIZES = {
     },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
     **{"boxes": 30, "kinds": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
+    **dict.fromkeys(("objects", "deltas", "info", "anchors", "sure_regions"), 2),
 }
 
 

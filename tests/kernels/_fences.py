@@ -1243,6 +1243,26 @@ def detections(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{priors} {classes} {keep} {clip}", operation, given
 
 
+def proposals(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import two_layers
+    from tests.kernels.test_proposals import PROPOSAL, SINGLE, anchored, of_image
+
+    for columns, before, after in product([1, 3, 16, 17, 33], [1, 15, 17, 500], [1, 16, 40]):
+        counts = {"pre_nms_count": before, "post_nms_count": after}
+        how = {"min_size": 4.0, "nms_threshold": 0.7, **counts}
+        given = anchored(generator, 9, 3, 2, columns, 2)
+        name = f"{columns} {before} {after}"
+        one = [spec(array) for array in of_image(given)]
+        yield f"of an image {name}", find(SINGLE, 6)(**how), one
+        every = [spec(array) for array in given]
+        for each in two_layers(find("GenerateProposals", 9)(**how), every):
+            yield (f"generated {name}", *each)
+        topmost = {"pre_nms_topn": before, "post_nms_topn": after}
+        inputs = [numbers(generator, 2, 12, 2, columns), numbers(generator, 2, 24, 2, columns)]
+        image = spec(np.float32([32, 16 * columns, 1]))
+        yield f"proposed {name}", find("Proposal", 4)(**PROPOSAL, **topmost), [*inputs, image]
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1410,6 +1430,7 @@ EDGES = {
     "detection": detection,
     "detection.classes": classes,
     "detection.output": detections,
+    "detection.regions": proposals,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,

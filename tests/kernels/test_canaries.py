@@ -53,6 +53,7 @@ LEAST = {
     "detection": 50,
     "detection.classes": 200,
     "detection.output": 60,
+    "detection.regions": 200,
     "finding": 200,
     "fourier": 700,
     "generation": 100,

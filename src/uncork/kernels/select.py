@@ -190,7 +190,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detection.output": ("DetectionOutput",),
     "detection.regions": (
         "ExperimentalDetectronGenerateProposalsSingleImage",
+        "FirstRegions",
         "Proposal",
+        "TakenRegions",
     ),
     "finding": (
         "FilledCount",

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
-from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -201,6 +202,63 @@ def select_of_image(
         (operation.pre_nms_count, operation.post_nms_count, operation.nms_threshold),
         _zeros(outputs),
     )
+
+
+@selects(TakenRegions)
+def select_regions(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, TakenRegions)
+    layer, info, scores = operation.layer, inputs[0], inputs[3]
+    assert info is not None and scores is not None
+    if scores.element_type is not ElementType.f32:
+        return f"no kernel for {scores.element_type}"
+    if layer.nms_eta < 1 and layer.nms_threshold > 0.5:
+        return "no kernel for thresholds that fall"
+    images, count, rows, columns = extents(scores)
+    numbers = extents(info)[1]
+    if not isinstance(numbers, int):
+        return "no kernel for a number of scales that only the call knows"
+    pixel = int(not layer.normalized)
+    boxes = _Regions(images, (count, rows, columns), target, NUMBERS + 1)
+    lines, views = _anchored(boxes, 1, 2, pixel)
+    lines += _stored(pixel)
+    lines.append(f"C[n, 5, k, y, x] = where({_enough(pixel, 'e', 'f')}, 1.0, 0.0)")
+    views["I"] = View(In(0), "f32", (images, numbers))
+    less = f" - {pixel}.0" * bool(pixel)
+    least = repr(float(np.float32(layer.min_size)))
+    head = [f"w = I[n, 1]{less}", f"h = I[n, 0]{less}"]
+    head += [f"e = I[n, {numbers - 1}] * {least}", f"f = I[n, 2] * {least}"]
+    counts = outputs[2].element_type.name
+    return boxes.plan(
+        Propose(target.lanes, bool(pixel), scored=True, counts=counts, sized=True),
+        boxes.decoded(lines, views, head),
+        [0, Out(0), Out(1), Out(2), Out(3)],
+        (layer.pre_nms_count, layer.post_nms_count, layer.nms_threshold),
+        _zeros(outputs[:2]),
+        In(3),
+    )
+
+
+@selects(FirstRegions)
+def select_first(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    count, (images,) = extents(outputs[0])[0], extents(outputs[2])
+    real, index = (outputs[n].element_type.dtype.itemsize for n in (0, 2))
+    copy = CopyBytes()
+    calls: list[KernelCall] = [
+        (copy, [In(0), Out(0), count * (4 * real)]),
+        (copy, [In(1), Out(1), count * real]),
+        (copy, [In(2), Out(2), images * index]),
+    ]
+    return KernelPlan("first_regions", calls, cost=nanoseconds(count, 4.0))
 
 
 @selects("Proposal")
