@@ -187,6 +187,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "scatter.counts": ("ScatteredCounts",),
     "detection": ("FirstRows", "TakenBoxes"),
     "detection.classes": ("FirstDetections", "TakenOfClasses"),
+    "detection.detectron": (
+        "ExperimentalDetectronDetectionOutput",
+        "ExperimentalDetectronPriorGridGenerator",
+        "ExperimentalDetectronTopKROIs",
+    ),
     "detection.output": ("DetectionOutput",),
     "detection.regions": (
         "ExperimentalDetectronGenerateProposalsSingleImage",

@@ -92,20 +92,20 @@ class _Regions:
         scratch = chosen + row_bytes(room * NUMBERS, "f32")
         _, rows, columns = self.grid
         words: list[Operand] = [Scratch(0), self.scores.base if scores is None else scores, *given]
-        words += [self.images, self.grid[0], rows * columns, most, limits[1], _bits(limits[2])]
+        words += [self.images, self.grid[0], rows * columns, most, limits[1], bits(limits[2])]
         words += [Scratch(heap), Scratch(chosen), room]
         cost = nanoseconds(self.images * self.count, 3.0)
         calls = [*zeros, decoding.kernel_call(), (spec, words)]
         return KernelPlan(spec.name, calls, scratch, list(decoding.keep), cost)
 
 
-def _bits(number: float) -> int:
+def bits(number: float) -> int:
     """The bits of the nearest f32."""
     with np.errstate(over="ignore"):
         return int(np.float32(number).view(np.uint32))
 
 
-def _zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
+def zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
     """The calls that fill outputs with 0."""
     fill = FillBytes(0)
     return [
@@ -114,7 +114,7 @@ def _zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
     ]
 
 
-def _moved(pixel: int, largest: float | None = None) -> list[str]:
+def moved_lines(pixel: int, largest: float | None = None) -> list[str]:
     """The lines that move a box b0..b3 by the deltas d0..d3, as c0..c3: see
     `ops/_common/proposals.py`.
     """
@@ -166,7 +166,7 @@ def _anchored(
     }
     lines = [f"b{i} = B[n, y, x, k, {i}]" for i in range(4)]
     lines += [f"d{i} = X[n, 4*k + {i}, y, x]" for i in range(4)]
-    lines += _moved(pixel, LARGEST)
+    lines += moved_lines(pixel, LARGEST)
     if pixel:
         lines += [f"c{i} = c{i} - 1.0" for i in (2, 3)]
     return [*lines, *_inside("c", "w", "h")], views
@@ -200,7 +200,7 @@ def select_of_image(
         boxes.decoded(lines, views, head),
         [0, Out(0), Out(1), 0, 0],
         (operation.pre_nms_count, operation.post_nms_count, operation.nms_threshold),
-        _zeros(outputs),
+        zeros(outputs),
     )
 
 
@@ -238,7 +238,7 @@ def select_regions(
         boxes.decoded(lines, views, head),
         [0, Out(0), Out(1), Out(2), Out(3)],
         (layer.pre_nms_count, layer.post_nms_count, layer.nms_threshold),
-        _zeros(outputs[:2]),
+        zeros(outputs[:2]),
         In(3),
     )
 
@@ -295,7 +295,7 @@ def select_proposal(
     ):
         divided = "" if scale == 1 else f" / {float(np.float32(scale))!r}"
         lines.append(f"d{index} = X[n, 4*k + {index}, y, x]{divided}")
-    lines += _moved(pixel)
+    lines += moved_lines(pixel)
     if operation.clip_before_nms:
         less = f" - {pixel}.0" * bool(pixel)
         lines += [f"u = w{less}", f"v = h{less}", *_inside("c", "u", "v")]
@@ -316,7 +316,7 @@ def select_proposal(
         boxes.decoded(lines, views, _image(operation, numbers), [anchors]),
         [In(2), Out(0), Out(1) if spec.scored else 0, 0, 0],
         (operation.pre_nms_topn, operation.post_nms_topn, operation.nms_thresh),
-        _zeros(outputs),
+        zeros(outputs),
     )
 
 
