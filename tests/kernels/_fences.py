@@ -1263,6 +1263,32 @@ def proposals(generator: np.random.Generator) -> Iterator[Case]:
         yield f"proposed {name}", find("Proposal", 4)(**PROPOSAL, **topmost), [*inputs, image]
 
 
+def detectron(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels import test_detectron as own
+
+    for regions, classes, after in product([1, 17, 40], [1, 2, 16, 17], [1, 30]):
+        counts = {"num_classes": classes, "post_nms_count": after, "max_detections_per_image": 20}
+        given = [spec(array) for array in own.detected(generator, regions, classes)]
+        operation = find(own.OUTPUT, 6)(**counts, **own.DETECTED)
+        yield f"detected {regions} {classes} {after}", operation, given
+    for count, most in product([1, 16, 24, 25, 300], [1, 17, 400]):
+        given = [spec(own.regions_of(generator, count)), numbers(generator, count)]
+        yield f"best {count} {most}", find(own.TOP, 6)(max_rois=most), given
+    for count, columns, how in product([1, 3, 16, 17], [1, 2, 17], [{}, {"h": 1, "w": 1}]):
+        given = [numbers(generator, count, 4), numbers(generator, 1, 1, 2, columns)]
+        grid = find(own.GRID, 6)(**how)
+        yield f"grid {count} {columns} {how}", grid, [*given, numbers(generator, 1, 1, 9, 9)]
+
+
+def levels(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels import test_detectron as own
+
+    for size, ratio, side in product([1, 3, 16, 17], [0, 2, 3], [1, 7, 30]):
+        given = [own.regions_of(generator, 9, 300.0), *own.pyramid_of(generator, side, 2)]
+        how = {"output_size": size, "sampling_ratio": ratio, "pyramid_scales": [4, 8]}
+        yield f"{size} {ratio} {side}", find(own.FEATURES, 6)(**how), [spec(a) for a in given]
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1412,6 +1438,7 @@ EDGES = {
     "gemm.matmul": linear,
     "loops.bins": bins,
     "loops.colours": colours,
+    "loops.levels": levels,
     "loops.normalise": normalise,
     "loops.patches": patches,
     "loops.pool": pool,
@@ -1429,6 +1456,7 @@ EDGES = {
     "reduction": reduce,
     "detection": detection,
     "detection.classes": classes,
+    "detection.detectron": detectron,
     "detection.output": detections,
     "detection.regions": proposals,
     "finding": finding,

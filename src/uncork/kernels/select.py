@@ -151,6 +151,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "loops.patches": ("ExtractImagePatches",),
     "loops.pool": ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool", "PooledValues"),
     "loops.regions": ("ROIAlign",),
+    "loops.levels": ("ExperimentalDetectronROIFeatureExtractor",),
     "loops.bins": ("PSROIPooling", "ROIPooling"),
     "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
     "loops.resize": ("Interpolate",),

@@ -155,4 +155,5 @@ y:
     sizes |= {"down": pixels[0], "across": pixels[1]}
     call = Call("grid", text, sizes, views, target, 2, scalar_type="f64").kernel_call()
     cost = nanoseconds(flat[0] * rows, 0.3)
-    return KernelPlan("grid", [*zeros(outputs), call], rooms.size, cost=cost)
+    first = zeros(outputs) if operation.h or operation.w else []  # what lies behind a smaller grid
+    return KernelPlan("grid", [*first, call], rooms.size, cost=cost)

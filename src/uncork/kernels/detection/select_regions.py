@@ -14,6 +14,7 @@ from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
@@ -120,7 +121,7 @@ def moved_lines(pixel: int, largest: float | None = None) -> list[str]:
     """
     lines = []
     for low, high in ((0, 2), (1, 3)):
-        growth = f"d{high}" if largest is None else f"smaller(d{high}, {largest!r})"
+        growth = f"d{high}" if largest is None else f"smaller(d{high}, {literal(largest)})"
         lines += [
             f"s = b{high} - b{low}" + f" + {pixel}.0" * bool(pixel),
             f"m = b{low} + s / 2.0 + d{low} * s",
