@@ -143,8 +143,8 @@ ON_LOAD: tuple[Pass, ...] = (
         "layers that find a size count before they write",
         frozenset(
             {
-                *("MatrixNms", "MulticlassNms", "NonMaxSuppression", "NonZero"),
-                *("SparseFillEmptyRows", "Unique"),
+                *("GenerateProposals", "MatrixNms", "MulticlassNms", "NonMaxSuppression"),
+                *("NonZero", "SparseFillEmptyRows", "Unique"),
             }
         ),
     ),
