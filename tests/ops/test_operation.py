@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from uncork import Builder, ValidationError
 from uncork.internal_ops.quantized_lookup import PackedConst

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.known_sizes import Hints, known_size

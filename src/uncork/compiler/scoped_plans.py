@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Union
+
+from msgspec.structs import replace
 
 from uncork.collector import collector_paused
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop

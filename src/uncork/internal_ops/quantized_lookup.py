@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.concurrency import lazy
 from uncork.ops._operation import Operation
@@ -49,8 +49,7 @@ class PackedConst(Const):
         return TensorSpec(self.element_type, self.shape)
 
 
-@dataclass(frozen=True, eq=False)
-class CompressedTable:
+class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     """A table of f32 [rows, d...] as it is stored: `(codes - zero_point) * scale`, each step in
     f32, or rounded to f16 with `half`.
 

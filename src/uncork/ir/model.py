@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from uncork._html import html_table
@@ -30,8 +29,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Model(Graph):
+class Model(Graph, frozen=True, dict=True):
     """A graph with names for its inputs and outputs, as a file holds it."""
 
     def __repr__(self) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.errors import InputError
 from uncork.errors import did_you_mean as did_you_mean
@@ -32,8 +32,7 @@ def best_name(names: Sequence[str]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPort:
+class ModelPort(Struct, frozen=True):
     """An input or output of a model.
 
     It is a key for results and inputs, as its names and its position are.

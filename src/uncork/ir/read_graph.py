@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from uncork.errors import UncorkError, UnsupportedError, shortened
 from uncork.ir import xml
@@ -36,8 +38,7 @@ _SINCE_2 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 _MAX_BODIES = 32
 
 
-@dataclass
-class GraphReader:
+class GraphReader(Struct):
     """Reads the <net> of a file, and the bodies in it."""
 
     version: int

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.errors import Problem, UncorkError, ValidationError
 from uncork.internal_ops.appended_state import StateLength

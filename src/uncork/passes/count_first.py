@@ -7,8 +7,10 @@ Layers of types that the kernels do not serve stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Union
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
 from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
@@ -35,8 +37,7 @@ from uncork.types import ElementType, TensorSpec
 _InputRef = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Two:
+class _Two(Struct, frozen=True):
     """The two layers in place of one: the first takes inputs of that layer, and the second is given
     such inputs or outputs of the first.
     """

@@ -9,7 +9,8 @@ tables are not among them: their pass comes first and leaves nothing to fold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Port, Source

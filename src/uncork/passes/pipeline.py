@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import FAMILIES, ONLY_SINGLES
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What a model is compiled for. Without a `target` no kernels are selected."""
 
     target: Target | None
@@ -29,8 +29,7 @@ class Options:
     reference: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """A rewrite in the list: its module, the operation types that it needs one of, and its option.
 
     Without `types` it looks at every model. `option` names a field of `Options` that the function
@@ -50,8 +49,7 @@ class Pass:
         return cast("Callable[..., Model]", getattr(module, self.name))
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """What one pass did to a model: the layers before and after, and the names of those it made."""
 
     name: str

@@ -9,10 +9,11 @@ dilated ones, in a copy of each window.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import (
     Geometry,
@@ -60,8 +61,7 @@ _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
 _MOST_OPEN_CALLS = 1 << 6
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of
     windows.
     """

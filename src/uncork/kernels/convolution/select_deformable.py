@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.convolution.deformed_columns import Columns
 from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
@@ -260,8 +261,7 @@ class _Deformable:
         return multiplied(self.spec, operands)
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(Struct, frozen=True):
     """Where columns, the tables of threads, tables of pixels and addresses of rows lie in the
     memory of the step.
     """

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.detection.spec import NUMBERS
 
 
-@dataclass(frozen=True, slots=True)
-class Boxes:
+class Boxes(Struct, frozen=True):
     """Boxes in working memory as five rows of f32: two low sides, two high sides, and the area."""
 
     k: Kernel

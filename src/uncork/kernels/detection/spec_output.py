@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
 
-@dataclass(frozen=True, slots=True)
-class Detect:
+class Detect(Struct, frozen=True):
     """The spec of the kernel that takes the best boxes of each class, and of all classes together;
     boxes are decoded already.
     """

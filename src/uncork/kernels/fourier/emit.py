@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Type, Value
 from uncork.kernels.fourier.spec import (
@@ -29,8 +30,7 @@ from uncork.kernels.runtime.target import Target
 _NEIGHBOURS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Complex:
+class _Complex(Struct, frozen=True):
     """Complex numbers, one in each lane."""
 
     real: Value

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.extents import (
     KernelDeclined,
@@ -56,8 +56,7 @@ _LINE = 64
 _Strides = tuple[SizeLike, SizeLike, SizeLike]
 
 
-@dataclass(frozen=True)
-class _Pass:
+class _Pass(Struct, frozen=True):
     """A pass: transforms of one length, with the arguments that `spec.Fourier` describes."""
 
     spec: Fourier

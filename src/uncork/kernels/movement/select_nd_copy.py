@@ -7,8 +7,9 @@ enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
 from uncork.kernels.kernel_plan import (

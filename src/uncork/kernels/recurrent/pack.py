@@ -5,9 +5,9 @@ kernel in each call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.blas import limited
 from uncork.kernels.kernel_plan import KernelCall, Operand
@@ -17,8 +17,7 @@ from uncork.storage import decode, encode
 from uncork.types import Array, ElementType
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """The weights of one direction as the kernel reads them; see `pack`."""
 
     w: Array

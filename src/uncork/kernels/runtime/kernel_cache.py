@@ -12,9 +12,10 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from uncork import files
 from uncork.concurrency import renews_locks, unforked
@@ -69,8 +70,7 @@ def _cannot_compile(name: str, error: Exception) -> CannotCompile:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A function that is wanted from the store: see `ObjectStore.function`."""
 
     name: str
@@ -78,8 +78,7 @@ class Wanted:
     make: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(Struct, frozen=True):
     """A kernel's object file and, where LLVM is not needed to load it, the code linked from it."""
 
     code: bytes

@@ -13,8 +13,10 @@ import importlib.util
 import os
 import re
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
 
@@ -26,8 +28,7 @@ _TELLING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A processor, as selecting and emitting kernels see it; whoever asks for another one's kernels
     makes it by hand.
 
