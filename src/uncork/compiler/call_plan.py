@@ -73,6 +73,9 @@ class BodyRun(Protocol):
     wrong.
     """
 
+    def prepare(self) -> None:
+        """Have the native functions compiled that are no kernels of the bodies."""
+
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]: ...
 
     @property

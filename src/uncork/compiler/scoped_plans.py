@@ -67,7 +67,7 @@ class ScopedPlans:
         It is told whether to compile these.
         """
         self.scope, self._plan, self._target = scope, plan, target
-        #: The last one first.
+        #: The one that made the last call first.
         self.calls: list[PlannedCall] = []
         #: Why there are no plans of this scope; empty while there is one or nobody has tried.
         self.reason = ""
@@ -123,6 +123,8 @@ class ScopedPlans:
                 tried.append(call)
                 found = call.call(as_planned(call.plan, inputs))
                 if not isinstance(found, Stop):
+                    if len(tried) > 1:
+                        self._put_first(call)
                     return call, found
                 if found.status != GUARD_FAILED:
                     raise CallDeclined
@@ -130,6 +132,14 @@ class ScopedPlans:
             if self.reason or len(tried) > MOST_TRIES + MOST_PLANS:
                 raise CallDeclined
             self.add({**found_here, **hints()}, tried)
+
+    def _put_first(self, call: PlannedCall) -> None:
+        """Have this call tried first from now on: calls that alternate try few others."""
+        if self._lock.acquire(blocking=False):  # else a plan is being made, which comes first
+            try:
+                self.calls = [call, *(other for other in self.calls if other is not call)]
+            finally:
+                self._lock.release()
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
         """Make a plan for a call that the `tried` ones refused, unless another thread has made one,
@@ -197,7 +207,7 @@ class ScopedPlans:
         return bool(self.serving(hints))
 
     def serving(self, hints: Hints) -> list[CallPlan]:
-        """The plans none of whose guards is known to fail, the last one first."""
+        """The plans none of whose guards is known to fail, that of the last call first."""
         return [call.plan for call in self.calls if _serves(call.plan, hints)]
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:

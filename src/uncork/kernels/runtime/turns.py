@@ -309,3 +309,9 @@ def turns_function() -> int:
         return emit_turns()
 
     return STORE.function("turns", "turns", make)
+
+
+def prepare_turns() -> None:
+    """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
+    turns_function()
+    _released_function()
