@@ -5,9 +5,9 @@ are chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
 from uncork.kernels.detection.spec import NUMBERS
@@ -30,8 +30,7 @@ _F32 = 4
 _HIGHEST = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True, slots=True)
-class _Regions:
+class _Regions(Struct, frozen=True):
     """Regions that are decoded and chosen: the images, anchors of a cell, and rows and columns of
     cells; boxes and scores are the first things in working memory.
     """

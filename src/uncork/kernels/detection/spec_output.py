@@ -40,8 +40,7 @@ class Detect(Struct, frozen=True):
         return ["scores", "output", *sizes, *numbers, *rooms]
 
 
-@dataclass(frozen=True, slots=True)
-class DetectOfClasses:
+class DetectOfClasses(Struct, frozen=True):
     """The spec of the kernel that takes the best boxes of each class, which has boxes of its own,
     and of all classes together; boxes are decoded already.
     """
@@ -66,8 +65,7 @@ class DetectOfClasses:
         return ["rois", "scores", *outputs, *numbers, *rooms]
 
 
-@dataclass(frozen=True, slots=True)
-class BestRows:
+class BestRows(Struct, frozen=True):
     """The spec of the kernel that copies the regions of the highest scores, best first; NaN comes
     last.
     """

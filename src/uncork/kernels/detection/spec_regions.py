@@ -4,14 +4,14 @@ arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
 
-@dataclass(frozen=True, slots=True)
-class Propose:
+class Propose(Struct, frozen=True):
     """The spec of the kernel that takes the best f32 boxes of each image that overlap none before
     them; boxes are decoded already.
     """
