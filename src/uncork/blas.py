@@ -16,10 +16,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.concurrency import in_child, once, unforked
 
@@ -36,8 +36,7 @@ _FUNCTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """The BLAS library of this process's NumPy."""
 
     threads: Callable[[], int]

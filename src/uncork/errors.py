@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 #: Characters of a problem's place and of its message: both may quote what a file says, of any
 #: length.
@@ -42,8 +44,7 @@ class Label(str):
         return Label(f"{before}{self}", self.layer, self.input)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong: the place (a layer, an edge, a file; may be empty) and the message.
 
     What is known of it is in fields of its own, which no program has to read out of the message.
@@ -65,10 +66,10 @@ class Problem:
 
     def __post_init__(self) -> None:
         if isinstance(self.where, Label):
-            object.__setattr__(self, "layer", self.layer or self.where.layer)
-            object.__setattr__(self, "input", self.input or self.where.input)
+            force_setattr(self, "layer", self.layer or self.where.layer)
+            force_setattr(self, "input", self.input or self.where.input)
         for name in ("where", "message"):
-            object.__setattr__(self, name, shortened(getattr(self, name), _LONGEST))
+            force_setattr(self, name, shortened(getattr(self, name), _LONGEST))
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message

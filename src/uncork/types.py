@@ -11,11 +11,11 @@ import enum
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Union, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from uncork.dimension import DYNAMIC as DYNAMIC
 from uncork.dimension import Dimension as Dimension
@@ -333,8 +333,7 @@ class PartialShape(Sequence[Dimension]):
 Element = Union[int, Size, None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorSpec:
+class TensorSpec(Struct, frozen=True, eq=False):
     """What is known of a tensor: element type, shape and, for small integer tensors that shapes are
     computed from, values.
 

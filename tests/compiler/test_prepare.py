@@ -19,11 +19,13 @@ import uncork
 from tests.compiler.test_bodies import iterator, kernel_bodies
 from tests.compiler.test_state import GOOD, X, running_sum
 from uncork.errors import InputError, ValidationError
+from uncork.ir.bodies import GraphBody
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime import kernel_cache
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import ObjectStore, Preparation, Wanted
 from uncork.kernels.runtime.target import Target
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 WIDE = 1000
 
@@ -77,6 +79,29 @@ def test_bodies_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
         3,
         24,
     )
+
+
+def test_turns_between_segments_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They go through functions that no plan names, one of which slow turns take."""
+    monkeypatch.setattr(kernel_cache.STORE, "_functions", {})
+    compiled = uncork.compile_model(growing())
+    compiled.prepare()
+    made = {*kernel_cache.STORE._functions}
+    for rows in (1, 100_000):
+        assert compiled(np.ones((rows, 2), np.float32))["longer"].shape == (8 * rows, 2)
+    assert {*kernel_cache.STORE._functions} == made
+
+
+def growing() -> uncork.Model:
+    """A loop that doubles its rows three times."""
+    inner = uncork.Builder("turn")
+    rows = inner.parameter("rows", "f32", [None, 2])
+    inner.result(inner.add("Concat", 1, rows, rows, axis=0)[0], "longer")
+    maps = BodyMap(GraphBody(inner.model()), (BodyInput(2, 0),), (BodyOutput(0, 0),), ((0, 0),))
+    b = uncork.Builder("growing")
+    given = b.constant(np.int64(3)), b.constant(np.array(True)), b.parameter("x", "f32", [None, 2])
+    b.result(b.add_with_bodies("Loop", 5, *given, bodies={"body": maps})[0], "longer")
+    return b.model()
 
 
 def test_load_prepares(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

@@ -4,13 +4,15 @@ all.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
 import uncork
-from uncork.compiler import policy
+from uncork.compiler import plan_set, policy, scoped_plans
 from uncork.errors import InputError
 from uncork.ir.model import Source
 
@@ -290,3 +292,26 @@ def test_policy_constants_are_printed() -> None:
     assert f" {policy.SPLIT_COST / 1e6:g} ms " in text
     assert f" {policy.RELEASE_COST / 1e3:g} us " in text
     assert f" {policy.LOOK_COST / 1e3:g} us " in text
+
+
+def test_the_plan_that_was_not_used_for_longest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls that come again keep theirs, whatever comes between them."""
+    monkeypatch.setattr(scoped_plans, "MOST_PLANS", 2)
+    planned: list[bool] = []
+    plan = plan_set.planned
+
+    def counted(*arguments: Any) -> Any:
+        planned.append(True)
+        return plan(*arguments)
+
+    monkeypatch.setattr(plan_set, "planned", counted)
+    b = uncork.Builder("sum")
+    x, y = b.parameter("x", "f32", [None, 4]), b.parameter("y", "f32", [None, 4])
+    b.result(b.add("Add", 1, x, y)[0], "sum")
+    compiled = uncork.compile_model(b.model())
+    alike, one, other = (3, 3), (1, 3), (3, 1)
+    for rows, expected in (
+        (alike, 1), (one, 2), (alike, 2), (other, 3), (alike, 3), (one, 4), (alike, 4),
+    ):  # fmt: skip
+        agree(compiled, *(numbers(n, 4) for n in rows))
+        assert len(planned) == expected, rows

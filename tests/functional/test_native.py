@@ -14,6 +14,7 @@ import pytest
 from uncork import InputError
 from uncork import functional as F
 from uncork.compiler import plan_set
+from uncork.functional._call import Call
 
 F32 = np.float32
 
@@ -365,6 +366,45 @@ def test_ever_new_numbers_of_segments(
     for count in (9, 10):
         agrees(count)
     assert not planned
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("named", [False, True])
+def test_ever_new_lists_of_ids(
+    planned: list[bool], monkeypatch: pytest.MonkeyPatch, kind: type, named: bool
+) -> None:
+    """They are looked up as arrays are, by kernels of one plan, which the first call makes."""
+
+    def agrees(*indices: int) -> None:
+        segments = kind(range(len(indices)))
+        arguments: dict[str, Any] = {
+            "table": TABLE,
+            "indices": kind(indices),
+            "segment_ids": segments,
+            "num_segments": len(indices) + 1,
+        }
+        got = (
+            F.embedding_segments_sum(**arguments)
+            if named
+            else F.embedding_segments_sum(*arguments.values())
+        )
+        np.testing.assert_allclose(got, sums(len(indices) + 1, indices, segments), rtol=1e-6)
+        np.testing.assert_array_equal(F.gather(TABLE, kind(indices), 0), TABLE[list(indices)])
+
+    agrees(6, 2)
+    planned.clear()
+    with monkeypatch.context() as without_references:
+        without_references.delattr(Call, "run")
+        for indices in ((1, 2), (2, 1), (3, 3, 3), (0,), (6, 5, 4, 3, 2, 1, 0)):
+            agrees(*indices)
+    assert not planned
+    with pytest.raises(InputError, match=r"'indices': indices\[1\] is 7, expected 0 to 6"):
+        F.embedding_segments_sum(TABLE, kind([1, 7]), kind([0, 1]), 2)
+    with pytest.raises(InputError, match="'indices': expected an array, got"):
+        F.gather(TABLE, kind([[1, 2], [3]]), 0)
+    with pytest.raises(InputError, match="'indices': expected integers, got f64"):
+        F.gather(TABLE, kind([1.0, 2.0]), 0)
+    assert F.gather(TABLE, kind([]), 0).shape == (0, 5)
 
 
 def test_a_number_in_an_array_has_a_kernel(planned: list[bool]) -> None:

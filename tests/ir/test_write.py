@@ -12,12 +12,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import uncork
 from tests.ir._files import Net, assert_same, edge, parameter, relu, result, simple

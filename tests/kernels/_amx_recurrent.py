@@ -8,10 +8,10 @@ be built.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from tests.kernels import _amx as amx
 from tests.kernels import _fences

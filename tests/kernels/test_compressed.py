@@ -4,11 +4,11 @@ layers would make, in f64.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("llvmlite")
 

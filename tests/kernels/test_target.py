@@ -4,10 +4,9 @@ is.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tools.kernel_recorder import TARGETS
 
 from tests.kernels._run import spec_of

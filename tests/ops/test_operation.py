@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from uncork import Builder, ValidationError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
 from uncork.ir.hints import Hints
 from uncork.ops import Operation, find

@@ -7,11 +7,11 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import uncork
 from uncork.ir.model import Model

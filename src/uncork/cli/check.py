@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from uncork.cli._inspect import all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, problem_as_json

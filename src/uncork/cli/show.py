@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Container, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from uncork.cli._inspect import Inspection, all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns

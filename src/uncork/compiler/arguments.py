@@ -176,11 +176,26 @@ def accept(port: ModelPort, value: Any, where: Label | None = None) -> Array:
     bf16 and smaller floats are given as any float array whose values they can hold; small integers
     as any integers. Messages name the input, or what is said to be `where`.
     """
+    if _is_carrier(port, value):
+        array: Array = value
+        return array
     where = where or Label(f"input '{port.name}'", input=port.name)
     array = _as_array(where, port, value)
     if not port.shape.contains(array.shape):
         raise InputError(f"expected shape {port.shape}, got {list(array.shape)}", where)
     return np.ascontiguousarray(_converted(where, port.element_type, array)).reshape(array.shape)
+
+
+def _is_carrier(port: ModelPort, value: Any) -> bool:
+    """Whether the value is the very array that the input takes, as nearly all are."""
+    kind = port.element_type
+    return (
+        type(value) is np.ndarray
+        and kind.is_native
+        and value.dtype == kind.dtype
+        and value.flags.c_contiguous
+        and port.shape.contains(value.shape)
+    )
 
 
 def _as_array(where: str, port: ModelPort, value: Any) -> Array:

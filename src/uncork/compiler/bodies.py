@@ -7,10 +7,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.plan import Plan, Step

@@ -48,7 +48,10 @@ class BodyPlanner(Placement):
             return None
         from uncork.compiler.body_runs import body_run  # few models have bodies
 
-        return body_run(node.operation)
+        run = body_run(node.operation)
+        if run is not None and self._compiles:
+            run.prepare()
+        return run
 
     def _usual_shape(self, spec: TensorSpec) -> Sequence[int | None]:
         """The sizes of a tensor in calls like the one that is planned; None where that is open."""

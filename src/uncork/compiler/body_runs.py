@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BodyRun, CallPlan
 from uncork.compiler.loop_call import LoopCall, SlicedInput, sliced_inputs, turn_plan
 from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.turns import prepare_turns
 from uncork.ops._operation import Operation
 from uncork.ops._turns import Turns
 from uncork.ops.branch import If8
@@ -38,6 +40,9 @@ class BranchRun:
     def __init__(self, operation: If8) -> None:
         self._operation = operation
 
+    def prepare(self) -> None:
+        """Do nothing: the bodies have kernels of their own."""
+
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs of the branch that the condition says."""
         return self._operation.reference(*inputs)
@@ -59,6 +64,11 @@ class LoopRun:
         #: The plans of the body that have made the first turn of the last loop, and turns after it.
         self._first: CallPlan | None = None
         self._later: CallPlan | None = None
+
+    def prepare(self) -> None:
+        """Have the functions that make turns compiled."""
+        with suppress(CannotCompile):  # turn by turn, then
+            prepare_turns()
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs: turn by turn where no plan of the body makes several at once."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BranchTensor, CallPlan
@@ -30,8 +31,7 @@ from uncork.types import TensorSpec
 ShapeOf = Callable[[TensorSpec], Sequence["int | None"]]
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """A body with the plan that runs it. Along `axes`, by output, its results have sizes that
     only the body tells.
     """

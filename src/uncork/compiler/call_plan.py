@@ -5,10 +5,10 @@ Data only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, Union
 
 import numpy as np
+from msgspec import Struct, field
 
 from uncork.ir.model import Node
 from uncork.kernels.runtime.segment_plan import (
@@ -26,8 +26,7 @@ from uncork.symbolic import Origin, Relation, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConstantLocation:
+class ConstantLocation(Struct, frozen=True, eq=False):
     """An array that is part of the model."""
 
     array: Array
@@ -38,8 +37,7 @@ class ConstantLocation:
 Location = Union[ArgumentAddress, BufferAddress, TensorAddress, ConstantLocation]
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedTensor:
+class LocatedTensor(Struct, frozen=True):
     """The location of a tensor, with its element type and sizes. Sizes are None where the tensor is
     an array that has its own.
     """
@@ -49,8 +47,7 @@ class LocatedTensor:
     sizes: tuple[SizeOperand, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSymbol:
+class FoundSymbol(Struct, frozen=True):
     """A number that a step finds: the size of an output along an axis, or where `is_element`, an
     element in C order.
     """
@@ -61,8 +58,7 @@ class FoundSymbol:
     is_element: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BranchTensor:
+class BranchTensor(Struct, frozen=True):
     """A tensor that a body takes or gives inside a segment: where it lies, its sizes and its
     bytes.
     """
@@ -77,6 +73,9 @@ class BodyRun(Protocol):
     wrong.
     """
 
+    def prepare(self) -> None:
+        """Have the native functions compiled that are no kernels of the bodies."""
+
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]: ...
 
     @property
@@ -85,8 +84,7 @@ class BodyRun(Protocol):
     def release_memory(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceStep:
+class ReferenceStep(Struct, frozen=True):
     """A step that runs a layer by its reference, or by its `body`. `outputs` are the numbers of the
     arguments that its outputs become, if they have the shapes that the plan knows.
 
@@ -105,8 +103,7 @@ class ReferenceStep:
     body: BodyRun | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NativeStep:
+class NativeStep(Struct, frozen=True):
     """A native segment, and the results of the model, by number, that it makes.
 
     One native call runs those that follow each other: one ends where it has found a size.
@@ -119,8 +116,7 @@ class NativeStep:
 Part = Union[NativeStep, ReferenceStep]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStep(Struct, frozen=True):
     """A layer as the plan runs it, for display: its kernel or the reason why it has none, the note
     of a pass, and where its result lies.
     """
@@ -132,8 +128,7 @@ class PlannedStep:
     location: Location | None
 
 
-@dataclass(frozen=True, slots=True)
-class ResultSpec:
+class ResultSpec(Struct, frozen=True):
     """A result of the model: its NumPy type, its sizes, and the argument number of its array.
     Without sizes the array has its own.
     """
@@ -143,8 +138,7 @@ class ResultSpec:
     argument: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CallPlan:
+class CallPlan(Struct, frozen=True, eq=False):
     """The plan of a call: what a compiled model does, as data. Contexts and segments for calls are
     made from it; all of them share it.
     """
@@ -180,8 +174,7 @@ class CallPlan:
         return len(self.parts) == 1 and isinstance(self.parts[0], NativeStep)
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """Why a call gave no results: a status of `runtime.layout`, and the numbers that had been found
     until then.
     """

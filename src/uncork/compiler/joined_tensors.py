@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from uncork.compiler.memory import ALIGNMENT
 from uncork.compiler.planned_parts import bytes_of, dimensions
@@ -24,8 +25,7 @@ from uncork.symbolic import Size, SizeLike, Symbol
 from uncork.types import TensorSpec
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedPart:
+class JoinedPart(Struct, frozen=True):
     """The place of a tensor in the room of a Concat's result, `whole`: it begins at this byte."""
 
     whole: Source

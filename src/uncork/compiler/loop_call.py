@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.compiler.policy import RELEASE_COST
@@ -31,8 +31,7 @@ _PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
 _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
 
 
-@dataclass(frozen=True, slots=True)
-class SlicedInput:
+class SlicedInput(Struct, frozen=True):
     """A sliced input, whose parts lie one after the other: the address of the first, the bytes from
     one to the next, and their count.
     """

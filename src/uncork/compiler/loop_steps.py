@@ -6,7 +6,9 @@ there are turns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.branch_steps import ShapeOf
@@ -25,8 +27,7 @@ from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
 
 
-@dataclass(frozen=True, slots=True)
-class LoopBody:
+class LoopBody(Struct, frozen=True):
     """The body of a loop with the plan that makes its turns.
 
     `sliced` and `stacked` of `turns` are the Parameters and Results whose parts lie in the tensors

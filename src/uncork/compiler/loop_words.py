@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from uncork.compiler.loop_parts import Parts, bytes_of_sizes, parts_of, taken_spec
 from uncork.compiler.loop_steps import LoopBody
@@ -26,8 +27,7 @@ from uncork.ops.iteration import Loop5
 from uncork.symbolic import SizeLike
 
 
-@dataclass(slots=True)
-class LoopWords:
+class LoopWords(Struct):
     """Writes the words of the steps of a loop.
 
     `word` gives that of an operand of the layer, `number` that of a size, and `scratch` that of new

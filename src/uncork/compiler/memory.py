@@ -7,14 +7,14 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 #: Buffers begin at multiples of this many bytes: a cache line, and a full vector.
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Room for `size` bytes, needed from step `first` to step `last`, both included."""
 
     size: int

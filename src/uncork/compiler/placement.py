@@ -5,7 +5,8 @@ the model.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.compiler.call_plan import ConstantLocation, LocatedTensor, Location, Part
 from uncork.compiler.joined_tensors import JoinedPart

@@ -6,7 +6,8 @@ What runs, by which kernel, and why by no faster one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork._html import html_table
 
@@ -15,8 +16,7 @@ _HEADING = ("#", "layer", "operation", "kernel", "outputs", "place", "reason", "
 _WIDEST = 72
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A layer as it runs: a line of the printed plan.
 
     `kernel` is "reference" when no kernel was chosen, for the `reason` given. `note` is what a pass
@@ -32,8 +32,7 @@ class Step:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """All steps, in the order in which they run.
 
     `working_bytes` is the working memory that they share (None: as much as the sizes of a call

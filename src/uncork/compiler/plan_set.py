@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.known_sizes import Hints, known_size
 from uncork.compiler.layer_kernels import LayerKernels
 from uncork.compiler.native_call import NativeCall
-from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
@@ -314,7 +314,7 @@ class PlanSet:
         try:
             plans = self._best([array.shape for array in inputs], hints)
             known = plans.native_call(inputs)
-            if known is not None or any(isinstance(call, PartedCall) for call in plans.calls):
+            if known is not None or not all(isinstance(call, NativeCall) for call in plans.calls):
                 return known
             plans.add(hints(), plans.calls)
         except CallDeclined:

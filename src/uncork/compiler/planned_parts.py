@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from uncork.compiler.call_plan import NativeStep, Part
 from uncork.compiler.size_program import SizeProgram
@@ -31,8 +31,7 @@ class NotPlanned(Exception):
     """Raised where a model cannot have one plan for every size; the message says why."""
 
 
-@dataclass(slots=True)
-class OpenSegment:
+class OpenSegment(Struct):
     """A segment under construction."""
 
     steps: list[Step] = field(default_factory=list)
@@ -49,8 +48,7 @@ class OpenSegment:
     cost_slot: Slot | None = None
 
 
-@dataclass(slots=True)
-class PlannedBuffer:
+class PlannedBuffer(Struct):
     """A buffer of the working memory under construction: its bytes, and the steps that use it."""
 
     bytes: Slot

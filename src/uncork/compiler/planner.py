@@ -5,7 +5,8 @@ size program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.compiler.call_plan import (
     CallPlan,

@@ -6,7 +6,8 @@ Printed with each plan.
 
 from __future__ import annotations
 
-#: Plans of one scope that are kept, for the ways in which guards fail; the one made first goes.
+#: Plans of one scope that are kept, for the ways in which guards fail; the one used longest ago
+#: goes.
 MOST_PLANS = 16
 #: Kinds of calls that have plans of their own, besides those for every size. They stay until memory
 #: is released.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork._html import html_table
 from uncork.blas import at_most
@@ -45,8 +46,7 @@ _RUN = 20e-6
 _UNTIMED = frozenset({"Const", "Parameter", "Result"})
 
 
-@dataclass(frozen=True)
-class ProfiledStep:
+class ProfiledStep(Struct, frozen=True):
     """A step: its time in seconds, the kernel or "reference" with the `reason`, bytes and
     operations as counted from its shapes.
     """
@@ -61,8 +61,7 @@ class ProfiledStep:
     operations: float
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What one thread of this machine reached when it was asked: bytes read and written, and f32
     operations, in a second.
     """

@@ -5,7 +5,8 @@ behind it, which knows the sizes, makes the outputs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment_plan import BufferAddress, Slot
@@ -13,8 +14,7 @@ from uncork.symbolic import Size, Symbol
 from uncork.types import TensorSpec
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPlaces:
+class FoundPlaces(Struct, frozen=True):
     """Where a step puts what it finds: the slots of sizes, by output and axis, and by output where
     the address of its room goes, which is in this `buffer`.
     """

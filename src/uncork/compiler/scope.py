@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from enum import Enum
+
+from msgspec.structs import replace
 
 from uncork.ir.model import Model
 from uncork.types import DYNAMIC, PartialShape, TensorSpec

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Union
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
 
 from uncork.collector import collector_paused
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
 from uncork.compiler.known_sizes import Hints, known_size, known_values
 from uncork.compiler.native_call import NativeCall
-from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
@@ -26,8 +26,12 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Check, Guard
 from uncork.types import Array, PartialShape, TensorSpec
 
+if TYPE_CHECKING:
+    from uncork.compiler.parted_call import PartedCall
+
 #: Calls of one plan.
-PlannedCall = Union[NativeCall, PartedCall]
+PlannedCall: TypeAlias = "NativeCall | PartedCall"
+
 #: Gives the hints of a call, when somebody needs them.
 HintsOf = Callable[[], Hints]
 
@@ -63,7 +67,7 @@ class ScopedPlans:
         It is told whether to compile these.
         """
         self.scope, self._plan, self._target = scope, plan, target
-        #: The last one first.
+        #: The one that made the last call first.
         self.calls: list[PlannedCall] = []
         #: Why there are no plans of this scope; empty while there is one or nobody has tried.
         self.reason = ""
@@ -119,6 +123,8 @@ class ScopedPlans:
                 tried.append(call)
                 found = call.call(as_planned(call.plan, inputs))
                 if not isinstance(found, Stop):
+                    if len(tried) > 1:
+                        self._put_first(call)
                     return call, found
                 if found.status != GUARD_FAILED:
                     raise CallDeclined
@@ -126,6 +132,14 @@ class ScopedPlans:
             if self.reason or len(tried) > MOST_TRIES + MOST_PLANS:
                 raise CallDeclined
             self.add({**found_here, **hints()}, tried)
+
+    def _put_first(self, call: PlannedCall) -> None:
+        """Have this call tried first from now on: calls that alternate try few others."""
+        if self._lock.acquire(blocking=False):  # else a plan is being made, which comes first
+            try:
+                self.calls = [call, *(other for other in self.calls if other is not call)]
+            finally:
+                self._lock.release()
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
         """Make a plan for a call that the `tried` ones refused, unless another thread has made one,
@@ -142,7 +156,7 @@ class ScopedPlans:
                     raise CallDeclined
             try:
                 plan = self._plan(hints, True)
-                made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
+                made = _call_of(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
             except UncorkError as error:  # which may be a ValueError, too
@@ -193,7 +207,7 @@ class ScopedPlans:
         return bool(self.serving(hints))
 
     def serving(self, hints: Hints) -> list[CallPlan]:
-        """The plans none of whose guards is known to fail, the last one first."""
+        """The plans none of whose guards is known to fail, that of the last call first."""
         return [call.plan for call in self.calls if _serves(call.plan, hints)]
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
@@ -299,3 +313,11 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
             raise _Negative
         sizes.append(size)
     return replace(spec, shape=PartialShape(sizes))
+
+
+def _call_of(plan: CallPlan) -> PlannedCall:
+    if plan.is_native:
+        return NativeCall(plan)
+    from uncork.compiler.parted_call import PartedCall
+
+    return PartedCall(plan)

@@ -5,8 +5,9 @@ sizes of a call tell.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
+
+from msgspec import Struct
 
 from uncork.compiler.policy import SPLIT_COST
 from uncork.kernels.extents import KernelDeclined, largest
@@ -16,8 +17,7 @@ from uncork.kernels.runtime.thread_pool import has_threads
 from uncork.symbolic import Size, SizeLike
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """One way to do the work: stages one after the other, the calls of a stage at the same time.
     Another variant does it where `when` does not hold.
 
@@ -38,8 +38,7 @@ class Variant:
             yield [*own, *([] if when is None else [when])], list(stage)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """The variants of a layer's work, the bytes of working memory for any of them, its cost, and
     the most threads that may do it.
     """

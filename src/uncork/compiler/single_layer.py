@@ -5,7 +5,8 @@ file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.parameter import Const, Parameter, Result

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.compiler.body_planner import BodyPlanner
 from uncork.compiler.call_plan import ConstantLocation, FoundSymbol

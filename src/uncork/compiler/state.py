@@ -5,10 +5,10 @@ with their values among its arrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.compiler.plan import Plan
 from uncork.concurrency import lazy, unforked

@@ -8,11 +8,11 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Union
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork import files
 from uncork.compiler.arguments import did_you_mean

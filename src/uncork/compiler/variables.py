@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from uncork.compiler.arguments import accept, present
 from uncork.compiler.state import constant_value, is_computed
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from uncork.compiler.compiled_model import CompiledModel
 
 
-@dataclass(frozen=True, slots=True)
-class _Variable:
+class _Variable(Struct, frozen=True):
     """What a model says of a variable: where it is read first (None: nowhere), what it may hold."""
 
     name: str

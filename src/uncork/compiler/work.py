@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.blocks import OnBlocks

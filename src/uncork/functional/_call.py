@@ -36,6 +36,8 @@ class Call:
         self.specs: dict[str, TensorSpec | None] = {}
         #: The arguments as they were given; lists as arrays.
         self.given: dict[str, Any] = {}
+        #: The arguments that are integers of any width, whatever type the first one has.
+        self.integers: set[str] = set()
         self.attributes: dict[str, Any] = {}
         self.dtype = np.dtype(np.float32)
 
@@ -74,11 +76,13 @@ class Call:
 
     def counts(self, **values: Any) -> None:
         """Take ids, offsets, lengths and numbers as i64, exactly; None for absent ones."""
+        self.integers.update(values)
         for name, value in values.items():
             self._add(name, ElementType.i64, None if value is None else self._integers(name, value))
 
     def index(self, name: str, value: Any) -> None:
         """Take indices of any integer type, in that type."""
+        self.integers.add(name)
         array = self._integers(name, value)
         self._add(name, _element_type(array) or ElementType.i64, array)
 

@@ -114,6 +114,18 @@ class _Arguments:
         )
         return found if found.numbers else None
 
+    def with_listed_integers(self, names: Sequence[str], integers: Collection[str]) -> _Arguments:
+        """The call with lists and tuples among its arguments that are `integers` as arrays: one
+        plan takes whatever is in them.
+        """
+
+        def listed(name: str, value: Any) -> Any:
+            return _listed(value) if name in integers else value
+
+        args = tuple(map(listed, names, self.args))
+        options = {name: listed(name, value) for name, value in self.options.items()}
+        return _Arguments(args, options)
+
     def with_closed_numbers(self) -> _Arguments | None:
         """The same call with arrays that are one integer as integers, for an input that a kernel
         needs as a number, such as an axis. None where there are none.
@@ -136,6 +148,8 @@ class _Calls:
         self._names = tuple(inspect.signature(describe).parameters)
         #: Arguments that are inputs of the operation, known when a call was described.
         self._inputs: frozenset[str] = frozenset()
+        #: Those of them that are integers.
+        self._integers: frozenset[str] = frozenset()
         #: The last call without names as one native entry: a list of results, or a number when this
         #: call is another.
         self.last: Callable[..., Any] = _nothing
@@ -162,6 +176,10 @@ class _Calls:
             result = named(*given.all)
             if type(result) is list:
                 return result
+        if any(isinstance(value, (list, tuple)) for value in given.all):
+            if not self._inputs:
+                self._learn(self._describe(*given.args, **given.options))
+            given = given.with_listed_integers(self._names, self._integers)
         if not all(type(value) is np.ndarray or _stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
             return self._describe(*given.args, **given.options).run()
@@ -194,7 +212,7 @@ class _Calls:
         """The results of a call that no native call serves yet."""
         call: Call = self._describe(*given.args, **given.options)
         if not self._inputs:
-            self._inputs = frozenset(call.given)
+            self._learn(call)
             opened = given.with_open_numbers(self._names, self._inputs)
         compiled = None
         if opened is not None:
@@ -206,6 +224,10 @@ class _Calls:
         if compiled is None and closed is not None:
             return self(closed.args, closed.options)
         return call.run() if compiled is None else compiled
+
+    def _learn(self, call: Call) -> None:
+        """Learn from a call which arguments are inputs, and which of these are integers."""
+        self._integers, self._inputs = frozenset(call.integers), frozenset(call.given)
 
     def _enter(self, entry: NativeCall, given: _Arguments) -> None:
         """Make this native entry the first that the next call tries."""
@@ -333,6 +355,17 @@ def _closed(value: Any) -> Any:
     """An array that is one integer as an integer; anything else as it is."""
     is_number = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu"
     return int(value) if is_number else value
+
+
+def _listed(value: Any) -> Any:
+    """A list or a tuple of integers as an array; anything else as it is."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return value
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        return value  # which the call refuses in its own words
+    return array if array.dtype.kind in "iu" else value
 
 
 def _stays(value: Any) -> bool:

@@ -8,9 +8,8 @@ succeeded.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation

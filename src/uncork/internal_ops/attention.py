@@ -5,10 +5,10 @@ ScaledDotProductAttention behind the moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar, Union
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
@@ -16,8 +16,7 @@ from uncork.ops._ports import BOOLEAN, I32_I64, REAL, Field, Input, Output
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Transposed:
+class Transposed(Struct, frozen=True):
     """A move: the axes in another order, as NumPy's transpose has it."""
 
     order: tuple[int, ...]
@@ -29,8 +28,7 @@ class Transposed:
         return PartialShape([shape[axis] for axis in self.order])
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """A move: every element of an axis repeated in place, as NumPy's repeat has it."""
 
     axis: int
@@ -45,8 +43,7 @@ class Repeated:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A move: one element of an axis is taken, and the axis is removed."""
 
     axis: int

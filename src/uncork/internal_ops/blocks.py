@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output

@@ -11,9 +11,8 @@ to its type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from uncork.concurrency import lazy
 from uncork.internal_ops.fused import FusedProduct
@@ -26,8 +25,7 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 _ONE = 0x3F80
 
 
-@dataclass(frozen=True, eq=False)
-class CompressedMatrix:
+class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     """A matrix of f32 [columns, inner] as it is stored: `(codes - zero_points) * scales`, each step
     in f32, or rounded to f16 with `half`.
 

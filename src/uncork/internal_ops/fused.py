@@ -8,9 +8,9 @@ Their meaning is that of the layers, one after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, ARITHMETIC, Field, Input, Output
@@ -53,8 +53,7 @@ class NarrowedBag(Operation):
 _Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class FusedMember:
+class FusedMember(Struct, frozen=True):
     """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then
     results of members before it.
     """

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.internal_ops.pooled_values import PooledValues
@@ -31,8 +31,7 @@ def in_words(channels: int) -> int:
     return -(-channels // WORD) * WORD
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """The grid of a FakeQuantize: its levels, at most 256, with limits (f32) that hold for all
     elements.
     """
@@ -94,8 +93,7 @@ class Grid:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """How a tensor of f32 is held: as numbers or codes; with channels where they are, or `last`.
 
     Channels are along axis 1, and `last` moves them to the end; without it they are along the last
@@ -178,8 +176,7 @@ class Reheld(Operation):
         return self.target.hold(values)
 
 
-@dataclass(frozen=True, eq=False)
-class QuantizedWeights:
+class QuantizedWeights(Struct, frozen=True, eq=False):
     """Weights of a product as `codes * scales`: i8 `[outputs, ..]`, and a scale for each output."""
 
     codes: Array

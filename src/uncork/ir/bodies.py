@@ -6,7 +6,8 @@ It is described for the inputs of a call, and run by the interpreter.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError

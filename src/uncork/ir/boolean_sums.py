@@ -13,7 +13,8 @@ converted back, and is true unless it is 0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.ir.graph import Graph, Node, Port, Source
 from uncork.ops import Operation

@@ -13,11 +13,11 @@ write_model(builder.model(), "bags.xml")
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from uncork.errors import Label, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import GraphBody

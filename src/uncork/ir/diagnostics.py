@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
+
+from msgspec import Struct, field
 
 from uncork.errors import Problem, UnsupportedError, ValidationError, shortened
 from uncork.ops import type_names, versions_of
@@ -16,8 +17,7 @@ _MAX_ADVICE = 20
 _MAX_LISTED = 1000
 
 
-@dataclass
-class Diagnostics:
+class Diagnostics(Struct):
     """Everything wrong with a file, and every operation that is missing, in the order found.
 
     One mistake is reported once: a problem may name subjects that explain it when they have a
@@ -81,8 +81,7 @@ class Diagnostics:
             raise UnsupportedError.of_all(subject, self.all())
 
 
-@dataclass(frozen=True)
-class _Reported:
+class _Reported(Struct, frozen=True):
     """A problem, what it is a problem of, and the subjects whose own problems explain it."""
 
     problem: Problem
@@ -90,8 +89,7 @@ class _Reported:
     explained_by: frozenset[str]
 
 
-@dataclass
-class Refused:
+class Refused(Struct):
     """Layers and edges of a graph that were reported and left out: what other layers lack because
     of them is not reported as another mistake.
     """

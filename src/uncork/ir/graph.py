@@ -7,8 +7,9 @@ checks and rewrites layers needs no more than the graph.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from uncork.concurrency import lazy
 from uncork.errors import Label, shortened
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from uncork.ir.model import Model
 
 
-@dataclass(frozen=True, slots=True)
-class XmlElement:
+class XmlElement(Struct, frozen=True):
     """A part of the file that is kept as it is: runtime information, port maps of sub-graphs."""
 
     tag: str
@@ -37,8 +37,7 @@ class Source(NamedTuple):
     output: int
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(Struct, frozen=True):
     """An output of a node: its spec (as the file says; as inferred once the model is checked) and
     its tensor names.
     """
@@ -51,8 +50,7 @@ class Port:
     typed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One layer of the file.
 
     `operation` is None where its type is not known to this version of uncork.
@@ -92,8 +90,7 @@ class Node:
         return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(Struct, frozen=True, eq=False, dict=True, weakref=True):
     """Layers in an order in which each comes after its inputs.
 
     Parameters and results are in the order of the file.
@@ -108,7 +105,7 @@ class Graph:
     sinks: tuple[int, ...] = ()
     extras: tuple[XmlElement, ...] = ()
     #: What messages call the model: its file's path.
-    source: str = field(default="model", compare=False)
+    source: str = "model"
 
     @lazy
     def by_id(self) -> Mapping[int, Node]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError
-from uncork.ir.elsewhere import MODEL, missing
 from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.types import TensorSpec
@@ -30,8 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Model(Graph):
+class Model(Graph, frozen=True, dict=True):
     """A graph with names for its inputs and outputs, as a file holds it."""
 
     def __repr__(self) -> str:
@@ -61,6 +58,8 @@ class Model(Graph):
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
 
         def __getattr__(self, name: str) -> Any:
+            from uncork.ir.elsewhere import MODEL, missing
+
             raise missing(self, "a model", name, MODEL)
 
     @lazy

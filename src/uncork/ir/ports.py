@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.errors import InputError
 from uncork.errors import did_you_mean as did_you_mean
-from uncork.ir.elsewhere import PORT, missing
 from uncork.types import ElementType, PartialShape
 
 #: Names that converters number: they tell a reader nothing.
@@ -32,8 +31,7 @@ def best_name(names: Sequence[str]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPort:
+class ModelPort(Struct, frozen=True):
     """An input or output of a model.
 
     It is a key for results and inputs, as its names and its position are.
@@ -77,6 +75,8 @@ class ModelPort:
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
 
         def __getattr__(self, name: str) -> Any:
+            from uncork.ir.elsewhere import PORT, missing
+
             raise missing(self, "a port", name, PORT)
 
     def __str__(self) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from uncork.errors import UncorkError, UnsupportedError, shortened
 from uncork.ir import xml
@@ -21,7 +23,6 @@ from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
 from uncork.ir.read_constant import read_constant
 from uncork.ir.read_edges import SINKS, edges_of, ordered
 from uncork.ir.read_layers import Layer, layers_of, report
-from uncork.ir.subgraphs import with_bodies
 from uncork.ir.validate import agree, specialised
 from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
@@ -36,8 +37,7 @@ _SINCE_2 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 _MAX_BODIES = 32
 
 
-@dataclass
-class GraphReader:
+class GraphReader(Struct):
     """Reads the <net> of a file, and the bodies in it."""
 
     version: int
@@ -268,6 +268,8 @@ class GraphReader:
             if isinstance(operation, Const):
                 operation = read_constant(operation, attributes, self.weights)
             elif isinstance(operation, SubGraphOperation):
+                from uncork.ir.subgraphs import with_bodies
+
                 operation = with_bodies(
                     operation, layer.element, bodies, layer.inputs, layer.outputs
                 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.errors import Label, shortened
 from uncork.ir.diagnostics import Diagnostics, Refused, ports_of, shown, unsigned
@@ -13,8 +14,7 @@ from uncork.ir.diagnostics import Diagnostics, Refused, ports_of, shown, unsigne
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax"}
 
 
-@dataclass
-class Layer:
+class Layer(Struct):
     """A <layer> before it is known whether anything needs it.
 
     `inputs` and `outputs` are the positions of its ports, by id.

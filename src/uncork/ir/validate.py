@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.errors import Problem, UncorkError
 from uncork.ir.boolean_sums import BooleanSums

@@ -5,16 +5,16 @@ operations.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from msgspec import Struct
 
 #: How an operand lies on the result: one number for each channel (or column), one for each element,
 #: or one number for all.
 CHANNEL, ELEMENT, NUMBER = "channel", "element", "number"
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarOp:
+class ScalarOp(Struct, frozen=True):
     """A scalar operation of `codegen.scalar_ops` and its arguments: 0 is the sum, then the
     operands, then operations before it.
     """
@@ -24,8 +24,7 @@ class ScalarOp:
     constants: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Epilogue:
+class Epilogue(Struct, frozen=True):
     """Scalar operations, of which the last result is stored, and the kind of each operand. Without
     any, the sum itself is stored.
     """
@@ -70,7 +69,7 @@ class EpilogueSpec:
 
         @property
         def end(self) -> WithArguments:
-            """The epilogue: a field of the dataclass."""
+            """The epilogue: a field of the record."""
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -5,41 +5,38 @@ the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from itertools import product as combinations
 from math import prod
 from typing import Union, overload
 
+from msgspec import Struct, field
+
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.symbolic import Size, SizeLike, minimum
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(Struct, frozen=True):
     """The address of an input of the operation."""
 
     position: int
     offset: SizeLike = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Out:
+class Out(Struct, frozen=True):
     """The address of an output of the operation."""
 
     position: int
     offset: SizeLike = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
+class Scratch(Struct, frozen=True):
     """An address in the step's working memory."""
 
     offset: SizeLike = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseGil:
+class ReleaseGil(Struct, frozen=True):
     """The address of the system's function that lets other Python threads run; see
     `target.release_gil`.
     """
@@ -48,8 +45,7 @@ class ReleaseGil:
 Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 
-@dataclass(frozen=True, slots=True)
-class AtLeast:
+class AtLeast(Struct, frozen=True):
     """The condition of a call: a size is at least a number; with `otherwise`, it is below it."""
 
     size: Size
@@ -140,8 +136,7 @@ def grid(
     )
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(Struct, frozen=True):
     """The work of a step as stages, one after the other; the calls of a stage may run at the same
     time.
     """
@@ -153,8 +148,7 @@ class Stages:
     when: Sequence[AtLeast | None] = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
-class Extends:
+class Extends(Struct, frozen=True):
     """An output that is the input at `position`, which the calls write to: it must be of at least
     this `shape`.
     """
@@ -163,8 +157,7 @@ class Extends:
     shape: tuple[SizeLike, ...]
 
 
-@dataclass(frozen=True)
-class KernelPlan:
+class KernelPlan(Struct, frozen=True):
     """How an operation runs natively: calls of kernels."""
 
     kernel: str
@@ -183,8 +176,7 @@ class KernelPlan:
     extends: Extends | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Struct, frozen=True):
     """An output that is an input seen in another shape: there is nothing to do."""
 
     position: int

@@ -10,7 +10,7 @@ from uncork.kernels.runtime.target import Target
 
 
 class KernelSpec(Protocol):
-    """What a kernel is specialised for: a frozen dataclass. Kernels that differ have specs that
+    """What a kernel is specialised for: a frozen record. Kernels that differ have specs that
     differ.
 
     `emitter` names the function that takes a spec and a target and gives LLVM text,

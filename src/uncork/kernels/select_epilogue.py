@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered

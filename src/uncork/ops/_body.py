@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
+
+from msgspec import Struct
 
 from uncork.errors import InputError
 from uncork.ops._operation import Operation
@@ -44,8 +45,7 @@ class Body(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Slicing:
+class Slicing(Struct, frozen=True):
     """A tensor cut into parts along an axis, one an iteration, or put together from them
     (attributes of the port map).
     """
@@ -57,8 +57,7 @@ class Slicing:
     part_size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class BodyInput:
+class BodyInput(Struct, frozen=True):
     """An input of a body: external input `port` (None: the body's own) feeds Parameter number
     `parameter`.
     """
@@ -69,8 +68,7 @@ class BodyInput:
     purpose: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BodyOutput:
+class BodyOutput(Struct, frozen=True):
     """An output of a body: Result number `result` feeds external output `port` (None: none)."""
 
     port: int | None
@@ -79,8 +77,7 @@ class BodyOutput:
     purpose: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BodyMap:
+class BodyMap(Struct, frozen=True):
     """A body with its port map. `back_edges` are pairs (result, parameter): the result is the
     parameter's value in the next iteration.
     """

@@ -7,8 +7,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
+
+from msgspec import Struct
 
 from uncork.errors import ValidationError
 from uncork.types import ElementType, PartialShape
@@ -49,8 +50,7 @@ def describe_types(types: Types) -> str:
     return names[0] if len(names) == 1 else "one of " + ", ".join(names)
 
 
-@dataclass(eq=False)
-class Input:
+class Input(Struct, eq=False):
     """An input port. Inputs with the same `type_variable` must have the same element type.
 
     `types` is what the port takes; `moved` says that the operation moves this input's values
@@ -65,20 +65,19 @@ class Input:
     variadic: bool = False
     moved: bool = False
     ids: bool = False
-    name: str = field(default="", init=False)
+    name: str = ""
 
     def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
 
 
-@dataclass(eq=False)
-class Output:
+class Output(Struct, eq=False):
     """An output port. `type_of` is the type variable of an input, or a fixed element type, or None:
     `infer` returns whole specs.
     """
 
     type_of: str | ElementType | None = None
-    name: str = field(default="", init=False)
+    name: str = ""
 
     def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
@@ -91,8 +90,7 @@ class _Required:
 REQUIRED = _Required()
 
 
-@dataclass(eq=False)
-class Kind(Generic[V]):
+class Kind(Struct, Generic[V], eq=False):
     """How an attribute's value is read from and written to the file. `parse` raises ValueError or
     KeyError on other text.
     """

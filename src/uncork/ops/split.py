@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import divided

@@ -7,7 +7,7 @@ the same behind them; they do not matter to a tensor of one element.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import Fused
 from uncork.ir.model import Model, Node, Source

@@ -5,7 +5,7 @@ The PyTorch frontend writes that Convert.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.ir.model import Model, Node

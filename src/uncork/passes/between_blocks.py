@@ -8,9 +8,9 @@ The operation stays what it is, on tensors of one more dimension: `[N, C / b, ..
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from uncork.internal_ops.blocks import BlockedPooling
 from uncork.ir.model import Model, Node
@@ -42,8 +42,7 @@ _POOLED, _SOME = 0.4, 64
 _LEAST = 3
 
 
-@dataclass(frozen=True)
-class Between:
+class Between(Struct, frozen=True):
     """How a layer would be done over blocks: which inputs lie in them, its operation there, and
     inputs that are other constants.
     """

@@ -9,9 +9,10 @@ spares changes of layout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
@@ -57,8 +58,7 @@ _SOME = 64
 _ROUNDS = 4
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """A layer that could be done over blocks: which inputs would lie in them, and what that would
     save.
     """

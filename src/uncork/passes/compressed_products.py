@@ -12,9 +12,8 @@ converted constants. The arithmetic is in f32, or in f16.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
 from uncork.internal_ops.rounded import Rounded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.ir.model import Model, Node, Source

@@ -11,10 +11,11 @@ alone, dimensions that stretch, and integers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
@@ -32,8 +33,7 @@ _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 _Labels = Sequence[object]
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
+class _Product(Struct, frozen=True):
     """The two operands with their labels, the labels by what they are, and the size of each."""
 
     operands: tuple[tuple[Source, _Labels], tuple[Source, _Labels]]

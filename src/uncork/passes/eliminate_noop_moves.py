@@ -7,9 +7,9 @@ but one are empty: what converters write for all shapes is nothing to do for man
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source

@@ -8,7 +8,9 @@ out: see `match_appends`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import AppendState, LengthAfter, StateLength, StateValue
 from uncork.ir.model import Model, Node, Port, Source
@@ -21,8 +23,7 @@ from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, PartialShape
 
 
-@dataclass(frozen=True)
-class Lifted:
+class Lifted(Struct, frozen=True):
     """A model whose variables became inputs and results: `model` takes more after its own inputs
     and gives more after its own results.
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import FusedAttention, Move, Transposed
@@ -31,8 +33,7 @@ from uncork.types import ElementType
 _SCALING = frozenset({"Multiply", "Divide"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
+class _Match(Struct, frozen=True):
     """Attention in a model: the layer that has its result, its inputs as the operation takes them,
     moves of query, key and value.
     """

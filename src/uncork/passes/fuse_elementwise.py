@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source

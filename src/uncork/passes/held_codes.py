@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.internal_ops.quantized import PLAIN, WORD, Grid, Held, QuantizedPool, Reheld
@@ -16,8 +18,7 @@ from uncork.passes.quantized_values import POOLS, of_values, rounding_of
 from uncork.passes.rewrite import replaced
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A node's new operation, how it takes its inputs, and how its result is held."""
 
     operation: Operation

@@ -7,7 +7,8 @@ the product or join the layer whose result is moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.elementwise.lowering import has_lowering

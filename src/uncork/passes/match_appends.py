@@ -8,7 +8,8 @@ g is nothing, or a Gather by an input of the model: then it picks the rows that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.concat import Concat1
@@ -18,8 +19,7 @@ from uncork.passes.rewrite import readers
 from uncork.types import ElementType
 
 
-@dataclass(frozen=True)
-class RowSelection:
+class RowSelection(Struct, frozen=True):
     """The rows of a value that go on, as Gather picks them along an axis.
 
     `input` is the number of the model's input that tells which.
@@ -30,8 +30,7 @@ class RowSelection:
     input: int
 
 
-@dataclass(frozen=True)
-class Append:
+class Append(Struct, frozen=True):
     """A variable that grows along an axis: `join` is the Concat that adds to what `read` gives.
 
     Where rows are picked, `shape_is_read` says that a layer asks for the shape from before.

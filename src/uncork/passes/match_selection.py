@@ -5,9 +5,8 @@ It tells where the number of the step stands, and what it means outside of the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import certainly, extents, has_extents, is_empty, product, same
@@ -20,8 +19,7 @@ from uncork.ops.tile import Tile1
 from uncork.symbolic import SizeLike
 
 
-@dataclass(frozen=True, slots=True)
-class Axes:
+class Axes(Struct, frozen=True):
     """The axes of the steps of a sequence, and of its rows (None when there is only one row), in a
     tensor.
     """
@@ -30,8 +28,7 @@ class Axes:
     batch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StepSelection:
+class StepSelection(Struct, frozen=True):
     """The step of row b is element b * stride of `indices`; see `StepLengths` for the rest."""
 
     indices: Source

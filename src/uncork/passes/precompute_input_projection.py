@@ -8,7 +8,8 @@ has rows: they take the place of the table, and a step copies its row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.internal_ops.final_states import LastStates
 from uncork.internal_ops.looked_up_sequence import LookedUp

@@ -17,9 +17,9 @@ that is rounded to levels again, by one level for numbers at the border of two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedProduct

@@ -13,12 +13,14 @@ up to `FOLD_LIMIT` elements are constants already.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.fused import NarrowedBag
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.quantized_lookup import (
     CompressedBag,
     CompressedGather,
@@ -26,7 +28,6 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedPacked,
     CompressedSegments,
     CompressedTable,
-    PackedConst,
 )
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
@@ -125,8 +126,7 @@ def is_by_rows(model: Model, node: Node) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _Chain:
+class _Chain(Struct, frozen=True):
     """The layers that make a table, from the constant `node` on."""
 
     node: int

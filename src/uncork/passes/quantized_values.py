@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.internal_ops.pooled_values import PooledValues

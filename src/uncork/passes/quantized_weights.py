@@ -11,9 +11,8 @@ byte times one scale.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.internal_ops.quantized import TOLERANCE, QuantizedConstant, QuantizedWeights, Remade
 from uncork.ir.model import Model, Node, Port, Source

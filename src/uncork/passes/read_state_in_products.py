@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import Repeated

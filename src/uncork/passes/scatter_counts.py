@@ -9,7 +9,7 @@ and so for ScatterElementsUpdate that does not reduce.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.internal_ops.scattered_counts import COUNTED, ScatteredCounts
 from uncork.ir.model import Model, Node, Source

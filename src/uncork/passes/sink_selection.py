@@ -16,7 +16,9 @@ for each. What the step's number means outside of the sequence stays as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.view import View
@@ -60,8 +62,7 @@ def sink_selection(model: Model) -> Model:
 # ---- what is between a sequence and the step that is taken of it
 
 
-@dataclass(frozen=True)
-class _Match:
+class _Match(Struct, frozen=True):
     """A match: the layers behind Y, each with its axes of Y, and the layer that takes a step."""
 
     between: tuple[tuple[Node, Axes], ...]

@@ -8,7 +8,8 @@ from it (a hash, say) is not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Source
@@ -21,8 +22,7 @@ from uncork.ops.convert import Convert1, ConvertLike1
 Inputs = frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """A layer that is given ids straight from `inputs` of the model."""
 
     model: Model  # the one that has the layer: the model itself, or a body

@@ -13,7 +13,8 @@ and so for bags by offsets. To find equal ids costs more than to read a row a se
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source

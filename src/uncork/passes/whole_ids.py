@@ -11,7 +11,8 @@ only makes a model faster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source

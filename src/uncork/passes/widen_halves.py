@@ -11,7 +11,7 @@ Layers that have kernels for halves and do not come after such a layer stay as t
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.internal_ops.rounded import Rounded

@@ -23,8 +23,9 @@ import sys
 import time
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
 
 from uncork.errors import InputError, UncorkError
 

@@ -10,11 +10,13 @@ OpenVINO runs these as any other layers; uncork looks rows up in the codes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
 from uncork.errors import UncorkError, ValidationError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ir.validate import infer
 from uncork.ops import Operation

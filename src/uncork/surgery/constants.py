@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError, Problem, UnsupportedError

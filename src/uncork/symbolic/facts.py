@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from uncork.symbolic.atoms import (
     Atom,
@@ -35,8 +36,7 @@ _KINDS = ("input", "state", "found", "number")
 _ROUNDS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(Struct, frozen=True):
     """Two sizes and how they relate, with the layer that looks at them: its node's id and its label
     for messages.
     """
@@ -67,20 +67,16 @@ class Relation:
         return f"{self.left} {self.kind} {self.right}"
 
 
-class Guard(Relation):
+class Guard(Relation, frozen=True):
     """A relation that a plan takes for granted. A call that breaks it is right, but needs another
     plan.
     """
 
-    __slots__ = ()
 
-
-class Check(Relation):
+class Check(Relation, frozen=True):
     """A relation that every call has to keep. One that breaks it is refused, in the words of the
     layer's reference.
     """
-
-    __slots__ = ()
 
 
 class Facts:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.compare.peers.base import GivenInput, in_order
 from uncork.compare.tensors import describe, source_of

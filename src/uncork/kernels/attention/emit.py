@@ -8,7 +8,8 @@ vectors of keys, in registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.attention.emit_blocks import Block
 from uncork.kernels.attention.spec import ARGUMENTS, Attention
@@ -20,8 +21,7 @@ from uncork.kernels.runtime.target import Target
 _WEIGHED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(Struct, frozen=True):
     """Where one head's rows begin."""
 
     query: Value

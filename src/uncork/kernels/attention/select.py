@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.internal_ops.attention import FusedAttention
 from uncork.kernels.attention.spec import ARGUMENTS, Attention, FewQueries
@@ -48,8 +48,7 @@ _FLOATS = frozenset({"f32", "f16", "bf16"})
 _TENSORS = ("query", "key", "value", "output", "mask", "sink")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tensors:
+class _Tensors(Struct, frozen=True):
     """The tensors of attention as strided views, by name. The mask and the sink, where there are
     any, are broadcast to the rank of the weights.
     """
@@ -107,7 +106,7 @@ def select_attention(
     )
     few = None
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
-        shared = {field.name: getattr(spec, field.name) for field in fields(spec)}
+        shared = {name: getattr(spec, name) for name in spec.__struct_fields__}
         few = _Work(
             FewQueries(**shared, query_rows=_query_rows(spec, targets, members.size)),
             operands,
@@ -118,8 +117,7 @@ def select_attention(
     return _native(many, few, targets, sources, cost)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     """A kernel, and how many things there are to do."""
 
     spec: Attention

@@ -5,8 +5,9 @@ working memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
@@ -39,8 +40,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """The spec of a kernel of attention. Queries and keys have `size` numbers in a head, values
     `depth`.
 
@@ -135,8 +135,7 @@ class Attention:
         return found | {"keys": begin}
 
 
-@dataclass(frozen=True, slots=True)
-class FewQueries(Attention):
+class FewQueries(Attention, frozen=True):
     """Attention for few queries: keys and values are read as they lie, once for `query_rows`
     queries of a group.
     """

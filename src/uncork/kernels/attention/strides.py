@@ -5,7 +5,9 @@ heads that the views share.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.attention import Move, Repeated, Transposed
 from uncork.kernels.extents import KernelDeclined, certainly, product, same
@@ -13,8 +15,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """One dimension of a strided tensor: how many elements, the bytes from one to the next; each
     stands for `repeats` that follow each other.
     """
@@ -28,8 +29,7 @@ class Axis:
         return certainly(self.size, 1) and self.repeats == 1
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """A tensor's axes, and the bytes to its first element."""
 
     axes: tuple[Axis, ...]
@@ -71,8 +71,7 @@ def moved(view: View, moves: Sequence[Move]) -> View:
     return view
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """One loop of a strided walk: how many turns and, for each tensor, the bytes from one to the
     next.
     """

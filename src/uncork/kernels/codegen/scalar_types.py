@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.llvm_types import LLVMType
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Struct, frozen=True):
     """A number in memory and in registers: `bits` wide; `kind` is "float", "signed" or
     "unsigned".
     """

@@ -9,7 +9,8 @@ one scale, the sixteen values that its codes may have are a table in a register.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, U8, U16, Kernel, Value
@@ -19,8 +20,7 @@ from uncork.storage import code_book
 from uncork.types import ElementType
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """Where the codes, zero points and scales of a column begin."""
 
     codes: Value

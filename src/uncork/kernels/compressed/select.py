@@ -5,9 +5,9 @@ f32, or in integers where those are as exact), or a choice between them at each 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import (
@@ -169,8 +169,7 @@ def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
     return AtLeast(rows, least, otherwise=below) if isinstance(rows, Size) else None
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One way to make the product: bytes of working memory, and stages, for so many threads."""
 
     name: str
@@ -178,8 +177,7 @@ class _Part:
     stages: Callable[[int], list[Sequence[KernelCall]]]
 
 
-@dataclass(frozen=True)
-class _Product:
+class _Product(Struct, frozen=True):
     """A product; `operands` are the arguments that all its kernels have, `others` those of its
     end.
     """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
@@ -79,8 +79,7 @@ def _are_moderate(scales: Array | None) -> bool:
     return bool(((sizes == 0) | ((sizes >= _LEAST_SCALE) & (sizes <= _MOST_SCALE))).all())
 
 
-@dataclass(frozen=True)
-class DotCalls:
+class DotCalls(Struct, frozen=True):
     """The calls of a product of so many rows: working memory has the digits first, then a share of
     every thread.
     """

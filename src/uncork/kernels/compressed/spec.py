@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.names import flags
@@ -16,8 +17,7 @@ PER_WORD = 8
 CONVERTED, SPLIT = "converted", "split"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a
     scale for each `group`, or (0) column.
 
@@ -73,8 +73,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class FewRows:
+class FewRows(Struct, frozen=True):
     """Products of few rows: weights are decoded into registers, for `columns` at once and up to
     `rows` rows.
     """
@@ -98,8 +97,7 @@ class FewRows:
         return (*ARGUMENTS, *self.end.arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class ManyRows:
+class ManyRows(Struct, frozen=True):
     """Products of many rows: a panel of `vectors` vectors of columns is decoded into working
     memory, for the microkernel.
     """

@@ -10,8 +10,9 @@ of its run, and is otherwise computed as in f32, a run at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
@@ -26,8 +27,7 @@ FLAG = 8
 _BYTES_IN_WORD = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Digits:
+class Digits(Struct, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
     codes are split.
@@ -45,8 +45,7 @@ class Digits:
         return f"digits_of_{self.unit}{'_split' if self.split else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class DotRows:
+class DotRows(Struct, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
     panel, then multiplied by `rows` rows at a time, of which there are at least so many.
     """

@@ -5,8 +5,9 @@ made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
+
+from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.epilogue import Epilogue
@@ -17,8 +18,7 @@ from uncork.types import Array
 RATE = 6.0
 
 
-@dataclass(frozen=True)
-class BlockedWork:
+class BlockedWork(Struct, frozen=True):
     """A convolution over blocks of `inner` channels of the data and `lanes` channels of the result,
     with its epilogue.
     """

@@ -7,7 +7,7 @@ are calls of one plan.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.geometry import Axis, Geometry, Work, typical

@@ -9,11 +9,12 @@ between cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import Axis, Geometry, Windows, Work
 from uncork.kernels.epilogue import ELEMENT
@@ -38,8 +39,7 @@ _LEAST = 64
 Planar = Callable[[Work], Selection]
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """The calls of a convolution of planes with its data, its result and its own memory elsewhere
     in the step's memory.
     """
@@ -165,8 +165,7 @@ def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
     return regular and prod(found.filters.shape[2:]) >= _LEAST
 
 
-@dataclass(frozen=True)
-class _Phase:
+class _Phase(Struct, frozen=True):
     """The windows along an axis that see the same taps: the first one, how far they are apart, an
     axis of these windows alone, and the taps.
     """

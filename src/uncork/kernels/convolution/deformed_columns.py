@@ -9,8 +9,9 @@ image is one of a row of zeros behind it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
+
+from msgspec import Struct
 
 from uncork.kernels.kernel_plan import In, KernelCall, Scratch, grid
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
@@ -24,8 +25,7 @@ _FAR = float(1 << 23)
 _AROUND = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """The columns `[images, rows, width, groups, taps, C / groups]` of `images` of so many
     channels. `blocks` of channels have offsets of their own, `masked`: and factors. `padded`:
     places less than a cell outside count.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import (
     Geometry,
@@ -58,8 +59,7 @@ _COSTS = {1: 5, 2: 8, 3: 12}
 _VECTORS = (1, 2, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """What one call computes: some images, groups, channels of each group, and rows, as (first,
     number).
     """

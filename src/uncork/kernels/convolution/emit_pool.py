@@ -6,8 +6,9 @@ outside are computed one by one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.joining import COMBINE, identity
@@ -15,8 +16,7 @@ from uncork.kernels.convolution.spec_pool import ARGUMENTS, Pooled
 from uncork.kernels.runtime.target import Target
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A row of the result: where it lies, the lines that its taps see, and how many of them are on
     the data.
     """

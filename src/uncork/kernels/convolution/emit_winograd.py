@@ -9,7 +9,8 @@ exist. The kernel gives up where a result is not finite.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
@@ -20,8 +21,7 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
 
 
-@dataclass(frozen=True)
-class _Strip:
+class _Strip(Struct, frozen=True):
     """Some tiles that are computed together: the first one, how many, and where their data,
     products and a tile of pixels lie.
     """

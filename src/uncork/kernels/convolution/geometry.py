@@ -8,10 +8,11 @@ filters turned around.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Union
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, is_known, largest, product, same, smallest
@@ -35,8 +36,7 @@ def all_finite(numbers: Array) -> bool:
         return bool(np.isfinite(numbers.sum()) or np.isfinite(numbers).all())
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """The windows of a convolution along one axis: `count` windows, `stride` apart, of `taps` cells
     that are `dilation` apart, over `size` cells that lie `lhs_dilation` apart.
 
@@ -99,8 +99,7 @@ class Axis:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DataRange:
+class DataRange(Struct, frozen=True):
     """A range of cells of the data and their positions: `length` cells, `step` apart from `first`
     on, go to positions `position_step` apart from `position` on.
     """
@@ -112,8 +111,7 @@ class DataRange:
     position_step: int
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """The geometry of a convolution of `data [images, groups * channels, rows, columns]` with
     `filters [groups, outputs, channels, taps of rows, taps of columns]`.
     """
@@ -156,8 +154,7 @@ class Geometry:
         return self.rows.inside and self.columns.inside
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """A convolution as kernels know it: filters `[groups, outputs, channels, rows, columns]`, and
     what ends it.
     """
@@ -173,8 +170,7 @@ class Work:
     others: Sequence[int] = ()
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(Struct, frozen=True):
     """A convolution along any number of axes, those left out along which nothing slides; `filters
     [groups, outputs, channels, ..]`.
     """

@@ -7,10 +7,10 @@ of taps and filters in the same order; lanes of a block that are another group's
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd, lcm
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
@@ -22,8 +22,7 @@ from uncork.types import Array
 _LEAST_STEP = 2
 
 
-@dataclass(frozen=True)
-class AlikeGroups:
+class AlikeGroups(Struct, frozen=True):
     """Groups that lie alike: how many channels, and outputs, of their first blocks belong to groups
     before them, and in how many blocks of the result a group has outputs.
     """
@@ -34,8 +33,7 @@ class AlikeGroups:
     blocks: int
 
 
-@dataclass(frozen=True)
-class SetsOfOutputs:
+class SetsOfOutputs(Struct, frozen=True):
     """Sets of blocks of the result that are computed one after the other, in each of some groups:
     the blocks of a set, the first block, counted from the group's first, and sets.
     """

@@ -9,10 +9,11 @@ dilated ones, in a copy of each window.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.convolution.geometry import (
     Geometry,
@@ -38,9 +39,9 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -60,8 +61,7 @@ _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
 _MOST_OPEN_CALLS = 1 << 6
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of
     windows.
     """

@@ -4,9 +4,8 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.extents import is_known
@@ -14,8 +13,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where cells lie for the kernel, in bytes: as in the data, or laid out by the remainders of
     their columns.
     """

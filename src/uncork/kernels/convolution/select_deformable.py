@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.convolution.deformed_columns import Columns
 from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
@@ -31,9 +32,9 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.loops.nest_call import row_bytes
 from uncork.kernels.loops.windows import Window, windows_of
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.packed_weights import PackedWeights, packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -260,8 +261,7 @@ class _Deformable:
         return multiplied(self.spec, operands)
 
 
-@dataclass(frozen=True)
-class _Places:
+class _Places(Struct, frozen=True):
     """Where columns, the tables of threads, tables of pixels and addresses of rows lie in the
     memory of the step.
     """

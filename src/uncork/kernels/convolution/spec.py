@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
@@ -14,8 +15,7 @@ BLOCK_WORDS = 3
 MASKED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class DirectConvolution(EpilogueSpec):
+class DirectConvolution(Struct, EpilogueSpec, frozen=True):
     """The spec of a direct convolution: vectors of a block of pixels, whether there are blocks of 8
     channels, and what comes after them.
 

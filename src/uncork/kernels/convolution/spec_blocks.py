@@ -4,8 +4,9 @@ arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
@@ -15,8 +16,7 @@ ENTRY = 16
 KINDS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Dense(EpilogueSpec):
+class Dense(Struct, EpilogueSpec, frozen=True):
     """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a
     time.
 
@@ -62,8 +62,7 @@ class Dense(EpilogueSpec):
         return f"blocks_{sizes}{kind}{self.end.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Winograd(EpilogueSpec):
+class Winograd(Struct, EpilogueSpec, frozen=True):
     """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
     pixels, `widths` tiles at a time.
     """
@@ -90,8 +89,7 @@ class Winograd(EpilogueSpec):
         return f"winograd_{sizes}_{widths}{self.end.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Depthwise(EpilogueSpec):
+class Depthwise(Struct, EpilogueSpec, frozen=True):
     """The spec of a convolution of groups of `members` channels, 1 for each channel by itself:
     `rows` x `columns` taps, `width` pixels of a row at a time.
     """

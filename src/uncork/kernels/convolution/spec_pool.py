@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: Planes from `first` to `end`, a plane for each block of each image, and rows of their results;
 #: `outside` has room for a row of the data.
@@ -24,8 +25,7 @@ ARGUMENTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pooled:
+class Pooled(Struct, frozen=True):
     """The spec of a pooling: `op` ("max", or "sum" for means) over windows of `rows` x `columns`
     cells, `width` pixels of a row at a time.
     """

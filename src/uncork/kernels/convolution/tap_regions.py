@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
+
+from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Axis, Geometry, known
 from uncork.symbolic import SizeLike
@@ -12,8 +13,7 @@ from uncork.symbolic import SizeLike
 _SAVED = 0.25
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(Struct, frozen=True):
     """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns
     as (first, number).
     """

@@ -8,9 +8,9 @@ padding are not multiplied.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.blocks import direct_over_blocks
@@ -22,8 +22,8 @@ from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded
 
@@ -35,8 +35,7 @@ _SAVED = 0.2
 _SCRATCH_BYTES, _MOST_FILTERS = 1 << 24, 1 << 26
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """Slices of the result, and the taps along the first axis that they see, each as (first,
     number).
     """

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
@@ -18,8 +19,7 @@ from uncork.kernels.detection.emit_boxes import Boxes, overlap_of
 from uncork.kernels.detection.spec import NUMBERS
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
+class Decay(Struct, frozen=True):
     """How scores fall: `factor` is -1 / (2 sigma). Where boxes are removed past a threshold it is
     `most`, else None. Boxes with scores that are not `least` or more are removed.
     """

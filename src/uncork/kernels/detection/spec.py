@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
@@ -11,8 +12,7 @@ from uncork.kernels.names import flags
 NUMBERS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Suppress:
+class Suppress(Struct, frozen=True):
     """Non-maximum suppression of f32 boxes, class by class."""
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
@@ -12,8 +13,7 @@ OF_IMAGE = ("classes", "boxes", "scores")
 OF_ALL = ("images", *OF_IMAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Classify:
+class Classify(Struct, frozen=True):
     """The spec of the kernel that takes the best f32 boxes of each class, and of these the best of
     each image.
     """

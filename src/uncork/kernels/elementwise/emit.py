@@ -9,7 +9,8 @@ twice, to the same value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import (
     BOOL,
@@ -49,8 +50,7 @@ STORED: dict[str, Type] = {
 _CONVERTING = {"convert": converted, "convert_exactly": converted_exactly}
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """A value of an expression by its element type, and as it is stored (booleans: one bit)."""
 
     element_type: str

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union, cast
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.extents import extents
 from uncork.ops import Operation
@@ -31,8 +31,7 @@ _COMPARED = _NUMBERS | _BOOLEAN
 _EXACT = 1 << 53
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(Struct, frozen=True):
     """A lowered operation: its scalar operation, inputs, numbers, and the shapes by which the
     inputs broadcast to the result.
     """

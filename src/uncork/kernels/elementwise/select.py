@@ -5,7 +5,8 @@ fused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import OPERATIONS, Lowered, lowered
@@ -60,8 +61,7 @@ _COSTS |= dict.fromkeys(("divide_cut", "divide_down", "remainder_cut", "remainde
 _COSTS["fake_quantize"] = 6.0
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
+class Loops(Struct, frozen=True):
     """Sizes of the loops, outermost first, and for the result and each operand the bytes from one
     turn to the next.
     """
@@ -130,8 +130,7 @@ def _stored(element_type: ElementType) -> str:
     return str({"int8": "i8", "uint8": "u8"}[element_type.dtype.name])
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """An operation that is to become a member of an expression, with the places its inputs come
     from, and its specs.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Member:
+
+class Member(Struct, frozen=True):
     """A scalar operation, its arguments (operands by number, then members before it), and the type
     of its result.
     """
@@ -19,8 +19,7 @@ class Member:
     constants: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """What an element-wise kernel is specialised for: types of the operands, which of them change
     along the innermost loop.
     """

@@ -12,7 +12,7 @@ finds and words the reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import (
@@ -83,8 +83,7 @@ def emit_gather(spec: QuantizedGather, machine: Target) -> str:
     return k.text()
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A row with what its values are computed from: zero point and scale, where there are such, or
     all 16 values that it may have.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
@@ -13,8 +14,7 @@ BAG_ARGUMENTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Bag:
+class Bag(Struct, frozen=True):
     """What a bag kernel is specialised for. `columns` is the number of elements of a row.
 
     `index` is the ids' element type, or "narrowed": i64 that wrap to 32 bits.
@@ -50,8 +50,7 @@ class Bag:
         return ["table", *BAG_ARGUMENTS]
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
+class Segments(Struct, frozen=True):
     """What the kernel that turns sorted segment ids into offsets is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_segments"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.embedding.spec_bags import BAG_ARGUMENTS
 from uncork.kernels.names import flags
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """How a row becomes f32: what is stored, which steps the chain has, and how wide the vectors
     are.
 
@@ -37,8 +37,7 @@ class Rows:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedBag:
+class QuantizedBag(Struct, frozen=True):
     """What a bag kernel is specialised for; `index` and `bags` as `spec_bags.Bag` has them."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_bag"
@@ -63,8 +62,7 @@ class QuantizedBag:
         return ["table", "parameters", *BAG_ARGUMENTS]
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizedGather:
+class QuantizedGather(Struct, frozen=True):
     """What a gather kernel is specialised for; `wraps`: a negative index counts from the end."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_gather"

@@ -4,14 +4,14 @@ arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
 
-@dataclass(frozen=True, slots=True)
-class CountNonZero:
+class CountNonZero(Struct, frozen=True):
     """The spec of the kernel that counts elements that are not 0: `data`, `output`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
@@ -23,8 +23,7 @@ class CountNonZero:
         return f"count_non_zero_{self.element}_{self.lanes}"
 
 
-@dataclass(frozen=True, slots=True)
-class NonZero:
+class NonZero(Struct, frozen=True):
     """The spec of the kernel that finds the places of elements that are not 0, in a tensor of
     `rank` axes.
     """
@@ -45,8 +44,7 @@ class NonZero:
         return ["data", "output", "found", *(f"size_{axis}" for axis in range(self.rank))]
 
 
-@dataclass(frozen=True, slots=True)
-class SortPlaces:
+class SortPlaces(Struct, frozen=True):
     """The spec of the kernel that sorts places by their elements, in ascending order, and counts
     how many different elements there are.
     """
@@ -62,8 +60,7 @@ class SortPlaces:
         return f"sort_places_{self.element}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unique:
+class Unique(Struct, frozen=True):
     """The spec of the kernel that finds each element once; `marks` and `numbers` are room for an
     i32 of each element where they are not `sorted`.
     """
@@ -83,8 +80,7 @@ class Unique:
         return f"unique_{self.element}_{self.index}_{self.counted}" + flags(self, "sorted")
 
 
-@dataclass(frozen=True, slots=True)
-class CountFilled:
+class CountFilled(Struct, frozen=True):
     """The spec of the kernel that counts the entries of a sparse matrix after every row has got
     one.
     """
@@ -98,8 +94,7 @@ class CountFilled:
         return f"count_filled_{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class FillRows:
+class FillRows(Struct, frozen=True):
     """The spec of the kernel that writes a sparse matrix with an entry in every row; a `strict`
     kernel stops where there is no column for it.
     """

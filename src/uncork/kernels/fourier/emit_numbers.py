@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
 from uncork.kernels.fourier.spec import Fourier
 
 
-@dataclass(frozen=True, slots=True)
-class Complex:
+class Complex(Struct, frozen=True):
     """Complex numbers, one in each lane."""
 
     real: Value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.extents import largest, nanoseconds, smallest
 from uncork.kernels.fourier.spec import PADDED, WORDS, Fourier
@@ -37,8 +38,7 @@ Strides = tuple[SizeLike, SizeLike, SizeLike]
 _Choice = tuple[Fourier, "AtLeast | None"]
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """A pass: transforms of one length, with the arguments that `spec.Fourier` describes."""
 
     kind: str

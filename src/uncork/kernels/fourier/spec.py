@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: Steps that are written out, in the order in which they are wanted.
 WRITTEN = (4, 2, 3, 5)
@@ -29,8 +30,7 @@ PADDED = 3
 COMPLEX, REAL, HALF, WINDOWED = "complex", "real", "half", "windowed"
 
 
-@dataclass(frozen=True, slots=True)
-class Fourier:
+class Fourier(Struct, frozen=True):
     """The spec of transforms along one axis, `lanes` of them at a time, in numbers of `size` bytes.
 
     Transform `t` is of the numbers at `source + t // inner * source_outer + t % inner *

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+
+class Overlap(Struct, frozen=True):
     """The spec of signals that are sums of windowed pieces over sums of squared windows.
 
     `pieces [batch, frames, frame]` begin `step` numbers apart. The `own` numbers of the window

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: Roots that are computed one by one; all others are products of one of these and another.
 FINE = 64
@@ -11,8 +12,7 @@ FINE = 64
 PAIR = 16
 
 
-@dataclass(frozen=True, slots=True)
-class FourierTable:
+class FourierTable(Struct, frozen=True):
     """The spec of the table of a `length` that only the call knows, with roots of `size` bytes a
     number.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.fourier.spec import LARGEST_PRIME, WRITTEN
 from uncork.types import Array
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """The `words` of a table as `spec` describes them, the arrays whose addresses are in it, and
     the length of its steps.
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.runtime.target import Target
 
@@ -12,8 +13,7 @@ from uncork.kernels.runtime.target import Target
 FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
 
 
-@dataclass(frozen=True, slots=True)
-class DotMethod:
+class DotMethod(Struct, frozen=True):
     """One way to sum products, step by step.
 
     A step takes so many `codes` of a pixel, `size` bytes each, and `weights` bytes of each column.

@@ -5,8 +5,9 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
+
+from msgspec import Struct
 
 from uncork.kernels.extents import certainly, is_known, product, same
 from uncork.ops.matmul import MatMul
@@ -17,8 +18,7 @@ from uncork.symbolic import SizeLike
 _MOST_RUNS = 64
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """Batches that lie evenly: how many, and whether either operand has one matrix for all."""
 
     count: SizeLike
@@ -30,8 +30,7 @@ class Group:
 _ONE = Group(1, False, False)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """The matrices that a run of batches begins with, of each operand and of the result."""
 
     first: SizeLike
@@ -39,8 +38,7 @@ class Run:
     result: SizeLike
 
 
-@dataclass(frozen=True)
-class MatMulShape:
+class MatMulShape(Struct, frozen=True):
     """The shape of a product of `first [.., rows, inner]` (or transposed) and `second [.., inner,
     columns]` (or transposed).
 

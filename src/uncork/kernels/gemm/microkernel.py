@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Type, Value, Variable, pieces
 from uncork.kernels.codegen.epilogue import apply_epilogue, is_long
@@ -33,8 +34,7 @@ EpilogueEmitter = Callable[[Kernel, "Row"], None]
 Widening = Callable[[Kernel, Value, Value], Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """What the end of a microkernel sees of one row: its number in its block, the address of its
     source, its sums, the extra arguments.
     """

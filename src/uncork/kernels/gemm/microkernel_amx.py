@@ -13,7 +13,8 @@ https://www.intel.com/content/www/us/en/developer/articles/code-sample/advanced-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, U8, U16, Kernel, Value
@@ -28,8 +29,7 @@ PAIRS = 16
 _REGISTERS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Which tile registers hold what, for all microkernels of one kernel: sums of up to so many
     vectors, sources, panels.
     """

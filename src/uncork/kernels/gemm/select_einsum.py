@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.extents import (
     certainly,
@@ -128,8 +128,7 @@ def _chosen(
     )
 
 
-@dataclass(frozen=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """The labels by their places: in both operands and the output, in data and output, in constant
     and output, in no output.
     """
@@ -178,8 +177,7 @@ def _places(
     return places
 
 
-@dataclass(frozen=True)
-class _Tables:
+class _Tables(Struct, frozen=True):
     """Where the tables of rows lie: in arrays made now, or in the step's working memory, of which
     they take `scratch` bytes and which `calls` fill.
     """

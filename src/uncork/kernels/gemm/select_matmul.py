@@ -5,9 +5,10 @@ or two matrices of the call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
@@ -26,8 +27,8 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -104,8 +105,7 @@ def select_linear(
     return _Maker(shape, constant, end, others, target, size).native()
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Some of a product, each (first, number): rows of every batch, batches for each of `outer`,
     and columns; `memory` is where its part of the working memory begins.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: Loops of the kernel.
 LOOPS = 4
@@ -12,8 +13,7 @@ LOOPS = 4
 ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "step", "by")))
 
 
-@dataclass(frozen=True, slots=True)
-class AddressTable:
+class AddressTable(Struct, frozen=True):
     """The spec of the kernel that makes tables of addresses: there is only one."""
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_address_table:emit_address_table"

@@ -4,15 +4,15 @@ arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue, EpilogueSpec
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS
 
 
-@dataclass(frozen=True, slots=True)
-class IndirectGemm(EpilogueSpec):
+class IndirectGemm(Struct, EpilogueSpec, frozen=True):
     """The spec of an indirect product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one, or fewer of its last vector where masks cost nothing.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
@@ -15,8 +16,7 @@ FREE_MASKS = 16
 SINGLE, DOUBLE = 4, 8
 
 
-@dataclass(frozen=True, slots=True)
-class Matmul(EpilogueSpec):
+class Matmul(Struct, EpilogueSpec, frozen=True):
     """The spec of a matrix product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
 
-@dataclass(frozen=True, slots=True)
-class OneHot:
+class OneHot(Struct, frozen=True):
     """The spec of the kernel that sets one place of each row: `indices`, `value`, `output`,
     `outer`, `depth`, `inner`.
     """
@@ -26,8 +26,7 @@ class OneHot:
         return f"one_hot_{self.item}_{self.index}" + flags(self, "wraps", "strict")
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """The spec of the kernel that writes start, start + step, ..: `start`, `stop`, `step`,
     `output`, `count`. Each of the first three has a type of its own.
     """

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.extents import KernelDeclined, certainly, product
 from uncork.kernels.kernel_plan import In, Out
@@ -18,8 +19,7 @@ from uncork.symbolic import SizeLike
 _MOST = 6
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """Neighbouring axes that are all reduced, or all kept, as one loop."""
 
     name: str
@@ -27,8 +27,7 @@ class Group:
     reduced: bool
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """All axes of a tensor, from the outermost on. The last group runs by vectors."""
 
     groups: tuple[Group, ...]

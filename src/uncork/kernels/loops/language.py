@@ -43,8 +43,9 @@ import ast
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Union
+
+from msgspec import Struct
 
 REDUCTIONS = ("sum", "max", "min", "prod")
 #: How a view is given values, if not one vector as long as the axis goes.
@@ -53,8 +54,7 @@ STORES = ("interleaved", "whole")
 REFUSED = "refused"
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """A loop axis. `size`: the number of its turns, where the text says it; `bounds`: where it
     begins and ends; with neither, an argument says how many turns.
     """
@@ -65,8 +65,7 @@ class Axis:
     bounds: tuple[ast.expr, ast.expr] | None = None
 
 
-@dataclass(frozen=True)
-class Assign:
+class Assign(Struct, frozen=True):
     """A statement: `target` is a name or an element of a view; `reduction` is the word of a
     reduction of `value`, or empty.
     """
@@ -76,8 +75,7 @@ class Assign:
     value: ast.expr
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """Loops around statements and other blocks."""
 
     axes: tuple[Axis, ...]
@@ -101,8 +99,7 @@ class Block:
                 yield from item.all_axes
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True, eq=False):
     """A parsed text: what runs, and what the kernel takes: sizes of axes, other integers, and views
     with their ranks.
     """
@@ -110,8 +107,8 @@ class Program:
     body: Block
     sizes: tuple[str, ...]
     integers: tuple[str, ...]
-    views: dict[str, int] = field(hash=False)
-    axes: dict[str, Axis] = field(hash=False)
+    views: dict[str, int]
+    axes: dict[str, Axis]
 
     @property
     def arguments(self) -> list[str]:
@@ -256,8 +253,7 @@ SCALAR_OPS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(Struct, frozen=True):
     """A linear expression: a sum of names times numbers, plus a number."""
 
     factors: dict[str, int]

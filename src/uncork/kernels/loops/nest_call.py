@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, nanoseconds, product
 from uncork.kernels.kernel_plan import (
@@ -44,8 +46,7 @@ def row_bytes(count: SizeLike, name: str) -> SizeLike:
     return (count * element_bytes(name) + (_LINE - 1)) // _LINE * _LINE
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """A tensor, working memory or a table at an address as a view.
 
     `strides`: bytes from one element to the next along each dimension; None: elements in order.
@@ -95,8 +96,7 @@ def unsupported(types: Sequence[str], target: Target) -> str:
     return "no kernel for f16 on this machine" if no_halves else ""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """A nest with its operands. `shared`: axes that threads may share, the best one first;
     `scratch` is working memory of each.
 

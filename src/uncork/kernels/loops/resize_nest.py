@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.kernels.extents import KernelDeclined, product
 from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import KernelCall, Scratch
@@ -98,8 +98,7 @@ def _repeats(cells: Array) -> int:
     return times if times in (2, 4, 8) and (cells == np.arange(places) // times).all() else 0
 
 
-@dataclass(frozen=True)
-class OpenAxis:
+class OpenAxis(Struct, frozen=True):
     """`Axis` of sizes that only the call knows."""
 
     axis: int

@@ -5,12 +5,12 @@ together.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+
+class Nest(Struct, frozen=True):
     """A text of `language.py`, with the element types of its views; `print(nest.text)` shows what
     the kernel does.
     """

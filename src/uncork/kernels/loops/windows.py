@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.extents import certainly, largest, same
 from uncork.ops._common.spatial import Sliding, extent
@@ -16,8 +17,7 @@ AXES, TAPS, PADS = ("z", "y", "x"), ("l", "j", "i"), ("pl", "pj", "pi")
 _WRITTEN_OUT = 16
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """How a kernel slides along one axis: see `Slide`, of which `begin` and `end` are the pads."""
 
     spatial_axis: int

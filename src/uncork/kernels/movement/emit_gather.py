@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from uncork.kernels.codegen.copies import copy_open
 from uncork.kernels.codegen.emit import (
     F32,
@@ -100,8 +102,7 @@ def _emit_open_items(spec: Gather, machine: Target) -> str:
     return k.text()
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
+class _Lookup(Struct, frozen=True):
     """Addresses of the items of an outer row, of where they go, and of the indices."""
 
     source: Value

@@ -8,7 +8,8 @@ source and in the target. The innermost turn copies a run of neighbouring bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from uncork.kernels.extents import certainly, product, same
 from uncork.kernels.kernel_plan import KernelCall, Operand
@@ -21,8 +22,7 @@ _SHORT = 64
 MOST_LOOPS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """`count` turns, and the bytes from one to the next in the source and in the target."""
 
     count: SizeLike
@@ -30,8 +30,7 @@ class Loop:
     target: SizeLike
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """A copy between an input and an output: offsets in bytes, loops, and the bytes of a run."""
 
     source: int
@@ -42,8 +41,7 @@ class Copy:
     run: SizeLike
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(Struct, frozen=True):
     """An output filled with the first element of an input (`value`; None: zeros), of so many
     bytes.
     """

@@ -9,9 +9,9 @@ a table of runs is what the kernel walks through.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.errors import UncorkError
 from uncork.kernels.kernel_plan import (
@@ -142,8 +142,7 @@ def _select_runs(
     )
 
 
-@dataclass(frozen=True)
-class _Move:
+class _Move(Struct, frozen=True):
     """The copies from one input to one output, with the tables of where their runs are read and
     written.
     """

@@ -5,7 +5,8 @@ byte.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import (

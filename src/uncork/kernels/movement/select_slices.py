@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product as combinations
 from typing import cast
+
+from msgspec import Struct
 
 from uncork.kernels.extents import certainly, extents, largest, smallest
 from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, strides
@@ -119,8 +120,7 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     return [_part(chosen, source, target, element) for chosen in combinations(*parts)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(Struct, frozen=True):
     """A part of an axis of the result: its length and its place, and the place in the data where it
     begins and the step there.
     """

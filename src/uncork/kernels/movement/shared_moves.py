@@ -5,8 +5,9 @@ cleared, then data are moved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from math import prod
+
+from msgspec.structs import replace
 
 from uncork.kernels.kernel_plan import (
     In,
@@ -17,6 +18,7 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_strided_copy import LOOPS as LOOPS_OF_COPIES
 from uncork.kernels.movement.spec_strided_copy import StridedCopy
 from uncork.kernels.movement.spec_transpose import LOOPS as LOOPS_OF_BLOCKS
@@ -28,8 +30,11 @@ _LEAST = 1 << 14
 #: Bytes of a cache line: threads clear whole ones.
 _LINE = 64
 #: Operands before the loops, by the kernel.
-_BEFORE = {StridedCopy: 4, TransposeBlocks: 2}
-_LOOPS = {StridedCopy: LOOPS_OF_COPIES, TransposeBlocks: LOOPS_OF_BLOCKS}
+_BEFORE: dict[type[KernelSpec], int] = {StridedCopy: 4, TransposeBlocks: 2}
+_LOOPS: dict[type[KernelSpec], int] = {
+    StridedCopy: LOOPS_OF_COPIES,
+    TransposeBlocks: LOOPS_OF_BLOCKS,
+}
 
 
 def shared_moves(calls: Iterable[KernelCall], threads: int) -> Iterator[list[KernelCall]]:

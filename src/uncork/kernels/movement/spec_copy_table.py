@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class CopyTable:
+
+class CopyTable(Struct, frozen=True):
     """The spec of a copy by a table: bytes of a run, and whether the runs of the target follow each
     other.
     """

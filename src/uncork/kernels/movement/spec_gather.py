@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
@@ -13,8 +14,7 @@ OPEN = -1
 LONG, LONG_BYTES = -2, 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Gather:
+class Gather(Struct, frozen=True):
     """The spec of a gather kernel."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_gather:emit_gather"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: The run of a kernel for runs of any length.
 OPEN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class NdCopy:
+class NdCopy(Struct, frozen=True):
     """The spec of a strided copy: loops around a copy of a run of bytes (`OPEN`: an argument says
     how many).
     """
@@ -32,8 +32,7 @@ class NdCopy:
         return ["source", "target", *loops, "run"]
 
 
-@dataclass(frozen=True, slots=True)
-class FillBytes:
+class FillBytes(Struct, frozen=True):
     """The spec of a fill with one value of `element` bytes (0: with zeros); the arguments are the
     value's address, the target, and the number of bytes.
     """
@@ -46,8 +45,7 @@ class FillBytes:
         return f"fill_bytes_{self.element}"
 
 
-@dataclass(frozen=True, slots=True)
-class CopyBytes:
+class CopyBytes(Struct, frozen=True):
     """A copy of one run of bytes: source, target, bytes."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"

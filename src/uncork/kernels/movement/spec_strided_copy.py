@@ -4,8 +4,9 @@ arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: How many times, and bytes from one to the next in the source and in the target: three loops
 #: around the numbers of f32 themselves.
@@ -19,8 +20,7 @@ ARGUMENTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StridedCopy:
+class StridedCopy(Struct, frozen=True):
     """The spec of a strided copy."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_strided_copy"

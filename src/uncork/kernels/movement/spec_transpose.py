@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 #: Loops around the blocks; more axes than that are left to tables of copies.
 LOOPS = 2
@@ -18,8 +19,7 @@ ARGUMENTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransposeBlocks:
+class TransposeBlocks(Struct, frozen=True):
     """The spec of a transpose of blocks: rows and columns of a block."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_transpose_blocks"

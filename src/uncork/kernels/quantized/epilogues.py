@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from uncork.internal_ops.fused import FusedMember, FusedProduct
 from uncork.internal_ops.quantized import Grid, QuantizedProduct
@@ -43,8 +43,7 @@ _TAME = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class BoundEpilogue:
+class BoundEpilogue(Struct, frozen=True):
     """The epilogue as kernels know it, with the sources of its operands and the bias that is added
     to each output before it.
     """

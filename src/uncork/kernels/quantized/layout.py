@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.internal_ops.quantized import Grid, QuantizedWeights, in_words
 from uncork.kernels.convolution.geometry import Geometry, known
@@ -23,8 +23,7 @@ _REST = (4, 1)
 _RUNS = 16
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """A product of codes: its geometry (of a matrix: a row of pixels), weights, grid and end.
 
     `codes` are the weights' `[outputs, channels, rows, columns]`.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import known
 from uncork.kernels.convolution.tiles import some_of_tiles
@@ -31,8 +31,7 @@ _FEW_WEIGHTS = 1 << 16
 _RATE = 20.0
 
 
-@dataclass(frozen=True)
-class _Tiles:
+class _Tiles(Struct, frozen=True):
     """Tiles of a row: the widths that there are, how many of each, and vectors of outputs."""
 
     widths: tuple[int, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.epilogue import EpilogueSpec, ScalarOp
 from uncork.kernels.names import flags
@@ -19,8 +20,7 @@ KINDS = 3
 ENTRY = 8
 
 
-@dataclass(frozen=True, slots=True)
-class CodesEpilogue:
+class CodesEpilogue(Struct, frozen=True):
     """The epilogue after the sums have been scaled and shifted: a sequence of scalar operations.
 
     Their arguments are numbered: 0 is the sum, then come the operands, then the results of
@@ -51,8 +51,7 @@ class CodesEpilogue:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Dots(EpilogueSpec):
+class Dots(Struct, EpilogueSpec, frozen=True):
     """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time.
 
     The first `columns` outputs exist. What a sum sees of the data are runs of bytes that a table
@@ -88,8 +87,7 @@ class Dots(EpilogueSpec):
         return f"dots_{self.how}_{sizes}{kind}{self.end.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Depthwise(EpilogueSpec):
+class Depthwise(Struct, EpilogueSpec, frozen=True):
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
@@ -118,8 +116,7 @@ class Depthwise(EpilogueSpec):
         return f"apart_{taps}_{self.pixel}x{self.lanes}_{widths}{self.end.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Surround:
+class Surround(Struct, frozen=True):
     """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
@@ -135,8 +132,7 @@ class Surround:
         return f"surround_{self.lanes}" + flags(self, "wide")
 
 
-@dataclass(frozen=True, slots=True)
-class Codes:
+class Codes(Struct, frozen=True):
     """Numbers to codes, or (`back`) codes to numbers, of rows of channels.
 
     With `planes` the numbers are images whose channels are planes.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from uncork.kernels.extents import largest
 from uncork.kernels.kernel_plan import (
@@ -36,8 +38,7 @@ _TEAM_BYTES = 1 << 20
 _BLOCK = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """X as rows of a table: the first input is then their ids, `[batch, steps]`."""
 
     table: Array
@@ -61,8 +62,7 @@ def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
     return members * (_BLOCK if spec.gates * hidden * hidden * spec.size > _TEAM_BYTES else 1)
 
 
-@dataclass
-class SequenceCalls:
+class SequenceCalls(Struct):
     """The calls of a sequence's kernels.
 
     Inputs are X, Ho, for LSTM also Co, lengths where there are some, W, R, B.

@@ -5,8 +5,9 @@ weights as it reads them.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags as name_flags
 
@@ -14,8 +15,7 @@ from uncork.kernels.names import flags as name_flags
 SINGLE, DOUBLE = 4, 8
 
 
-@dataclass(frozen=True, slots=True)
-class Recurrent:
+class Recurrent(Struct, frozen=True):
     """The spec of the kernel of one direction of a sequence."""
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit:emit_recurrent"

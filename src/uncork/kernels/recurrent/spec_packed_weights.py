@@ -4,14 +4,14 @@ does it for constants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.recurrent.spec import DOUBLE, SINGLE
 
 
-@dataclass(frozen=True, slots=True)
-class PackWeights:
+class PackWeights(Struct, frozen=True):
     """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
     each.
     """

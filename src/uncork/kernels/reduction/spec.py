@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+
+class Reduction(Struct, frozen=True):
     """What a reduction is specialised for. `along_rows`: the values that are reduced to one are
     contiguous; else neighbours are reduced side by side.
     """
@@ -30,8 +30,7 @@ class Reduction:
         return f"reduce_{self.op}_{self.element_type}_{axis}_{sizes}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """What a kernel of whole f32 rows is specialised for: softmax, log_softmax, centre, standardise
     or standardise_outside.
     """

@@ -14,8 +14,9 @@ import os
 import stat
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from uncork import files
 from uncork.errors import warn_once
@@ -47,8 +48,7 @@ def default_folder() -> Path | None:
     return home / ".cache" / "uncork"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A file of the folder. `used` is when, in seconds since the epoch, to about an hour."""
 
     path: Path

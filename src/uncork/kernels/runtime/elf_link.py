@@ -9,7 +9,8 @@ call to somewhere else) are left to LLVM's own loader.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class Unlinkable(Exception):
@@ -29,8 +30,7 @@ _UNDEFINED = 0
 _UNUSED = (".eh_frame",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(Struct, frozen=True):
     name: str
     kind: int
     flags: int

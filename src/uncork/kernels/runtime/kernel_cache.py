@@ -12,9 +12,11 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from uncork import files
 from uncork.concurrency import renews_locks, unforked
@@ -22,9 +24,11 @@ from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import can_map, mapped
-from uncork.kernels.runtime.side_by_side import Progress, SideBySide
 from uncork.kernels.runtime.target import Target, host_target, versions
 from uncork.types import Array
+
+if TYPE_CHECKING:
+    from uncork.kernels.runtime.side_by_side import Progress, SideBySide
 
 _TITLE = "uncork kernel"
 _LINKED, _OBJECT = "linked", "object"
@@ -69,8 +73,7 @@ def _cannot_compile(name: str, error: Exception) -> CannotCompile:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A function that is wanted from the store: see `ObjectStore.function`."""
 
     name: str
@@ -78,8 +81,7 @@ class Wanted:
     make: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(Struct, frozen=True):
     """A kernel's object file and, where LLVM is not needed to load it, the code linked from it."""
 
     code: bytes
@@ -334,6 +336,8 @@ class Preparation:
 
     def _begun(self) -> SideBySide[Wanted, _Compiled]:
         if self._work is None:
+            from uncork.kernels.runtime.side_by_side import SideBySide
+
             target = self._target
             self._compiler.enter_context(_compiler())
             self._work = SideBySide(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.runtime.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSize:
+class ReadSize(Struct, frozen=True):
     """A step that binds a symbol to an element of a tensor: (address of the element, of the slot,
     of the version of sizes).
     """

@@ -5,16 +5,16 @@ its sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Protocol, Union
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.runtime import layout
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A number that the context holds: a symbol, a constant or a result of the size program."""
 
     index: int
@@ -24,24 +24,21 @@ class Slot:
 SizeOperand = Union[int, Slot]
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentAddress:
+class ArgumentAddress(Struct, frozen=True):
     """The address of an array of the call, plus an offset in bytes."""
 
     argument: int
     offset: SizeOperand = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BufferAddress:
+class BufferAddress(Struct, frozen=True):
     """The address of a buffer in the working memory, plus an offset in bytes."""
 
     buffer: int
     offset: SizeOperand = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TensorAddress:
+class TensorAddress(Struct, frozen=True):
     """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an
     offset in bytes.
     """
@@ -50,8 +47,7 @@ class TensorAddress:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CallTable:
+class CallTable(Struct, frozen=True):
     """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes
     together.
     """
@@ -59,15 +55,13 @@ class CallTable:
     calls: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlotAddress:
+class SlotAddress(Struct, frozen=True):
     """The address of a slot, for a kernel that writes a size to it."""
 
     slot: Slot
 
 
-@dataclass(frozen=True, slots=True)
-class VersionAddress:
+class VersionAddress(Struct, frozen=True):
     """The address of the number that grows whenever a size changes."""
 
 
@@ -95,8 +89,7 @@ class BodyTable(Protocol):
     def working_bytes(self) -> int: ...
 
 
-@dataclass(slots=True, eq=False)
-class StepBody:
+class StepBody(Struct, eq=False):
     """A body that a step runs. Each segment has a table of its own of it, with memory of so many
     bytes.
     """
@@ -119,8 +112,7 @@ class StepBody:
         self.refuse()
 
 
-@dataclass(frozen=True, slots=True)
-class BodyAddress:
+class BodyAddress(Struct, frozen=True):
     """The address of the table of a body or, with a `kind`, of a word in it: see
     `BodyTable.place`.
     """
@@ -144,8 +136,7 @@ KernelArgument = Union[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One call of a kernel: its address, its arguments; it is left out when `condition` is 0."""
 
     function: int
@@ -173,8 +164,7 @@ class Step:
         return replace(self, arguments=tuple(arguments))
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayGuard:
+class ArrayGuard(Struct, frozen=True):
     """A guard of an array of the call: exactly of this type, in C order, of these sizes. None is
     any size.
 
@@ -198,8 +188,7 @@ class ArrayGuard:
         return all(want is None or want == got for want, got in zip(self.shape, array.shape))
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityGuard:
+class IdentityGuard(Struct, frozen=True):
     """A guard of an argument that is no array: it must be this very object."""
 
     what: object
@@ -208,8 +197,7 @@ class IdentityGuard:
         return argument is self.what
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """The binding of a symbol: the size of an argument along an axis, or an element of it (`offset`
     in bytes).
     """
@@ -221,8 +209,7 @@ class Bind:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """One operation of the size program."""
 
     operation: str
@@ -231,8 +218,7 @@ class Op:
     result: Slot
 
 
-@dataclass(frozen=True, slots=True)
-class SizeCheck:
+class SizeCheck(Struct, frozen=True):
     """A check of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `index`
     tells it apart.
     """
@@ -255,8 +241,7 @@ class SizeCheck:
         return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class BufferLifetime:
+class BufferLifetime(Struct, frozen=True):
     """A buffer, by number, of so many bytes, that is used from step `first` to step `last`."""
 
     buffer: int
@@ -265,16 +250,14 @@ class BufferLifetime:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class MadeResult:
+class MadeResult(Struct, frozen=True):
     """A result that the call makes: its element type and sizes."""
 
     dtype: np.dtype[Any]
     sizes: tuple[SizeOperand, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SizeTensor:
+class SizeTensor(Struct, frozen=True):
     """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an
     element, its elements.
     """
@@ -284,8 +267,7 @@ class SizeTensor:
     elements: tuple[SizeOperand, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentPlan:
+class SegmentPlan(Struct, frozen=True):
     """What a segment does, without memory of its own: see the classes above. `cost` is in
     nanoseconds.
     """

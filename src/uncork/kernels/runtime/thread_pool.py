@@ -20,10 +20,10 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.concurrency import in_child, once
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -54,8 +54,7 @@ _FUNCTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(Struct, frozen=True):
     """The kernel that makes calls together: see the module."""
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_dispatch"
@@ -65,8 +64,7 @@ class Dispatch:
         return "dispatch"
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
+class Serve(Struct, frozen=True):
     """What a thread of the pool does: it is called with the address of the pool and never
     returns.
     """

@@ -8,10 +8,10 @@ import ctypes
 import functools
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
@@ -30,8 +30,7 @@ from uncork.kernels.runtime.turns_layout import NO_BUFFER, OTHER_SIZES, TURNS_HE
 from uncork.types import Array
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPlan:
+class TurnPlan(Struct, frozen=True):
     """The connections between the turns of a loop. Parameters and results of the body are given by
     number.
 
@@ -310,3 +309,9 @@ def turns_function() -> int:
         return emit_turns()
 
     return STORE.function("turns", "turns", make)
+
+
+def prepare_turns() -> None:
+    """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
+    turns_function()
+    _released_function()

@@ -4,7 +4,8 @@ before and after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.extents import extents, product
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
@@ -20,8 +21,7 @@ _LINE = 64
 _HELD = {"f16": "f32", "bf16": "f32"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(Struct, frozen=True):
     """How elements of a type are joined: where the results are held meanwhile, and the calls before
     and after the joining.
     """

@@ -8,7 +8,9 @@ and rounded once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same_extents
 from uncork.kernels.kernel_plan import (
@@ -49,8 +51,7 @@ _NO_STRINGS = "no kernel for strings"
 # ---- tuples of indices, and slices along an axis
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(Struct, frozen=True):
     """How a kernel of tuples goes through its rows. Steps count elements; see `Tuples`."""
 
     index: TensorSpec

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
@@ -16,8 +17,7 @@ MOVES = ("gather", "put")
 REDUCTIONS = ("sum", "sub", "prod", "min", "max")
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """What happens at a place: with runs of bytes (`run`, for moves), or with elements of a type
     (`element`).
 
@@ -40,8 +40,7 @@ class Action:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Tuples:
+class Tuples(Struct, frozen=True):
     """The spec of a kernel for runs at places that tuples of `tuple_length` indices name."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_tuples"
@@ -86,8 +85,7 @@ class Tuples:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """The spec of a kernel for single elements, each with an index of its own along one axis; there
     are loops `before` that axis and `after` it.
     """
@@ -117,8 +115,7 @@ class Elements:
         return ["places", "indices", "rows", "size", *loops]
 
 
-@dataclass(frozen=True, slots=True)
-class Recast:
+class Recast(Struct, frozen=True):
     """The spec of a kernel that converts elements to another type: `source`, `target`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
@@ -131,8 +128,7 @@ class Recast:
         return f"recast_{self.source}_{self.target}_{self.lanes}"
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(Struct, frozen=True):
     """The spec of a kernel that divides sums by how many terms they have: `places`, `counts`,
     `output`, `count`, `more` terms than were counted.
     """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class CountKeys:
+
+class CountKeys(Struct, frozen=True):
     """The spec of a kernel that counts how often each place occurs among keys; a place that does
     not occur keeps its value of `data [places]`.
     """

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
 ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """The spec of a kernel that finds for each of `count` values of each row how many of the
     `length` numbers of the row's sequence lie before it.
     """

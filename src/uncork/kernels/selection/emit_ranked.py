@@ -7,7 +7,7 @@ Equal elements come in their order; NaN is the largest of all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from uncork.kernels.codegen.emit import INDEX_TYPES, Kernel, Value
 from uncork.kernels.codegen.functions import negated, precedes
@@ -18,8 +18,7 @@ from uncork.kernels.selection.spec import Ranked
 ARGUMENTS = ("data", "values", "numbers", "outer", "count", "inner", "best")
 
 
-@dataclass(frozen=True, slots=True)
-class _Heap:
+class _Heap(Struct, frozen=True):
     """A heap of elements and of their places in the row: addresses of the first, and how many
     elements lie from one to the next.
     """

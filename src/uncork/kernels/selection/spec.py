@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+
+class Elements(Struct, frozen=True):
     """What a GatherElements kernel is specialised for: bytes of an element, and the type of an
     index.
     """
@@ -21,8 +21,7 @@ class Elements:
         return f"gather_elements_{self.item}_{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(Struct, frozen=True):
     """What a kernel of the best of f32 rows is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_best"
@@ -35,8 +34,7 @@ class Best:
         return f"{'largest' if self.largest else 'smallest'}_{self.index}_{self.lanes}"
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """What a kernel of the best of rows of any type is specialised for; with `by_index` they come
     in the order of the row.
     """
@@ -56,8 +54,7 @@ class Ranked:
         return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"

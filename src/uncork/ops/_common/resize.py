@@ -7,9 +7,10 @@ The formulas, and what is decided about them, stand in `interpolate.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.types import Array
 
@@ -17,8 +18,7 @@ from uncork.types import Array
 Taps = tuple[Array, Array]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The attributes of Interpolate that say how it resizes; see its page."""
 
     mode: str
@@ -28,8 +28,7 @@ class Settings:
     cube_coeff: float
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """The resizing of one axis. `scale` is None where the sizes say it."""
 
     axis: int

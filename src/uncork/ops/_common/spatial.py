@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from uncork.ops._common.shapes import check_array_fits
 from uncork.ops._operation import Operation
@@ -51,8 +51,7 @@ def all_at_least(minimum: int) -> Callable[[Any], str | None]:
 auto_pad_kind = one_of("explicit", "same_upper", "same_lower", "valid")
 
 
-@dataclass(frozen=True)
-class Slide:
+class Slide(Struct, frozen=True):
     """The windows along one axis: `count` of them, `stride` apart, the first one starting at
     -pad_begin.
     """
