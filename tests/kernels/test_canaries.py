@@ -46,6 +46,7 @@ LEAST = {
     "loops.yolo": 90,
     "movement.copy_table": 60,
     "selection": 80,
+    "selection.sequences": 80,
     "embedding.quantized": 150,
     "quantized": 120,
     "recurrent": 70,
