@@ -642,6 +642,17 @@ def sequences_decoded(builder: uncork.Builder) -> list[Source]:
     return [*path, *builder.add("GatherTree", 1, ids, parents, ends, end, name="beams")]
 
 
+def priors(builder: uncork.Builder) -> list[Source]:
+    """Around the cells of a feature map of any size."""
+    sizes = []
+    for name in ("features", "image"):
+        (shape,) = builder.add("ShapeOf", 3, builder.parameter(name, "f32", [1, 2, None, None]))
+        bounds = [builder.constant(np.array([number])) for number in (2, 4, 1)]
+        sizes += builder.add("StridedSlice", 1, shape, *bounds, begin_mask=[0], end_mask=[0])
+    how = {"width": [8.0, 9.0], "height": [4.0, 20.0], "offset": 0.5, "name": "priors"}
+    return list(builder.add("PriorBoxClustered", 1, *sizes, **how))
+
+
 def generation(builder: uncork.Builder) -> list[Source]:
     ids, on, off = (
         builder.parameter("ids_of_few", "i64", [3, 4]),
@@ -856,6 +867,7 @@ FAMILIES = {
     "detection.classes": of_classes,
     "detection.detectron": detectron,
     "detection.output": detections,
+    "detection.priors": priors,
     "detection.regions": proposals,
     "finding": finding,
     "generation": generation,

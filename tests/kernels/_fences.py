@@ -1304,6 +1304,14 @@ def sequences_decoded(generator: np.random.Generator) -> Iterator[Case]:
         yield f"beams {classes} {steps}", find("GatherTree", 1)(), given
 
 
+def priors(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_priors import CASES
+
+    for (name, version, how), columns in product(CASES, [1, 2, 17]):
+        sizes = [spec(np.array(size)) for size in ((3, columns), (30, 20))]
+        yield f"{name} {columns} {how}", find(name, version)(**how), sizes
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1474,6 +1482,7 @@ EDGES = {
     "detection.classes": classes,
     "detection.detectron": detectron,
     "detection.output": detections,
+    "detection.priors": priors,
     "detection.regions": proposals,
     "finding": finding,
     "generation": generation,

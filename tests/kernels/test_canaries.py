@@ -56,6 +56,7 @@ LEAST = {
     "detection.classes": 200,
     "detection.detectron": 90,
     "detection.output": 60,
+    "detection.priors": 60,
     "detection.regions": 200,
     "finding": 200,
     "fourier": 700,

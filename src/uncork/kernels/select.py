@@ -195,6 +195,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "ExperimentalDetectronTopKROIs",
     ),
     "detection.output": ("DetectionOutput",),
+    "detection.priors": ("PriorBox", "PriorBoxClustered"),
     "detection.regions": (
         "ExperimentalDetectronGenerateProposalsSingleImage",
         "FirstRegions",

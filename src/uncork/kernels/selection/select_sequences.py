@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.elementwise.emit import STORED
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.loops.nest_call import unsupported, vector_lanes
@@ -12,6 +11,7 @@ from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
+from uncork.kernels.stored_types import converted_type
 from uncork.ops import Operation
 from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
 from uncork.types import TensorSpec
@@ -85,11 +85,9 @@ def select_tree(
 ) -> Selection:
     ids = inputs[0]
     assert ids is not None
-    name = ids.element_type.name
-    if name not in STORED:
-        return f"no kernel for {name}"
-    if why := unsupported([name], target):
-        return why
+    name = converted_type(ids.element_type, target)
+    if name is None:
+        return f"no kernel for {ids.element_type}"
     steps, rows, beams = extents(ids)
     whole = product((steps, rows, beams))
     item = ids.element_type.dtype.itemsize
