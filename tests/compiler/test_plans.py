@@ -634,6 +634,28 @@ def levels(builder: uncork.Builder) -> list[Source]:
     return builder.add("ExperimentalDetectronROIFeatureExtractor", 6, *given, **how)[:1]
 
 
+def sequences_decoded(builder: uncork.Builder) -> list[Source]:
+    """Of any number of steps, and of beams."""
+    data = builder.parameter("step_scores", "f32", [None, 9, 28])
+    lengths = builder.parameter("step_counts", "i32", [None])
+    shape = [5, 2, 4]
+    ids, parents = (builder.parameter(name, "i32", shape) for name in ("beam_ids", "parents"))
+    ends, end = builder.parameter("beam_ends", "i32", [2]), builder.constant(np.int32(1))
+    path = builder.add("CTCGreedyDecoderSeqLen", 6, data, lengths, name="path")
+    return [*path, *builder.add("GatherTree", 1, ids, parents, ends, end, name="beams")]
+
+
+def priors(builder: uncork.Builder) -> list[Source]:
+    """Around the cells of a feature map of any size."""
+    sizes = []
+    for name in ("features", "image"):
+        (shape,) = builder.add("ShapeOf", 3, builder.parameter(name, "f32", [1, 2, None, None]))
+        bounds = [builder.constant(np.array([number])) for number in (2, 4, 1)]
+        sizes += builder.add("StridedSlice", 1, shape, *bounds, begin_mask=[0], end_mask=[0])
+    how = {"width": [8.0, 9.0], "height": [4.0, 20.0], "offset": 0.5, "name": "priors"}
+    return list(builder.add("PriorBoxClustered", 1, *sizes, **how))
+
+
 def generation(builder: uncork.Builder) -> list[Source]:
     ids, on, off = (
         builder.parameter("ids_of_few", "i64", [3, 4]),
@@ -838,6 +860,7 @@ FAMILIES = {
     "loops.yolo": yolo,
     "movement.copy_table": move,
     "selection": pick,
+    "selection.sequences": sequences_decoded,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
     "recurrent": recurrent,
@@ -847,6 +870,7 @@ FAMILIES = {
     "detection.classes": of_classes,
     "detection.detectron": detectron,
     "detection.output": detections,
+    "detection.priors": priors,
     "detection.regions": proposals,
     "finding": finding,
     "generation": generation,
@@ -873,6 +897,7 @@ SIZES = {
     **dict.fromkeys(("objects", "deltas", "info", "anchors", "sure_regions"), 2),
     **dict.fromkeys(("regions", "class_deltas", "class_scores", "probabilities"), 30),
     **dict.fromkeys(("features", "coarse"), 7),
+    **dict.fromkeys(("step_scores", "step_counts"), 3),
 }
 
 

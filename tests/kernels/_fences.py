@@ -1289,6 +1289,29 @@ def levels(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{size} {ratio} {side}", find(own.FEATURES, 6)(**how), [spec(a) for a in given]
 
 
+def sequences_decoded(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_decoding import beams_of, probabilities
+
+    for classes, steps in product([1, 2, 15, 16, 17, 33], [1, 4, 17]):
+        data = probabilities(generator, 2, steps, classes).astype(np.float32)
+        lengths = spec(np.array([steps, steps // 2], np.int32))
+        operation = find("CTCGreedyDecoderSeqLen", 6)()
+        yield f"by lengths {classes} {steps}", operation, [spec(data), lengths]
+        mask = np.ones((steps, 2), np.float32)
+        given = [spec(data.transpose(1, 0, 2).copy()), spec(mask)]
+        yield f"by a mask {classes} {steps}", find("CTCGreedyDecoder", 1)(), given
+        given = [spec(array) for array in beams_of(generator, steps, 2, classes)]
+        yield f"beams {classes} {steps}", find("GatherTree", 1)(), given
+
+
+def priors(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_priors import CASES
+
+    for (name, version, how), columns in product(CASES, [1, 2, 17]):
+        sizes = [spec(np.array(size)) for size in ((3, columns), (30, 20))]
+        yield f"{name} {columns} {how}", find(name, version)(**how), sizes
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1449,6 +1472,7 @@ EDGES = {
     "loops.yolo": yolo,
     "movement.copy_table": move,
     "selection": pick,
+    "selection.sequences": sequences_decoded,
     "embedding.quantized": quantized_table,
     "quantized": quantized,
     "recurrent": sequences,
@@ -1458,6 +1482,7 @@ EDGES = {
     "detection.classes": classes,
     "detection.detectron": detectron,
     "detection.output": detections,
+    "detection.priors": priors,
     "detection.regions": proposals,
     "finding": finding,
     "generation": generation,

@@ -163,6 +163,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.copy_table": ("",),
     "search": ("Bucketize", "SearchSorted"),
     "selection": ("GatherElements", "TopK"),
+    "selection.sequences": ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "GatherTree"),
     "embedding.quantized": ("CompressedLookup",),
     "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
@@ -194,6 +195,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "ExperimentalDetectronTopKROIs",
     ),
     "detection.output": ("DetectionOutput",),
+    "detection.priors": ("PriorBox", "PriorBoxClustered"),
     "detection.regions": (
         "ExperimentalDetectronGenerateProposalsSingleImage",
         "FirstRegions",

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._common.vectors import vector
+from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, Attribute, Input, Output, boolean, number, numbers
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -89,7 +89,8 @@ class Priors(Operation):
                 found,
                 least,
             )
-        return [DYNAMIC if v is None else Dimension(v, v) for v in found or [None, None]]
+        elements = sizes(self, name, spec)
+        return [DYNAMIC if v is None else Dimension.of(v) for v in elements or [None, None]]
 
     def with_variances(self, boxes: Array) -> Array:
         """The output's two rows, boxes and variances, from boxes [.., 4]."""
@@ -184,19 +185,24 @@ class PriorBox1(Priors):
                 float(image_size[1]) / int(output_size[1]),
                 float(image_size[0]) / int(output_size[0]),
             )
-        fixed_places, fixed_halves = self._fixed()
-        sized = self._sized([s * scale for s in self.min_size])
-        places = np.concatenate([fixed_places, np.zeros_like(sized)])
-        boxes = self.on_grid(
-            output_size, steps, offset, places, np.concatenate([fixed_halves, sized]), image_size
-        )
-        fixed = boxes[:, :, : len(fixed_places)]
+        places, halves, fixed_boxes = self.cell(scale)
+        boxes = self.on_grid(output_size, steps, offset, places, halves, image_size)
+        fixed = boxes[:, :, :fixed_boxes]
         fixed[..., :2] = np.maximum(fixed[..., :2], 0)
         fixed[..., 2:] = np.minimum(fixed[..., 2:], 1)
         counted = np.zeros((boxes.shape[0] * boxes.shape[1] * self.boxes_per_cell(), 4), np.float32)
         found = boxes.reshape(-1, 4)[: len(counted)]
         counted[: len(found)] = found
         return self.with_variances(np.clip(counted, 0, 1) if self.clip else counted)
+
+    def cell(self, scale: float = 1.0) -> tuple[Array, Array, int]:
+        """The offsets from the center and the half sides of all boxes of a cell, and how many of
+        them are of fixed_size, which come first.
+        """
+        fixed_places, fixed_halves = self._fixed()
+        sized = self._sized([s * scale for s in self.min_size])
+        places = np.concatenate([fixed_places, np.zeros_like(sized)])
+        return places, np.concatenate([fixed_halves, sized]), len(fixed_places)
 
     def _fixed(self) -> tuple[Array, Array]:
         """The offsets from the center and the half sides of the boxes of fixed_size."""
@@ -279,8 +285,13 @@ class PriorBoxClustered1(Priors):
                 float(image_size[1]) / int(output_size[1]),
                 float(image_size[0]) / int(output_size[0]),
             )
-        halves = np.array([self.width, self.height], np.float32).T.reshape(-1, 2) / 2
-        boxes = self.on_grid(
-            output_size, steps, self.offset, np.zeros_like(halves), halves, image_size
-        )
+        places, halves, _ = self.cell()
+        boxes = self.on_grid(output_size, steps, self.offset, places, halves, image_size)
         return self.with_variances(np.clip(boxes, 0, 1) if self.clip else boxes)
+
+    def cell(self, scale: float = 1.0) -> tuple[Array, Array, int]:
+        """The offsets from the center and the half sides of all boxes of a cell; none is of a fixed
+        size, and nothing is scaled.
+        """
+        halves = np.array([self.width, self.height], np.float32).T.reshape(-1, 2) / 2
+        return np.zeros_like(halves), halves, 0

@@ -1,0 +1,100 @@
+"""Selection of the kernels of CTCGreedyDecoder and GatherTree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.loops.nest_call import unsupported, vector_lanes
+from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
+from uncork.kernels.stored_types import converted_type
+from uncork.ops import Operation
+from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
+from uncork.types import TensorSpec
+
+
+@selects("CTCGreedyDecoder")
+def select_decoded(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, CTCGreedyDecoder1)
+    data = inputs[0]
+    assert data is not None
+    if operation.strict:
+        return "no kernel that looks at whole masks"
+    name = data.element_type.name
+    steps, rows, classes = extents(data)
+    lanes = vector_lanes([name], target)
+    merged = operation.ctc_merge_repeated
+    spec = GreedyPath(name, name, True, "", name, "", merged, lanes)
+    line = classes * data.element_type.dtype.itemsize
+    words: list[Operand] = [In(0), In(1), 0, Out(0), 0, rows, steps, classes, line, rows * line]
+    return _plan(spec, words, data, target)
+
+
+@selects("CTCGreedyDecoderSeqLen")
+def select_decoded_by_lengths(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, CTCGreedyDecoderSeqLen6)
+    data, lengths = inputs[:2]
+    blank = inputs[2] if len(inputs) > 2 else None
+    assert data is not None and lengths is not None
+    name = data.element_type.name
+    rows, steps, classes = extents(data)
+    spec = GreedyPath(
+        name,
+        lengths.element_type.name,
+        False,
+        "" if blank is None else blank.element_type.name,
+        outputs[0].element_type.name,
+        outputs[1].element_type.name,
+        operation.merge_repeated,
+        vector_lanes([name], target),
+    )
+    line = classes * data.element_type.dtype.itemsize
+    given: list[Operand] = [In(0), In(1), 0 if blank is None else In(2), Out(0), Out(1)]
+    return _plan(spec, [*given, rows, steps, classes, steps * line, line], data, target)
+
+
+def _plan(
+    spec: GreedyPath, words: Sequence[Operand], data: TensorSpec, target: Target
+) -> Selection:
+    if why := unsupported([data.element_type.name], target):
+        return why
+    cost = nanoseconds(product(extents(data)), 0.3)
+    return KernelPlan(spec.name, [(spec, words)], cost=cost)
+
+
+@selects("GatherTree")
+def select_tree(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    ids = inputs[0]
+    assert ids is not None
+    name = converted_type(ids.element_type, target)
+    if name is None:
+        return f"no kernel for {ids.element_type}"
+    steps, rows, beams = extents(ids)
+    whole = product((steps, rows, beams))
+    item = ids.element_type.dtype.itemsize
+    spec = FollowBeams(name)
+    words: list[Operand] = [*(In(n) for n in range(4)), Out(0), steps, rows, beams]
+    return KernelPlan(
+        spec.name,
+        [(FillBytes(item), [In(3), Out(0), whole * item]), (spec, words)],
+        cost=nanoseconds(whole, 4.0),
+    )
