@@ -3,7 +3,8 @@
 That is one plan for every size, nearly always. Where the model leaves a size open that a kernel is
 made for (how long the rows of a table are), calls have plans for inner sizes like theirs, else for
 just their sizes. Those are few: further calls run by the plan for every size, or by the references
-where there is none.
+where there is none. Sizes are taken to be at least 1, which leaves fewer questions: calls with an
+empty input have plans of their own in which that one may be empty.
 """
 
 from __future__ import annotations
