@@ -227,7 +227,7 @@ def test_needs_only_numpy(path: Path) -> None:
         "kernels": {"llvmlite"},
         "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"},
     }
-    allowed = {"numpy", "uncork"} | extras.get(part(path), set())
+    allowed = {"msgspec", "numpy", "uncork"} | extras.get(part(path), set())
     for module in imported(path):
         top = module.split(".")[0]
         assert top in sys.stdlib_module_names or top in allowed, f"{path} imports {module}"

@@ -11,21 +11,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from uncork._version import __version__ as __version__
-from uncork.compiler.arguments import Results
-from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
-from uncork.errors import (
-    CompileError,
-    InputError,
-    Problem,
-    ReadError,
-    UncorkError,
-    UncorkWarning,
-    UnsupportedError,
-    ValidationError,
-)
-from uncork.ir.model import Model
-from uncork.ir.ports import ModelPort
-from uncork.types import Dimension, ElementType, PartialShape
+from uncork.collector import collector_paused
+
+with collector_paused():  # what is imported stays
+    from uncork.compiler.arguments import Results
+    from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
+    from uncork.errors import (
+        CompileError,
+        InputError,
+        Problem,
+        ReadError,
+        UncorkError,
+        UncorkWarning,
+        UnsupportedError,
+        ValidationError,
+    )
+    from uncork.ir.model import Model
+    from uncork.ir.ports import ModelPort
+    from uncork.types import Dimension, ElementType, PartialShape
 
 if TYPE_CHECKING:
     from uncork import functional, surgery

@@ -258,7 +258,10 @@ def fourier(builder: uncork.Builder) -> list[Source]:
     frames = builder.add("STFT", 15, rows, window, *pieces, name="frames", transpose_frames=True)
     turned = {"center": False, "normalized": False, "name": "signal_again"}
     signal = builder.add("ISTFT", 16, *frames, window, *pieces, **turned)
-    return [builder.add("IRDFT", 9, half, last, name="back")[0], *signal]
+    data = builder.parameter("rows", "f32", [None, None, 2])
+    row = builder.constant(np.array([1]))
+    long = builder.add("DFT", 7, data, row, name="of_any_length")
+    return [builder.add("IRDFT", 9, half, last, name="back")[0], *signal, *long]
 
 
 def recurrent(builder: uncork.Builder) -> list[Source]:
@@ -574,6 +577,63 @@ def detections(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("DetectionOutput", 8, *given, name="detections", **how))
 
 
+def proposals(builder: uncork.Builder) -> list[Source]:
+    """Of feature maps of any size."""
+    given = [
+        builder.parameter(name, "f32", shape)
+        for name, shape in (
+            ("objects", [None, 6, None, None]),
+            ("deltas", [None, 12, None, None]),
+            ("image", [3]),
+            ("info", [None, 3]),
+            ("anchors", [None, None, 3, 4]),
+            ("sure_regions", [None, 3, None, None]),
+        )
+    ]
+    how = {"base_size": 16, "feat_stride": 16, "min_size": 4, "ratio": [1.0], "nms_thresh": 0.6}
+    how |= {"scale": [1.0, 2.0, 4.0], "pre_nms_topn": 40, "post_nms_topn": 9, "name": "proposed"}
+    objects, deltas, image, info, anchors, scores = given
+    proposed = builder.add("Proposal", 4, objects, deltas, image, **how)
+    least = {"min_size": 4.0, "nms_threshold": 0.6, "pre_nms_count": 40, "post_nms_count": 9}
+    inputs = (info, anchors, deltas, scores)
+    generated = builder.add("GenerateProposals", 9, *inputs, name="generated", **least)
+    return [*proposed, *generated]
+
+
+def detectron(builder: uncork.Builder) -> list[Source]:
+    """Of any number of regions, on grids of any size."""
+    given = [
+        builder.parameter(name, "f32", shape)
+        for name, shape in (
+            ("regions", [None, 4]),
+            ("class_deltas", [None, 12]),
+            ("class_scores", [None, 3]),
+            ("probabilities", [None]),
+            ("priors", [3, 4]),
+            ("features", [1, 8, None, None]),
+            ("image", [1, 3, None, None]),
+        )
+    ]
+    regions, deltas, scores, probabilities, priors, features, image = given
+    how = {"score_threshold": 0.1, "nms_threshold": 0.5, "max_delta_log_wh": 4.0, "num_classes": 3}
+    how |= {"deltas_weights": [1.0, 1.0, 2.0, 2.0], "post_nms_count": 20}
+    how |= {"max_detections_per_image": 9, "name": "detected"}
+    info = builder.constant(np.float32([[64, 64, 1]]))
+    of = "ExperimentalDetectron"
+    detected = builder.add(f"{of}DetectionOutput", 6, regions, deltas, scores, info, **how)
+    best = builder.add(f"{of}TopKROIs", 6, regions, probabilities, max_rois=5, name="best")
+    grid = builder.add(f"{of}PriorGridGenerator", 6, priors, features, image, name="grid")
+    return [*detected, *best, *grid]
+
+
+def levels(builder: uncork.Builder) -> list[Source]:
+    """Of pyramids of any size."""
+    names = {"regions": [None, 4], "features": [1, 8, None, None], "coarse": [1, 8, None, None]}
+    given = [builder.parameter(name, "f32", shape) for name, shape in names.items()]
+    how = {"output_size": 7, "sampling_ratio": 2, "pyramid_scales": [4, 8], "name": "extracted"}
+    return builder.add("ExperimentalDetectronROIFeatureExtractor", 6, *given, **how)[:1]
+
+
 def generation(builder: uncork.Builder) -> list[Source]:
     ids, on, off = (
         builder.parameter("ids_of_few", "i64", [3, 4]),
@@ -767,6 +827,7 @@ FAMILIES = {
     "gemm.matmul": linear,
     "loops.bins": pooled_boxes,
     "loops.colours": colours,
+    "loops.levels": levels,
     "loops.normalise": normalise,
     "loops.patches": patches,
     "loops.pool": pool,
@@ -784,7 +845,9 @@ FAMILIES = {
     "reduction": reduce,
     "detection": detection,
     "detection.classes": of_classes,
+    "detection.detectron": detectron,
     "detection.output": detections,
+    "detection.regions": proposals,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,
@@ -805,7 +868,11 @@ SIZES = {
         "feature_indices": 30,
     },
     **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
+    "rows": 30,
     **{"boxes": 30, "kinds": 30, "images": 30, "numbered": 30, "image": 2, "moves": 2, "sure": 2},
+    **dict.fromkeys(("objects", "deltas", "info", "anchors", "sure_regions"), 2),
+    **dict.fromkeys(("regions", "class_deltas", "class_scores", "probabilities"), 30),
+    **dict.fromkeys(("features", "coarse"), 7),
 }
 
 

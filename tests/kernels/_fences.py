@@ -326,7 +326,7 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
 
 def fourier(generator: np.random.Generator) -> Iterator[Case]:
     last, first = (spec(np.array([axis])) for axis in (-1, 0))
-    for length, count in product([1, 2, 7, 12, 25, 33, 64, 90], [1, 3, 8, 17]):
+    for length, count in product([1, 2, 7, 12, 25, 33, 64, 90, 131], [1, 3, 8, 17]):
         for dtype in (np.float32, np.float64):
             pairs = spec(generator.standard_normal((count, length, 2)).astype(dtype))
             lying = spec(generator.standard_normal((length, count, 2)).astype(dtype))
@@ -1243,6 +1243,52 @@ def detections(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{priors} {classes} {keep} {clip}", operation, given
 
 
+def proposals(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import two_layers
+    from tests.kernels.test_proposals import PROPOSAL, SINGLE, anchored, of_image
+
+    for columns, before, after in product([1, 3, 16, 17, 33], [1, 15, 17, 500], [1, 16, 40]):
+        counts = {"pre_nms_count": before, "post_nms_count": after}
+        how = {"min_size": 4.0, "nms_threshold": 0.7, **counts}
+        given = anchored(generator, 9, 3, 2, columns, 2)
+        name = f"{columns} {before} {after}"
+        one = [spec(array) for array in of_image(given)]
+        yield f"of an image {name}", find(SINGLE, 6)(**how), one
+        every = [spec(array) for array in given]
+        for each in two_layers(find("GenerateProposals", 9)(**how), every):
+            yield (f"generated {name}", *each)
+        topmost = {"pre_nms_topn": before, "post_nms_topn": after}
+        inputs = [numbers(generator, 2, 12, 2, columns), numbers(generator, 2, 24, 2, columns)]
+        image = spec(np.float32([32, 16 * columns, 1]))
+        yield f"proposed {name}", find("Proposal", 4)(**PROPOSAL, **topmost), [*inputs, image]
+
+
+def detectron(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels import test_detectron as own
+
+    for regions, classes, after in product([1, 17, 40], [1, 2, 16, 17], [1, 30]):
+        counts = {"num_classes": classes, "post_nms_count": after, "max_detections_per_image": 20}
+        given = [spec(array) for array in own.detected(generator, regions, classes)]
+        operation = find(own.OUTPUT, 6)(**counts, **own.DETECTED)
+        yield f"detected {regions} {classes} {after}", operation, given
+    for count, most in product([1, 16, 24, 25, 300], [1, 17, 400]):
+        given = [spec(own.regions_of(generator, count)), numbers(generator, count)]
+        yield f"best {count} {most}", find(own.TOP, 6)(max_rois=most), given
+    for count, columns, how in product([1, 3, 16, 17], [1, 2, 17], [{}, {"h": 1, "w": 1}]):
+        given = [numbers(generator, count, 4), numbers(generator, 1, 1, 2, columns)]
+        grid = find(own.GRID, 6)(**how)
+        yield f"grid {count} {columns} {how}", grid, [*given, numbers(generator, 1, 1, 9, 9)]
+
+
+def levels(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels import test_detectron as own
+
+    for size, ratio, side in product([1, 3, 16, 17], [0, 2, 3], [1, 7, 30]):
+        given = [own.regions_of(generator, 9, 300.0), *own.pyramid_of(generator, side, 2)]
+        how = {"output_size": size, "sampling_ratio": ratio, "pyramid_scales": [4, 8]}
+        yield f"{size} {ratio} {side}", find(own.FEATURES, 6)(**how), [spec(a) for a in given]
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -1392,6 +1438,7 @@ EDGES = {
     "gemm.matmul": linear,
     "loops.bins": bins,
     "loops.colours": colours,
+    "loops.levels": levels,
     "loops.normalise": normalise,
     "loops.patches": patches,
     "loops.pool": pool,
@@ -1409,7 +1456,9 @@ EDGES = {
     "reduction": reduce,
     "detection": detection,
     "detection.classes": classes,
+    "detection.detectron": detectron,
     "detection.output": detections,
+    "detection.regions": proposals,
     "finding": finding,
     "generation": generation,
     "scatter": scatter,

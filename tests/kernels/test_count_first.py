@@ -43,6 +43,7 @@ STAYS = {
         "pixels: 8 of 12",
         *("pixels", "pixels that touch share an edge", "near but not touching"),  # MatrixNms
         "boxes of each class",
+        "the threshold falls",  # GenerateProposals
         "an image without boxes",
         "boxes of no image",
     ),

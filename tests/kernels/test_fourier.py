@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests.kernels._run import run_native, spec_of
-from uncork.kernels.fourier.tables import LARGEST_PRIME, factors_of
+from uncork.kernels.fourier.tables import factors_of
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import host_target
 from uncork.kernels.select import select_kernel
@@ -182,23 +182,98 @@ def test_a_signal_of_frames(
     near(made, wanted, dtype)
 
 
-@pytest.mark.parametrize(
-    ("length", "expected"),
-    [
-        (131, f"no kernel for lengths with a prime factor above {LARGEST_PRIME}"),
-        (2 * 131, f"no kernel for lengths with a prime factor above {LARGEST_PRIME}"),
-        (1 << 23, f"no kernel for axes of {1 << 23}"),
-    ],
-)
-def test_lengths_that_are_left_to_the_reference(length: int, expected: str) -> None:
+@TYPES
+@pytest.mark.parametrize("length", [131, 262, 509, 1009])
+def test_lengths_with_a_large_prime(length: int, dtype: type) -> None:
+    """Bluestein's way, in both directions, and back from half a transform."""
+    test_lengths(length, dtype)
+    test_half_a_transform_gives_real_numbers_back(length, dtype)
+
+
+def test_the_longest_are_left_to_the_reference() -> None:
     operation = find("DFT", 7)()
+    length = 1 << 23
     given = [spec(np.zeros((1, 4, 2), np.float32)), spec(np.array([1])), spec(np.array([length]))]
     made = [uncork.types.TensorSpec(o.element_type, o.shape) for o in operation.describe(given)]
-    assert select_kernel(operation, given, made, host_target()) == expected
+    chosen = select_kernel(operation, given, made, host_target())
+    assert chosen == f"no kernel for axes of {length}"
+
+
+def open_lengths(dtype: type) -> uncork.Model:
+    """Transforms along two axes of open length and back, of pairs and of real numbers."""
+    builder = uncork.Builder("spectra")
+    type_ = "f32" if dtype is np.float32 else "f64"
+    x = builder.parameter("x", type_, [None, None, None, 2])
+    real = builder.parameter("real", type_, [None, None])
+    axes, last = builder.constant(np.array([1, 2])), builder.constant(np.array([-1]))
+    (there,) = builder.add("DFT", 7, x, axes)
+    (half,) = builder.add("RDFT", 9, real, last)
+    (size,) = builder.add("ShapeOf", 3, real)
+    at = builder.constant(np.array([1])), builder.constant(np.array(0))
+    (length,) = builder.add("Gather", 8, size, *at)
+    builder.result(there, "there")
+    builder.result(builder.add("IDFT", 7, there, axes)[0], "back")
+    builder.result(half, "half")
+    builder.result(builder.add("IRDFT", 9, half, last, length)[0], "real_again")
+    builder.result(builder.add("IRDFT", 9, half, last)[0], "even_again")
+    return builder.model()
+
+
+@TYPES
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_plan_for_any_length(threads: int, dtype: type) -> None:
+    """Small factors, primes with a step of their own, larger ones and long rows, in turn."""
+    compiled = uncork.compile_model(open_lengths(dtype), threads=threads)
+    generator = np.random.default_rng(threads)
+    for rows, columns, length in (
+        (1, 2, 2),
+        (12, 7, 360),
+        (131, 5, 262),
+        (4, 149, 1009),
+        (3, 1, 12000),
+        (2, 16, 9973),
+        (12, 7, 361),
+    ):
+        x = generator.standard_normal((3, rows, columns, 2)).astype(dtype)
+        real = generator.standard_normal((18, length)).astype(dtype)
+        results = compiled(x, real)
+        values = x[..., 0] + 1j * x[..., 1].astype(np.clongdouble)
+        wanted = np.swapaxes(transformed(np.swapaxes(transformed(values), 1, 2)), 1, 2)
+        near(results["there"], pairs(wanted, np.longdouble), dtype)
+        near(results["back"], x, dtype)
+        half = np.fft.rfft(real.astype(np.float64))
+        near(results["half"], pairs(half, np.float64), dtype)
+        near(results["real_again"], real, dtype)
+        even = length // 2 * 2
+        near(results["even_again"], np.fft.irfft(half, even), dtype)
+    plan = compiled.plan
+    assert plan.made == 1
+    assert "planned for every size" in plan.remarks
+    assert all(step.kernel.startswith("fourier") for step in plan.steps if "DFT" in step.operation)
+
+
+def test_lengths_that_have_no_transform() -> None:
+    """The kernel gives them up: the reference says what is wrong, or what nothing is."""
+    builder = uncork.Builder("spectra")
+    x = builder.parameter("x", "f32", [None, None, 2])
+    y = builder.parameter("y", "f32", [None])
+    (size,) = builder.add("ShapeOf", 3, y)
+    (size,) = builder.add("Subtract", 1, size, builder.constant(np.array([1])))
+    axes = builder.constant(np.array([1]))
+    builder.result(builder.add("DFT", 7, x, axes, size, name="cut")[0], "cut")
+    builder.result(builder.add("IRDFT", 9, x, axes)[0], "real")
+    compiled = uncork.compile_model(builder.model())
+    data = np.random.default_rng(0).standard_normal((2, 5, 2)).astype(np.float32)
+    assert compiled(data, np.zeros(4, np.float32))["cut"].shape == (2, 3, 2)
+    with pytest.raises(uncork.UncorkError, match=r"signal_size\[0\] is 0, expected a size or -1"):
+        compiled(data, np.zeros(1, np.float32))
+    assert compiled(data[:, :1], np.zeros(3, np.float32))["real"].shape == (2, 0)
+    assert compiled(data[:, :0], np.zeros(3, np.float32))["cut"].tolist() == [[[0, 0]] * 2] * 2
+    assert compiled(data, np.zeros(8, np.float32))["real"].shape == (2, 8)
 
 
 def test_factors() -> None:
     """By hand: fours first, then what is left."""
     assert factors_of(1) == []
-    assert factors_of(2 * 4 * 4 * 3 * 25 * 127) == [4, 4, 2, 3, 5, 5, 127]
-    assert factors_of(131) is None
+    assert factors_of(2 * 4 * 4 * 3 * 25 * 31) == [4, 4, 2, 3, 5, 5, 31]
+    assert factors_of(37) is None

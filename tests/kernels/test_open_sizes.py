@@ -5,6 +5,7 @@ several sizes in turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
 from uncork.ir.model import Model, Source
 from uncork.ir.symbols import infer_symbolic
-from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Stages
+from uncork.kernels.kernel_plan import AtLeast, In, KernelPlan, Out, Scratch, Stages
 from uncork.kernels.runtime.target import host_target
 from uncork.kernels.select import select_kernel
+from uncork.ops import find
 from uncork.ops.parameter import Const
 from uncork.symbolic import Size, Symbol
 from uncork.types import ElementType, PartialShape, TensorSpec
@@ -113,7 +115,7 @@ def ended(builder: uncork.Builder, found: Source, bias: np.ndarray) -> Source:
 
 
 def settled(choice: KernelPlan, values: dict[Symbol, int]) -> KernelPlan:
-    """A choice for open sizes with the sizes of a call."""
+    """A choice for open sizes with the sizes of a call, and what such a call makes of it."""
 
     def number(operand: Any) -> Any:
         if isinstance(operand, Size):
@@ -127,12 +129,22 @@ def settled(choice: KernelPlan, values: dict[Symbol, int]) -> KernelPlan:
     def calls(some: Sequence[Any]) -> list[Any]:
         return [(spec, [number(word) for word in words]) for spec, words in some]
 
+    def made(some: Sequence[Any], when: Sequence[AtLeast | None]) -> list[Any]:
+        return [
+            each
+            for each, condition in zip_longest(some, when)
+            if condition is None
+            or (condition.size.evaluate(values) >= condition.least) is not condition.otherwise
+        ]
+
     def split(threads: int) -> Stages:
         assert choice.split is not None
         stages = choice.split(threads)
-        return Stages([calls(stage) for stage in stages.stages], number(stages.scratch))
+        some = made(stages.stages, stages.when)
+        return Stages([calls(stage) for stage in some], number(stages.scratch))
 
-    return replace(choice, calls=calls(choice.calls), scratch=number(choice.scratch), split=split)
+    alone = calls(made(choice.calls, choice.when))
+    return replace(choice, calls=alone, when=(), scratch=number(choice.scratch), split=split)
 
 
 @settings(FEW, max_examples=25)
@@ -161,6 +173,33 @@ def test_between_forbidden_pages(case: tuple[Model, list[list[np.ndarray]]]) -> 
                 settled(choice, values), known, [described_output], threads == 1, threads
             )
             np.testing.assert_allclose(got, expected.value, rtol=5e-5, atol=5e-5)
+
+
+@pytest.mark.parametrize("name", ["DFT-7", "IDFT-7", "RDFT-9", "IRDFT-9"])
+@pytest.mark.parametrize("type_", [ElementType.f32, ElementType.f64])
+def test_transforms_between_forbidden_pages(name: str, type_: ElementType) -> None:
+    """Lengths of small factors, primes and long rows find room for their tables."""
+    word, opset = name.split("-")
+    operation = find(word, int(opset))()
+    pair = [2] if operation.from_complex else []
+    builder = uncork.Builder("transforms")
+    x = builder.parameter("x", type_.name, [None, None, *pair])
+    builder.result(builder.add(word, int(opset), x, builder.constant(np.array([1])))[0], "y")
+    described, facts = infer_symbolic(builder.model())
+    node = next(node for node in described.nodes if node.type_name == word)
+    axes = spec_of(np.array([1]), ElementType.i64)
+    specs = [described.spec(node.inputs[0]), axes]
+    choice = select_kernel(node.operation, specs, [node.outputs[0].spec], host_target())
+    assert isinstance(choice, KernelPlan), choice
+    generator = np.random.default_rng(0)
+    for count, length in ((1, 2), (18, 12), (2, 131), (3, 193), (17, 97), (2, 16411)):
+        data = generator.standard_normal((count, length, *pair)).astype(type_.dtype)
+        values = {symbol: data.shape[symbol.origin.position] for symbol in facts.symbols}
+        known = [spec_of(data, type_), axes]
+        (expected,) = operation.evaluate(known)
+        for threads in THREADS:
+            (got,) = run_fenced(settled(choice, values), known, [expected], threads == 1, threads)
+            np.testing.assert_allclose(got, expected.value, rtol=1e-4, atol=1e-4)
 
 
 @FEW

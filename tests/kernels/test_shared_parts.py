@@ -146,6 +146,13 @@ CASES: dict[str, Callable[[], Case]] = {
         64,
     ),
     "a stretched sum": lambda: (find("Add", 1)(), [some(3, 50, 70), some(50, 1)], 30),
+    "boxes on the levels of a pyramid": lambda: (
+        find("ExperimentalDetectronROIFeatureExtractor", 6)(
+            output_size=7, sampling_ratio=2, pyramid_scales=[4, 8]
+        ),
+        [abs(some(70, 4)).cumsum(axis=1) * 90, some(1, 9, 90, 60), some(1, 9, 45, 30)],
+        64,
+    ),
     "softmax on an inner axis": lambda: (find("SoftMax", 8)(axis=1), [some(2, 40, 500)], 32),
     "softmax of one long row of columns": lambda: (
         find("SoftMax", 8)(axis=0),

@@ -18,6 +18,7 @@ import tests.samples
 from tests.samples._sample import Case, Refusal, Sample, Samples
 from uncork import ops, storage
 from uncork.errors import UncorkError, ValidationError
+from uncork.ops._modules import MODULES
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 ALL: dict[type[ops.Operation], Samples] = {}
@@ -41,6 +42,11 @@ WITH_LOOP = [pytest.param(e, id=e.operation.label()) for e in ALL.values() if e.
 
 #: These need a graph around them: tests/ir and tests/compiler/test_state.py have theirs.
 WITHOUT_SAMPLES = ("Parameter", "Const", "If", "Loop", "TensorIterator", "ReadValue", "Assign")
+
+
+def test_is_found_without_importing_the_others() -> None:
+    modules = {op.type_name: op.__module__.rpartition(".")[2] for op in ops.registered()}
+    assert modules == MODULES, "src/uncork/ops/_modules.py says which module declares a type"
 
 
 @pytest.mark.parametrize(

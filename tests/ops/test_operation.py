@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from uncork import Builder, ValidationError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
 from uncork.ir.hints import Hints
 from uncork.ops import Operation, find

@@ -14,7 +14,8 @@ import uncork
 from uncork import Builder, ElementType, InputError, Model
 from uncork.compiler import execute
 from uncork.files import SMALL
-from uncork.internal_ops.quantized_lookup import CompressedLookup, PackedConst
+from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.quantized_lookup import CompressedLookup
 from uncork.ir.model import Source
 from uncork.passes.quantized_tables import compressed_tables, packed_tables
 

@@ -11,7 +11,6 @@ import numpy as np
 from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import Results, accept, match, owned, present
-from uncork.compiler.bind import BoundCall
 from uncork.compiler.execute import Executor
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.options import Ids, Precision
@@ -22,7 +21,6 @@ from uncork.compiler.variable_values import Values
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError
 from uncork.ir.constants import mapped_files
-from uncork.ir.elsewhere import COMPILED, missing
 from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, port_of, port_rows
 from uncork.kernels.runtime.kernel_cache import compilations_told
@@ -32,6 +30,7 @@ from uncork.progress import progress_line
 from uncork.types import Array
 
 if TYPE_CHECKING:
+    from uncork.compiler.bind import BoundCall
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.variables import VariableState
@@ -146,6 +145,8 @@ class CompiledModel:
         before, and their shapes may change with the values of the inputs. Raises InputError when a
         name, a type or a shape does not fit, or arrays overlap.
         """
+        from uncork.compiler.bind import BoundCall
+
         try:
             return BoundCall(self, match(self.inputs, inputs, named), outputs)
         except MemoryError as error:
@@ -269,6 +270,8 @@ class CompiledModel:
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
 
         def __getattr__(self, name: str) -> Any:
+            from uncork.ir.elsewhere import COMPILED, missing
+
             raise missing(self, "a compiled model", name, COMPILED)
 
     def __reduce__(self) -> NoReturn:

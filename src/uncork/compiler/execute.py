@@ -13,7 +13,6 @@ from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import CallDeclined, NoPlan, PlannedCall, PlanSet
 from uncork.compiler.planned_parts import NotPlanned
-from uncork.compiler.printed_plan import listed, printed
 from uncork.compiler.scoped_plans import refuse_wrong_sizes
 from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
@@ -313,6 +312,8 @@ class Executor:
         made = [] if self.plans is None else self.plans.plans
         if self.plans is None or not made:
             return self._plan_for({})
+        from uncork.compiler.printed_plan import printed
+
         last = None if self.plans.last is None else self.plans.last.plan
         scope, plan = next((pair for pair in made if pair[1] is last), made[0])
         return printed(plan, scope, {}, len(made), self.plans.working_bytes)
@@ -320,6 +321,8 @@ class Executor:
     def _plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
         if self.model.sinks and self.stateful is not None:
             return self.stateful.plan_for(shapes)
+        from uncork.compiler.printed_plan import listed, printed
+
         if self.plans is None or self.model.sinks:
             return listed(self.prepared, "reference", self._why_references)
         hints = self._hints(shapes)

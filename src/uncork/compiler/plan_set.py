@@ -19,7 +19,6 @@ from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.known_sizes import Hints, known_size
 from uncork.compiler.layer_kernels import LayerKernels
 from uncork.compiler.native_call import NativeCall
-from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
@@ -379,7 +378,7 @@ class PlanSet:
             shapes = [array.shape for array in inputs]
             plans = self._for_shapes(shapes)._best(shapes, hints)
             known = plans.native_call(inputs)
-            if known is not None or any(isinstance(call, PartedCall) for call in plans.calls):
+            if known is not None or not all(isinstance(call, NativeCall) for call in plans.calls):
                 return known
             plans.add(hints(), plans.calls)
         except CallDeclined:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Union
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -13,7 +13,6 @@ from uncork.collector import collector_paused
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
 from uncork.compiler.known_sizes import Hints, known_size, known_values
 from uncork.compiler.native_call import NativeCall
-from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
@@ -27,8 +26,12 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Check, Guard
 from uncork.types import Array, PartialShape, TensorSpec
 
+if TYPE_CHECKING:
+    from uncork.compiler.parted_call import PartedCall
+
 #: Calls of one plan.
-PlannedCall = Union[NativeCall, PartedCall]
+PlannedCall: TypeAlias = "NativeCall | PartedCall"
+
 #: Gives the hints of a call, when somebody needs them.
 HintsOf = Callable[[], Hints]
 
@@ -153,7 +156,7 @@ class ScopedPlans:
                     raise CallDeclined
             try:
                 plan = self._plan(hints, True)
-                made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
+                made = _call_of(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
             except UncorkError as error:  # which may be a ValueError, too
@@ -310,3 +313,11 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
             raise _Negative
         sizes.append(size)
     return replace(spec, shape=PartialShape(sizes))
+
+
+def _call_of(plan: CallPlan) -> PlannedCall:
+    if plan.is_native:
+        return NativeCall(plan)
+    from uncork.compiler.parted_call import PartedCall
+
+    return PartedCall(plan)

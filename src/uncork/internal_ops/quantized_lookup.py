@@ -22,31 +22,8 @@ from msgspec import Struct
 from uncork.concurrency import lazy
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Field
-from uncork.ops.parameter import Const
-from uncork.storage import decode, unpack
+from uncork.storage import decode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
-
-
-class PackedConst(Const):
-    """A constant of 4-bit values that stays as `model.bin` has it: two values a byte, the first in
-    the low bits.
-
-    `packed` are those bytes, flat. `value` is unpacked when it is first asked for; inference does
-    not ask.
-    """
-
-    packed = Field[Array]()
-
-    @staticmethod
-    def of(element_type: ElementType, shape: tuple[int, ...], packed: Array) -> PackedConst:
-        return PackedConst(element_type=element_type, shape=PartialShape(shape), packed=packed)
-
-    @lazy
-    def value(self) -> Array:
-        return unpack(self.packed.data, self.element_type, self.count).reshape(self.shape.static)
-
-    def infer(self) -> TensorSpec:
-        return TensorSpec(self.element_type, self.shape)
 
 
 class CompressedTable(Struct, frozen=True, eq=False, dict=True):

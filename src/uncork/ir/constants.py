@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from uncork.files import MappedFile, mapped_file
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model
 from uncork.ops.parameter import Const
 from uncork.types import Array

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError
-from uncork.ir.elsewhere import MODEL, missing
 from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.types import TensorSpec
@@ -59,6 +58,8 @@ class Model(Graph, frozen=True, dict=True):
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
 
         def __getattr__(self, name: str) -> Any:
+            from uncork.ir.elsewhere import MODEL, missing
+
             raise missing(self, "a model", name, MODEL)
 
     @lazy

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from uncork.errors import InputError
 from uncork.errors import did_you_mean as did_you_mean
-from uncork.ir.elsewhere import PORT, missing
 from uncork.types import ElementType, PartialShape
 
 #: Names that converters number: they tell a reader nothing.
@@ -76,6 +75,8 @@ class ModelPort(Struct, frozen=True):
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
 
         def __getattr__(self, name: str) -> Any:
+            from uncork.ir.elsewhere import PORT, missing
+
             raise missing(self, "a port", name, PORT)
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork import storage
 from uncork.errors import ReadError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.diagnostics import shown, unsigned
 from uncork.ir.weights import Weights
 from uncork.ops._operation import FOLD_LIMIT

@@ -23,7 +23,6 @@ from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
 from uncork.ir.read_constant import read_constant
 from uncork.ir.read_edges import SINKS, edges_of, ordered
 from uncork.ir.read_layers import Layer, layers_of, report
-from uncork.ir.subgraphs import with_bodies
 from uncork.ir.validate import agree, specialised
 from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
@@ -269,6 +268,8 @@ class GraphReader(Struct):
             if isinstance(operation, Const):
                 operation = read_constant(operation, attributes, self.weights)
             elif isinstance(operation, SubGraphOperation):
+                from uncork.ir.subgraphs import with_bodies
+
                 operation = with_bodies(
                     operation, layer.element, bodies, layer.inputs, layer.outputs
                 )

@@ -10,7 +10,8 @@ expressions over them. The rules are the operations' own `infer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from msgspec.structs import replace
 
@@ -99,15 +100,32 @@ class _Inference:
         arguments = [self.specs.get(source) for source in node.inputs]
         if node.operation is None or any(a is None for a in arguments):
             return declared
+        if self._is_known(node, arguments):
+            return declared
         try:
-            return node.operation.describe(
+            found = node.operation.describe(
                 [None if a is None else self._with_equalities(a) for a in arguments]
+            )
+            return tuple(
+                old if old is not None and _agree(old, new) else new
+                for old, new in zip_longest(declared[: len(found)], found)
             )
         except UncorkError as error:
             self.problems.append(
                 replace(error.problems[0], where=node.label, message=error.message, layer=node.name)
             )
             return declared
+
+    def _is_known(self, node: Node, arguments: Sequence[TensorSpec | None]) -> bool:
+        """Whether a layer's outputs are of known sizes, found from these very inputs when the model
+        was read, and of no numbers that inputs tell.
+        """
+        return (
+            not node.bodies
+            and (node.type_name in ("Const", "Parameter") or not all(map(_tells, arguments)))
+            and all(given is self.model.spec(s) for given, s in zip(arguments, node.inputs))
+            and all(port.spec.shape.is_static and not _is_read(port.spec) for port in node.outputs)
+        )
 
     # ---- symbols
 
@@ -123,12 +141,7 @@ class _Inference:
                 for axis, d in enumerate(spec.shape)
             ]
             spec = replace(spec, shape=PartialShape(dims))
-        if (
-            spec.element_type not in _NUMBERS
-            or spec.value is not None
-            or not spec.shape.is_static
-            or not 1 <= int(spec.shape.size) <= _SMALL
-        ):
+        if not _is_read(spec):
             return spec
         elements: list[Element] = list(spec.elements or [None] * int(spec.shape.size))
         for i, element in enumerate(elements):
@@ -203,6 +216,31 @@ class _Inference:
 
     def _is_changed(self, size: Element) -> bool:
         return isinstance(size, Size) and self.facts.changes(size)
+
+
+def _agree(old: TensorSpec, new: TensorSpec) -> bool:
+    """Whether both are tensors of one type and one known shape, without known numbers."""
+    return (
+        old.element_type is new.element_type
+        and old.shape.is_static
+        and old.shape == new.shape
+        and not (_tells(old) or _tells(new))
+    )
+
+
+def _tells(spec: TensorSpec | None) -> bool:
+    """Whether numbers of the tensor are known."""
+    return spec is None or spec.value is not None or spec.elements is not None
+
+
+def _is_read(spec: TensorSpec) -> bool:
+    """Whether shapes may read elements of the tensor that are not known as one value."""
+    return (
+        spec.element_type in _NUMBERS
+        and spec.value is None
+        and spec.shape.is_static
+        and 1 <= int(spec.shape.size) <= _SMALL
+    )
 
 
 def _word(name: str) -> str:

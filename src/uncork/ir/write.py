@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from uncork import storage
 from uncork.errors import UncorkError, ValidationError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir import xml
 from uncork.ir.diagnostics import shown
 from uncork.ir.model import Model, Node, join_names

@@ -20,25 +20,79 @@ def parse(data: bytes) -> ElementTree.Element:
     """
     if not data.strip():
         raise ReadError("the file is empty")
-    _check(data)
+    parser, tree = _parser(), ElementTree.TreeBuilder()
+    parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
+    parser.CharacterDataHandler, parser.buffer_text = tree.data, True
+    spaces: list[str] = []
+    parser.StartNamespaceDeclHandler = lambda prefix, _: spaces.append(prefix)
     try:
-        return ElementTree.fromstring(data)
-    except (ElementTree.ParseError, LookupError, ValueError) as error:
-        raise ReadError(f"not well-formed XML: {error}") from None
+        _feed(parser, data)
+    except ReadError:
+        _check_depth(data)
+        raise
+    root = tree.close()
+    if _is_deeper(root, MAX_DEPTH):
+        _check_depth(data)
+    if spaces or b"xml:" in data:
+        _name_spaces(root)
+    return root
 
 
-def _check(data: bytes) -> None:
-    """A first pass that builds nothing: expat would expand entities, and a tree of any depth would
-    be built.
-    """
-    parser = expat.ParserCreate()
-    depth = 0
+def _parser() -> expat.XMLParserType:
+    """A parser that refuses document types, whose entities it would expand."""
+    parser = expat.ParserCreate(namespace_separator="}")
 
     def refuse_doctype(*_: object) -> NoReturn:
         raise ReadError(
             f"line {parser.CurrentLineNumber}: document type and entity declarations "
             "are refused: no IR file has them"
         )
+
+    parser.StartDoctypeDeclHandler = refuse_doctype
+    parser.EntityDeclHandler = refuse_doctype
+    return parser
+
+
+def _feed(parser: expat.XMLParserType, data: bytes) -> None:
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        message = expat.ErrorString(error.code) if error.code else str(error)
+        raise ReadError(
+            f"not well-formed XML: {message} at line {error.lineno}, column {error.offset}"
+        ) from None
+    except ReadError:
+        raise
+    except (LookupError, ValueError) as error:
+        raise ReadError(f"not readable as XML: {error}") from None
+
+
+def _is_deeper(root: ElementTree.Element, most: int) -> bool:
+    level = [root]
+    for _ in range(most):
+        level = [child for element in level for child in element]
+        if not level:
+            return False
+    return True
+
+
+def _name_spaces(root: ElementTree.Element) -> None:
+    """Give names of a name space, which expat writes `space}name`, as `{space}name`."""
+    for element in root.iter():
+        element.tag = _with_brace(element.tag)
+        named = {_with_brace(name): value for name, value in element.attrib.items()}
+        element.attrib.clear()
+        element.attrib.update(named)
+
+
+def _with_brace(name: str) -> str:
+    return f"{{{name}" if "}" in name else name
+
+
+def _check_depth(data: bytes) -> None:
+    """Raise ReadError with the line where elements are nested too deep, if they are."""
+    parser = expat.ParserCreate()
+    depth = 0
 
     def enter(_name: str, _attributes: object) -> None:
         nonlocal depth
@@ -52,20 +106,13 @@ def _check(data: bytes) -> None:
         nonlocal depth
         depth -= 1
 
-    parser.StartDoctypeDeclHandler = refuse_doctype
-    parser.EntityDeclHandler = refuse_doctype
-    parser.StartElementHandler = enter
-    parser.EndElementHandler = leave
-    parser.ordered_attributes = True
+    parser.StartElementHandler, parser.EndElementHandler = enter, leave
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
-        message = expat.ErrorString(error.code) if error.code else str(error)
-        raise ReadError(
-            f"not well-formed XML: {message} at line {error.lineno}, column {error.offset}"
-        ) from None
-    except (LookupError, ValueError) as error:
-        raise ReadError(f"not readable as XML: {error}") from None
+    except ReadError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError):
+        pass  # which is reported already
 
 
 def frozen(element: ElementTree.Element) -> XmlElement:

@@ -171,7 +171,7 @@ class KernelPlan(Struct, frozen=True):
     #: The same work for so many threads.
     split: Callable[[int], Stages] | None = None
     #: When each call is made, where only some sizes want it; none: always.
-    when: Sequence[AtLeast] = field(default=())
+    when: Sequence[AtLeast | None] = field(default=())
     #: What is written into an input, where that is what the operation is for.
     extends: Extends | None = None
 

@@ -151,6 +151,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "loops.patches": ("ExtractImagePatches",),
     "loops.pool": ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool", "PooledValues"),
     "loops.regions": ("ROIAlign",),
+    "loops.levels": ("ExperimentalDetectronROIFeatureExtractor",),
     "loops.bins": ("PSROIPooling", "ROIPooling"),
     "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
     "loops.resize": ("Interpolate",),
@@ -187,7 +188,18 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "scatter.counts": ("ScatteredCounts",),
     "detection": ("FirstRows", "TakenBoxes"),
     "detection.classes": ("FirstDetections", "TakenOfClasses"),
+    "detection.detectron": (
+        "ExperimentalDetectronDetectionOutput",
+        "ExperimentalDetectronPriorGridGenerator",
+        "ExperimentalDetectronTopKROIs",
+    ),
     "detection.output": ("DetectionOutput",),
+    "detection.regions": (
+        "ExperimentalDetectronGenerateProposalsSingleImage",
+        "FirstRegions",
+        "Proposal",
+        "TakenRegions",
+    ),
     "finding": (
         "FilledCount",
         "FilledRows",

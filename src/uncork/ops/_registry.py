@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from uncork.concurrency import unforked
+from uncork.ops._modules import MODULES
 from uncork.ops._operation import Operation, declared
 
 _FOLDER = Path(__file__).parent
 _PACKAGE = __package__
-_DECLARATION = re.compile(r'^@register\("(\w+)", \d+\)$', re.MULTILINE)
-
-
-@functools.lru_cache(maxsize=1)
-def _files() -> Mapping[str, str]:
-    """The module of each operation type, read off the source: importing a hundred modules would
-    cost what a whole start may.
-
-    Only a short cut. A type that is not here is looked for in all modules, so an installation
-    without source works too.
-    """
-    files: dict[str, str] = {}
-    for path in _FOLDER.glob("[!_]*.py"):
-        files.update(
-            dict.fromkeys(_DECLARATION.findall(path.read_text(encoding="utf-8")), path.stem)
-        )
-    return files
 
 
 @functools.lru_cache(maxsize=1)
@@ -45,12 +27,12 @@ def _import_all() -> None:
 @functools.cache
 def _import_one(type_name: str) -> None:
     with unforked():
-        importlib.import_module(f"{_PACKAGE}.{_files()[type_name]}")
+        importlib.import_module(f"{_PACKAGE}.{MODULES[type_name]}")
 
 
 def versions_of(type_name: str) -> dict[int, type[Operation]]:
     """Every version of an operation by the opset that brought it; empty when there is none."""
-    if type_name in _files():
+    if type_name in MODULES:
         _import_one(type_name)
     if type_name not in declared:
         _import_all()

@@ -174,7 +174,7 @@ class DetectronPriorGridGenerator6(Operation):
         return output if self.flatten else output.reshape(height, width, len(priors), 4)
 
 
-class _Level(ROIAlign3):
+class Level(ROIAlign3):
     """A level of the pyramid: means of samples in regions. `aligned` moves a region by half a cell,
     and its sides are at least 1 in any case.
     """
@@ -185,6 +185,12 @@ class _Level(ROIAlign3):
         kind = box.dtype.type
         left, top, right, bottom = box * kind(self.spatial_scale) - kind(0.5 if self.aligned else 0)
         return left, top, max(right - left, kind(1)), max(bottom - top, kind(1))
+
+
+def level_of(size: Array) -> Array:
+    """The level, before it is limited, of regions whose mean side is so many times 224."""
+    level: Array = np.floor(2 + np.log2(size))
+    return level
 
 
 @register("ExperimentalDetectronROIFeatureExtractor", 6)
@@ -238,23 +244,29 @@ class DetectronROIFeatureExtractor6(Operation):
             [count, 4]
         )
 
-    def reference(self, rois: Array, *pyramid: Array) -> tuple[Array, Array]:
-        size, channels = self.output_size, pyramid[0].shape[1]
-        features = np.zeros((len(rois), channels, size, size), rois.dtype)
-        area = (rois[:, 2] - rois[:, 0]) * (rois[:, 3] - rois[:, 1])
-        exact = np.floor(2 + np.log2(np.sqrt(np.maximum(area, 0)) / 224 + rois.dtype.type(1e-6)))
-        levels = np.where(area > 0, np.clip(np.nan_to_num(exact), 0, len(pyramid) - 1), -1).astype(
-            np.int64
-        )
-        for level, (image, scale) in enumerate(zip(pyramid, self.pyramid_scales)):
-            align = _Level(
-                pooled_h=size,
-                pooled_w=size,
+    def levels(self) -> list[Level]:
+        """What is done on each level of the pyramid."""
+        return [
+            Level(
+                pooled_h=self.output_size,
+                pooled_w=self.output_size,
                 sampling_ratio=self.sampling_ratio,
                 spatial_scale=1 / scale,
                 mode="avg",
                 aligned=self.aligned,
             )
+            for scale in self.pyramid_scales
+        ]
+
+    def reference(self, rois: Array, *pyramid: Array) -> tuple[Array, Array]:
+        size, channels = self.output_size, pyramid[0].shape[1]
+        features = np.zeros((len(rois), channels, size, size), rois.dtype)
+        area = (rois[:, 2] - rois[:, 0]) * (rois[:, 3] - rois[:, 1])
+        exact = level_of(np.sqrt(np.maximum(area, 0)) / 224 + rois.dtype.type(1e-6))
+        levels = np.where(area > 0, np.clip(np.nan_to_num(exact), 0, len(pyramid) - 1), -1).astype(
+            np.int64
+        )
+        for level, (image, align) in enumerate(zip(pyramid, self.levels())):
             here = levels == level
             features[here] = align.reference(image, rois[here], np.zeros(int(here.sum()), np.int64))
         return features, rois

@@ -37,7 +37,8 @@ from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, integer, 
 from uncork.ops.proposal import whole
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
-_LARGEST = math.log(1000 / 16)
+#: The largest logarithm by which a box grows.
+LARGEST = math.log(1000 / 16)
 
 
 class _Proposals(Operation):
@@ -65,7 +66,7 @@ class _Proposals(Operation):
         """
         count, rows, columns = scores.shape
         ordered = deltas.reshape(count, 4, rows, columns).transpose(2, 3, 0, 1).reshape(-1, 4)
-        boxes = moved(anchors, ordered, pixel, _LARGEST)
+        boxes = moved(anchors, ordered, pixel, LARGEST)
         boxes[:, 2:] -= boxes.dtype.type(pixel)
         return inside(boxes, info[1] - pixel, info[0] - pixel), scores.transpose(1, 2, 0).reshape(
             -1

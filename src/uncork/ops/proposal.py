@@ -201,6 +201,16 @@ class Proposal1(Operation):
 
     def _anchors(self, rows: int, columns: int, dtype: Any) -> Array:
         """The anchors [rows, columns, anchors of a cell, 4] of a feature map."""
+        down, across = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+        places = np.stack([down, across] if self.framework else [across, down], axis=-1).astype(
+            np.float32
+        ) * np.float32(self.feat_stride)
+        boxes = self.cell_anchors()
+        grid: Array = np.concatenate([places, places], axis=-1)[:, :, np.newaxis] + boxes
+        return grid.astype(dtype)
+
+    def cell_anchors(self) -> Array:
+        """The anchors [anchors of a cell, 4] of the first cell, in f32."""
         base, ratios = np.float32(self.base_size), np.array(self.ratio, np.float32)
         width = np.sqrt(base * base / ratios)
         if not self.framework:
@@ -214,13 +224,8 @@ class Proposal1(Operation):
         )
         half = (sizes.reshape(-1, 2) - np.float32(self.pixel)) / 2
         center = np.float32(0) if self.framework else (base - 1) / 2
-        boxes = np.concatenate([center - half, center + half], axis=-1)
-        down, across = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
-        places = np.stack([down, across] if self.framework else [across, down], axis=-1).astype(
-            np.float32
-        ) * np.float32(self.feat_stride)
-        grid: Array = np.concatenate([places, places], axis=-1)[:, :, np.newaxis] + boxes
-        return grid.astype(dtype)
+        boxes: Array = np.concatenate([center - half, center + half], axis=-1)
+        return boxes
 
 
 @register("Proposal", 4)

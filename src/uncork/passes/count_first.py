@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
 from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
+from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
 from uncork.internal_ops.found_sizes import (
     FilledCount,
     FilledRows,
@@ -26,6 +27,7 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
+from uncork.ops.generate_proposals import GenerateProposals9
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
@@ -156,7 +158,20 @@ def _of_classes(model: Model, node: Node) -> _Two | None:
     return _Two(TakenOfClasses(layer), (0, 1), FirstDetections(), rows)
 
 
+def _regions(model: Model, node: Node) -> _Two | None:
+    """The two layers of a GenerateProposals by one threshold, of boxes in f32."""
+    layer = node.operation
+    assert isinstance(layer, GenerateProposals9)
+    if model.spec(node.inputs[3]).element_type is not ElementType.f32:
+        return None
+    if layer.nms_eta < 1 and layer.nms_threshold > 0.5:
+        return None
+    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
+    return _Two(TakenRegions(layer), (0, 1, 2, 3), FirstRegions(), rows)
+
+
 _RULES: Mapping[str, _Rule] = {
+    "GenerateProposals": _regions,
     "MatrixNms": _of_classes,
     "MulticlassNms": _of_classes,
     "NonMaxSuppression": _suppression,

@@ -1,8 +1,8 @@
-"""Constant folding: what constants alone decide is computed once.
+"""Constant folding: what constants and sizes alone decide is computed once.
 
-These are weights that are stored as small numbers and converted, moved or scaled.
-
-Small values are known since the model was read; here are the large ones. Look-ups in compressed
+These are weights that are stored as small numbers and converted, moved or scaled, and numbers that
+are made of sizes. Small values are known since the model was read; here the large ones are
+computed, and no pass looks again at the layers that gave the small ones. Look-ups in compressed
 tables are not among them: their pass comes first and leaves nothing to fold.
 """
 
@@ -27,7 +27,8 @@ _GROWTH = 2
 
 
 def fold_constants(model: Model) -> Model:
-    """The model with constants in place of layers with one output that have only constant inputs.
+    """The model with constants in place of layers with one output that have only constant inputs,
+    or whose value is known.
 
     What cannot be computed is left to the call, which says why.
     """
@@ -35,9 +36,15 @@ def fold_constants(model: Model) -> Model:
     new: dict[int, Node] = {}
     total = 0
     for node in model.nodes:
-        if not _may_fold(model, node, made):
+        if not _may_fold(node):
             continue
         assert node.operation is not None
+        known = node.outputs[0].spec
+        if known.value is not None:
+            new[node.id] = _constant(node, known, known.value)
+            continue
+        if not _is_constant(model, node, made):
+            continue
         try:
             result = node.operation.evaluate(
                 [_spec(model, source, made) for source in node.inputs]
@@ -57,19 +64,20 @@ def _spec(model: Model, source: Source, made: Mapping[Source, TensorSpec]) -> Te
     return made.get(source) or model.spec(source)
 
 
-def _may_fold(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bool:
-    operation = node.operation
-    if (
-        operation is None
-        or not operation.deterministic
-        or not node.inputs
-        or len(node.outputs) != 1
-        or node.type_name == "Result"
-    ):
-        return False
+def _may_fold(node: Node) -> bool:
+    return (
+        node.operation is not None
+        and node.operation.deterministic
+        and bool(node.inputs)
+        and len(node.outputs) == 1
+        and node.type_name != "Result"
+        and node.outputs[0].spec.shape.is_static
+        and node.outputs[0].spec.element_type.dtype != object
+    )
+
+
+def _is_constant(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bool:
     spec = node.outputs[0].spec
-    if spec.value is not None or not spec.shape.is_static or spec.element_type.dtype == object:
-        return False
     inputs = [_spec(model, source, made) for source in node.inputs]
     if any(given.value is None for given in inputs):
         return False

@@ -17,6 +17,7 @@ from msgspec import Struct
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import FAMILIES, ONLY_SINGLES
+from uncork.types import ElementType
 
 
 class Options(Struct, frozen=True):
@@ -30,15 +31,17 @@ class Options(Struct, frozen=True):
 
 
 class Pass(Struct, frozen=True):
-    """A rewrite in the list: its module, the operation types that it needs one of, and its option.
+    """A rewrite in the list: its module, the types of operations and of elements that it needs one
+    of each, and its option.
 
-    Without `types` it looks at every model. `option` names a field of `Options` that the function
-    takes after the model. `when` tells from the options whether it is wanted.
+    Without `types` and `elements` it looks at every model. `option` names a field of `Options` that
+    the function takes after the model. `when` tells from the options whether it is wanted.
     """
 
     name: str
     does: str
     types: frozenset[str] = frozenset()
+    elements: frozenset[ElementType] = frozenset()
     option: str = ""
     when: Callable[[Options], bool] = lambda options: True
     module: str = ""
@@ -59,6 +62,9 @@ class Applied(Struct, frozen=True):
     made: tuple[str, ...]
 
 
+_HALVES = frozenset({ElementType.f16, ElementType.bf16})
+#: What weights and tables are stored in, smaller than they are computed with.
+_SMALL = _HALVES | {ElementType.parse(name) for name in ("i8", "u8", "i4", "u4", "nf4")}
 AS_READ: tuple[Pass, ...] = (
     Pass(
         "set_precision",
@@ -70,6 +76,7 @@ AS_READ: tuple[Pass, ...] = (
         "packed_tables",
         "tables of 4 bits are held as bytes of two values",
         frozenset({"Convert"}),
+        frozenset({ElementType.i4, ElementType.u4}),
         when=lambda options: not options.reference,
         module="quantized_tables",
     ),
@@ -83,6 +90,7 @@ AS_READ: tuple[Pass, ...] = (
         "compressed_tables",
         "look-ups decode the rows that they need",
         frozenset({"Convert"}),
+        _SMALL,
         when=lambda options: not options.reference,
         module="quantized_tables",
     ),
@@ -99,6 +107,7 @@ ON_LOAD: tuple[Pass, ...] = (
         "widen_halves",
         "layers of f16 and bf16 whose kernels read f32 are computed there, and rounded",
         frozenset(name for family in ONLY_SINGLES for name in FAMILIES[family]),
+        _HALVES,
         option="target",
     ),
     # Before `fold_constants`, which would make the matrices.
@@ -106,6 +115,7 @@ ON_LOAD: tuple[Pass, ...] = (
         "compressed_products",
         "products read weights as they are stored",
         frozenset({"Convert"}),
+        _SMALL,
         option="target",
     ),
     # Before `fold_constants`, which would forget what weights were made of; after
@@ -133,8 +143,8 @@ ON_LOAD: tuple[Pass, ...] = (
         "layers that find a size count before they write",
         frozenset(
             {
-                *("MatrixNms", "MulticlassNms", "NonMaxSuppression", "NonZero"),
-                *("SparseFillEmptyRows", "Unique"),
+                *("GenerateProposals", "MatrixNms", "MulticlassNms", "NonMaxSuppression"),
+                *("NonZero", "SparseFillEmptyRows", "Unique"),
             }
         ),
     ),
@@ -163,7 +173,11 @@ WITH_SIZES: tuple[Pass, ...] = (
         "sequences over rows of a table look their products up",
         _RECURRENT | frozenset(FAMILIES["recurrent.final_states"]),
     ),
-    Pass("eliminate_noop_moves", "moves that leave every element in place become views"),
+    Pass(
+        "eliminate_noop_moves",
+        "moves that leave every element in place become views",
+        frozenset({"Concat", "Pad", "Slice", "StridedSlice", "Tile", "Transpose"}),
+    ),
     # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a
     # product.
     Pass(
@@ -196,7 +210,11 @@ WITH_SIZES: tuple[Pass, ...] = (
         "operations element by element come before moves of a product's result",
         frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze", "View"}),
     ),
-    Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
+    Pass(
+        "fuse_epilogue",
+        "products and convolutions end with what follows element by element",
+        frozenset({"MatMul", "CompressedLinear", *FAMILIES["convolution"]}),
+    ),
     Pass(
         "block_channels",
         "convolutions pass blocks of channels on",
@@ -219,7 +237,7 @@ def run(
 ) -> Model:
     """The model after these passes. `record` is given what each pass did that changed anything."""
     for entry in passes:
-        if not entry.when(options) or not _has_one_of(model, entry.types):
+        if not entry.when(options) or not _may_change(model, entry):
             continue
         given = [getattr(options, entry.option)] if entry.option else []
         after = entry.function()(model, *given)
@@ -229,8 +247,13 @@ def run(
     return model
 
 
-def _has_one_of(model: Model, types: frozenset[str]) -> bool:
-    return not types or any(node.type_name in types for node in model.nodes)
+def _may_change(model: Model, entry: Pass) -> bool:
+    """Whether a model has operations and elements of the types that a pass needs."""
+    types, elements = entry.types, entry.elements
+    return (not types or any(node.type_name in types for node in model.nodes)) and (
+        not elements
+        or any(port.spec.element_type in elements for node in model.nodes for port in node.outputs)
+    )
 
 
 def _applied(entry: Pass, before: Model, after: Model) -> Iterator[Applied]:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.fused import NarrowedBag
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.quantized_lookup import (
     CompressedBag,
     CompressedGather,
@@ -27,7 +28,6 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedPacked,
     CompressedSegments,
     CompressedTable,
-    PackedConst,
 )
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation

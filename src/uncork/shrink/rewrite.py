@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from uncork.errors import UncorkError, ValidationError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ir.validate import infer
 from uncork.ops import Operation

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from uncork.files import let_go
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ops.parameter import Const
 from uncork.storage import pack, packed_size
 from uncork.types import Array, ElementType

@@ -39,9 +39,9 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike

@@ -32,9 +32,9 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.loops.nest_call import row_bytes
 from uncork.kernels.loops.windows import Window, windows_of
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.packed_weights import PackedWeights, packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects

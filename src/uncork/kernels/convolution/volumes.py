@@ -22,8 +22,8 @@ from uncork.kernels.convolution.tiles import is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import bounded
 

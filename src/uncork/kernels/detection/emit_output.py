@@ -12,13 +12,13 @@ from uncork.kernels.codegen.functions import larger, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
 from uncork.kernels.detection.spec import NUMBERS
-from uncork.kernels.detection.spec_output import Detect
+from uncork.kernels.detection.spec_output import Detect, DetectOfClasses
 from uncork.kernels.runtime.target import Target
 
 #: Numbers of a row of the result.
 _ROW = 7
 #: The rooms that a sort goes through.
-_SORTED = ("keys", "places", "other_keys", "other_places", "counts")
+SORTED = ("keys", "places", "other_keys", "other_places", "counts")
 
 
 def emit_detect(spec: Detect, machine: Target) -> str:
@@ -26,7 +26,7 @@ def emit_detect(spec: Detect, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     k.stop_unless(a["priors"] * a["classes"] < k.integer(2**31), k.integer(1))
-    detect = _Detect(k, spec, a)
+    detect = Detecting(k, spec, a)
     written = k.variable(k.integer(0))
     with k.loop(0, a["images"]) as image:
         detect.image(image, written)
@@ -36,11 +36,12 @@ def emit_detect(spec: Detect, machine: Target) -> str:
     return k.text()
 
 
-class _Detect:
+class Detecting:
     """The kernel under construction."""
 
-    def __init__(self, k: Kernel, spec: Detect, a: Mapping[str, Value]) -> None:
-        self.k, self.spec, self.a = k, spec, a
+    def __init__(self, k: Kernel, spec: Detect | DetectOfClasses, a: Mapping[str, Value]) -> None:
+        self.k, self.lanes, self.a = k, spec.lanes, a
+        self.clip = isinstance(spec, Detect) and spec.clip
         self._sort = radix_sort(k, U32)
         self.overlap, self.least = (a[n].to(U32).bits_as(F32) for n in ("overlap", "least"))
         self.chosen = Boxes(k, a["chosen"], a["priors"] + spec.lanes)
@@ -52,7 +53,7 @@ class _Detect:
             k, a["corners"] + image * (a["priors"] * (NUMBERS * F32.bytes)), a["priors"]
         )
         scores = a["scores"] + image * (a["priors"] * a["classes"] * F32.bytes)
-        self._find(scores)
+        self.find(scores)
         taken = k.variable(k.integer(0))
         with k.loop(0, a["classes"]) as number:
             self._take(number, scores, corners, taken)
@@ -67,12 +68,20 @@ class _Detect:
             self._row(image, place, scores, corners, written.get() + i)
         written.set(written.get() + count.get())
 
-    def _find(self, scores: Value) -> None:
+    def find(self, scores: Value) -> None:
         """Store the boxes of each class whose scores are high enough, in their order."""
-        k, a, lanes = self.k, self.a, self.spec.lanes
+        k, a = self.k, self.a
         with k.loop(0, a["classes"]) as number:
             k.store(k.integer(0), a["many"] + number * I64.bytes)
-        with k.loop(0, a["priors"]) as box, k.loop(0, a["classes"], lanes) as first:
+        with k.loop(0, a["priors"]) as box:
+            self.find_box(box, scores)
+        with k.if_((a["background"] >= 0) & (a["background"] < a["classes"])):
+            k.store(k.integer(0), a["many"] + a["background"] * I64.bytes)
+
+    def find_box(self, box: Value, scores: Value) -> None:
+        """Store a box for each class in which its score is high enough."""
+        k, a, lanes = self.k, self.a, self.lanes
+        with k.loop(0, a["classes"], lanes) as first:
             address = scores + (box * a["classes"] + first) * F32.bytes
             mask = k.lanes_below(a["classes"] - first, lanes)
             values = k.load_masked(address, F32, mask, -math.inf)
@@ -83,60 +92,80 @@ class _Detect:
                 many = k.load(a["many"] + number * I64.bytes, I64)
                 k.store(box.to(I32), a["found"] + (number * a["priors"] + many) * I32.bytes)
                 k.store(many + 1, a["many"] + number * I64.bytes)
-        with k.if_((a["background"] >= 0) & (a["background"] < a["classes"])):
-            k.store(k.integer(0), a["many"] + a["background"] * I64.bytes)
 
-    def _score(self, scores: Value, box: Value, number: Value) -> Value:
+    def score(self, scores: Value, box: Value, number: Value) -> Value:
         return self.k.load(scores + (box * self.a["classes"] + number) * F32.bytes, F32)
 
-    def _sorted(self, count: Value) -> None:
-        self.k.call(self._sort, [*(self.a[name] for name in _SORTED), count])
+    def sorted(self, count: Value) -> None:
+        self.k.call(self._sort, [*(self.a[name] for name in SORTED), count])
 
-    def _take(self, number: Value, scores: Value, corners: Boxes, taken: Variable) -> None:
-        """Take the best boxes of a class that overlap none of those before them."""
+    def in_order(self, number: Value, scores: Value) -> Value:
+        """Put the boxes found for a class in the order of their scores; returns how many these
+        are.
+        """
         k, a = self.k, self.a
         many = k.load(a["many"] + number * I64.bytes, I64)
         with k.loop(0, many) as i:
             box = k.load(a["found"] + (number * a["priors"] + i) * I32.bytes, I32)
-            score = self._score(scores, box.to(I64), number)
+            score = self.score(scores, box.to(I64), number)
             k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
             k.store(box, a["places"] + i * I32.bytes)
-        self._sorted(many)
+        self.sorted(many)
+        return many
+
+    def _take(self, number: Value, scores: Value, corners: Boxes, taken: Variable) -> None:
+        """Take the best boxes of a class that overlap none of those before them."""
+        k, a = self.k, self.a
+        many = self.in_order(number, scores)
         own = k.variable(k.integer(0))
         with k.loop(0, k.minimum(many, a["top"])) as i:
             box = k.load(a["places"] + i * I32.bytes, I32)
             numbers = [corners.value_at(row, box.to(I64)) for row in range(NUMBERS)]
-            free = overlaps_none(k, self.spec.lanes, self.chosen, own.get(), numbers, self.overlap)
+            free = overlaps_none(k, self.lanes, self.chosen, own.get(), numbers, self.overlap)
             with k.if_(free):
                 self.chosen.put(numbers, own.get())
-                at = taken.get() * I32.bytes
-                k.store(number.to(I32), a["taken_classes"] + at)
-                k.store(box, a["taken_boxes"] + at)
+                self.take(number, box, taken)
                 own.set(own.get() + 1)
-                taken.set(taken.get() + 1)
+
+    def take(self, number: Value, box: Value, taken: Variable) -> None:
+        """Take a box of a class behind those taken before."""
+        k, a = self.k, self.a
+        at = taken.get() * I32.bytes
+        k.store(number.to(I32), a["taken_classes"] + at)
+        k.store(box, a["taken_boxes"] + at)
+        taken.set(taken.get() + 1)
+
+    def taken(self, i: Value, name: str) -> Value:
+        """What is known of a box taken, in the order of places."""
+        return self._key(i, name)[0]
+
+    def _key(self, i: Value, name: str) -> tuple[Value, Value]:
+        k, a = self.k, self.a
+        place = k.load(a["places"] + i * I32.bytes, I32).to(I64) * I32.bytes
+        return k.load(a[name] + place, I32), place
 
     def _best(self, scores: Value, taken: Value) -> None:
         """Bring the best boxes of all classes to the front, equal scores in the order of the boxes,
         and sort these by class.
         """
         k, a = self.k, self.a
-
-        def key(i: Value, name: str) -> tuple[Value, Value]:
-            place = k.load(a["places"] + i * I32.bytes, I32).to(I64) * I32.bytes
-            return k.load(a[name] + place, I32), place
-
-        with k.loop(0, taken) as i:
-            k.store(key(i, "taken_boxes")[0].to(U32), a["keys"] + i * U32.bytes)
-        self._sorted(taken)
-        with k.loop(0, taken) as i:
-            box, place = key(i, "taken_boxes")
-            number = k.load(a["taken_classes"] + place, I32)
-            score = self._score(scores, box.to(I64), number.to(I64))
-            k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
-        self._sorted(taken)
+        self.by_score(scores, taken)
         with k.loop(0, a["keep"]) as i:
-            k.store(key(i, "taken_classes")[0].to(U32), a["keys"] + i * U32.bytes)
-        self._sorted(a["keep"])
+            k.store(self._key(i, "taken_classes")[0].to(U32), a["keys"] + i * U32.bytes)
+        self.sorted(a["keep"])
+
+    def by_score(self, scores: Value, taken: Value) -> None:
+        """Sort the boxes taken of all classes by score, equal scores in the order of the boxes."""
+        k, a = self.k, self.a
+        with k.loop(0, taken) as i:
+            k.store(self._key(i, "taken_boxes")[0].to(U32), a["keys"] + i * U32.bytes)
+        self.sorted(taken)
+        with k.loop(0, taken) as i:
+            box, place = self._key(i, "taken_boxes")
+            number = k.load(a["taken_classes"] + place, I32)
+            score = self.score(scores, box.to(I64), number.to(I64))
+            k.store(sortable(k, score, descending=True), a["keys"] + i * U32.bytes)
+        self.sorted(taken)
 
     def _row(
         self, image: Value, place: Value, scores: Value, corners: Boxes, written: Value
@@ -147,9 +176,9 @@ class _Detect:
             for name in ("classes", "boxes")
         )
         sides = [corners.value_at(row, box) for row in range(4)]
-        if self.spec.clip:
+        if self.clip:
             zero, one = k.constant(0.0, F32), k.constant(1.0, F32)
             sides = [smaller(k, larger(k, side, zero), one) for side in sides]
-        row = [image.to(F32), number.to(F32), self._score(scores, box, number), *sides]
+        row = [image.to(F32), number.to(F32), self.score(scores, box, number), *sides]
         for position, value in enumerate(row):
             k.store(value, a["output"] + (written * _ROW + position) * F32.bytes)

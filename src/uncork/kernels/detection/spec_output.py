@@ -38,3 +38,48 @@ class Detect(Struct, frozen=True):
         sorts = ["counts", "keys", "places", "other_keys", "other_places"]
         rooms = ["corners", "found", "many", "chosen", *sorts, "taken_classes", "taken_boxes"]
         return ["scores", "output", *sizes, *numbers, *rooms]
+
+
+class DetectOfClasses(Struct, frozen=True):
+    """The spec of the kernel that takes the best boxes of each class, which has boxes of its own,
+    and of all classes together; boxes are decoded already.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_of_classes"
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"detect_of_classes_f32_{self.lanes}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """The kernel's arguments: the inputs and the outputs, sizes, numbers and working memory as
+        those of `Detect`, but that `corners` has five rows, each of an f32 of each class of each
+        region; at most `top` boxes are taken of a class.
+        """
+        outputs = ["boxes", "labels", "values"]
+        numbers = ["priors", "classes", "background", "top", "keep", "overlap", "least"]
+        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
+        rooms = ["corners", "found", "many", "chosen", *sorts, "taken_classes", "taken_boxes"]
+        return ["rois", "scores", *outputs, *numbers, *rooms]
+
+
+class BestRows(Struct, frozen=True):
+    """The spec of the kernel that copies the regions of the highest scores, best first; NaN comes
+    last.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.detection.emit_of_classes:emit_best_rows"
+
+    @property
+    def name(self) -> str:
+        return "best_rows_f32"
+
+    @property
+    def arguments(self) -> list[str]:
+        """The kernel's arguments: `rows` of four f32, the `scores` of `count` rows, the output, of
+        which `kept` rows are written, and what a sort needs.
+        """
+        sorts = ["counts", "keys", "places", "other_keys", "other_places"]
+        return ["rows", "scores", "output", "count", "kept", *sorts]

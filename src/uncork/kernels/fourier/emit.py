@@ -5,6 +5,8 @@ A step of radix r and `parts` m brings the numbers at `q + s * (p + m * j)`, j <
     made[q + s * (r * p + k)] = factor[p][k] * sum over j of exp(-2 pi i j k / r) * given[..]
 
 for p < m and q < s, `together`. After all steps the numbers are in order.
+
+A length with a large prime is transformed by steps of a longer one: `emit_chirp.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import Struct
-
-from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Type, Value
+from uncork.kernels.codegen.emit import I64, Kernel, Value
+from uncork.kernels.fourier.emit_chirp import Chirp
+from uncork.kernels.fourier.emit_numbers import Complex, Numbers
 from uncork.kernels.fourier.spec import (
     COMPLEX,
     HALF,
+    HEAD,
     REAL,
     STEP,
     WINDOWED,
@@ -30,68 +33,28 @@ from uncork.kernels.runtime.target import Target
 _NEIGHBOURS = 8
 
 
-class _Complex(Struct, frozen=True):
-    """Complex numbers, one in each lane."""
-
-    real: Value
-    imaginary: Value
-
-    def __add__(self, other: _Complex) -> _Complex:
-        return _Complex(self.real + other.real, self.imaginary + other.imaginary)
-
-    def __sub__(self, other: _Complex) -> _Complex:
-        return _Complex(self.real - other.real, self.imaginary - other.imaginary)
-
-    def scaled(self, by: float) -> _Complex:
-        return _Complex(self.real * by, self.imaginary * by)
-
-    @property
-    def turned(self) -> _Complex:
-        """The numbers times -i."""
-        return _Complex(self.imaginary, -self.real)
-
-
-class _Steps:
-    """The loads, stores and products of complex numbers that the parts of the kernel share."""
-
-    def __init__(self, spec: Fourier, k: Kernel) -> None:
-        self.spec, self.k = spec, k
-        self.type: Type = F64 if spec.size == F64.bytes else F32
-
-    def load(self, cell: Value) -> _Complex:
-        k, spec = self.k, self.spec
-        vector = spec.lanes * spec.size
-        return _Complex(
-            k.load(cell, self.type, spec.lanes), k.load(cell + vector, self.type, spec.lanes)
-        )
-
-    def store(self, number: _Complex, cell: Value) -> None:
-        self.k.store(number.real, cell)
-        self.k.store(number.imaginary, cell + self.spec.lanes * self.spec.size)
-
-    def factor(self, place: Value) -> _Complex:
-        """A number of a table, in every lane."""
-        k, lanes = self.k, self.spec.lanes
-        parts = (k.load(place + n * self.spec.size, self.type) for n in (0, 1))
-        return _Complex(*(k.splat(part, lanes) for part in parts))
-
-    def times(self, a: _Complex, b: _Complex) -> _Complex:
-        k = self.k
-        return _Complex(
-            k.fma(-a.imaginary, b.imaginary, a.real * b.real),
-            k.fma(a.imaginary, b.real, a.real * b.imaginary),
-        )
-
-
 def emit_fourier(spec: Fourier, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
-    steps = _Steps(spec, k)
+    steps = Numbers(spec, k)
+    table = {name: k.load(a["table"] + n * 8, I64) for n, name in enumerate(HEAD)}
     places = a["room"]
     first_buffer = places + 2 * spec.lanes * 8
-    buffer_bytes = a["length"] * spec.cell
+    buffer_bytes = table["padded"] * spec.cell
+    second_buffer = first_buffer + buffer_bytes
+    walk = _walk(spec, k)
+    # After the steps the numbers are in the buffer that was written last.
+    last_buffer = k.select((table["count"] & 1).equals(1), second_buffer, first_buffer)
+    chirped = Chirp(steps, a["length"], table, last_buffer, second_buffer + buffer_bytes)
 
+    def stepped() -> None:
+        k.call(walk, [a["table"], first_buffer, second_buffer])
+
+    with k.if_(table["chirp"] > 0):
+        chirped.begin(first_buffer)
+        stepped()
+        chirped.keep()
     with k.loop(a["first"], a["last"], spec.lanes) as block:
         there = k.minimum(a["last"] - block, k.integer(spec.lanes))
         with k.loop(0, there) as lane:
@@ -102,18 +65,38 @@ def emit_fourier(spec: Fourier, machine: Target) -> str:
                 place = a[name] + outer * a[f"{name}_outer"] + inner * a[f"{name}_inner"]
                 k.store(place, places + (lane + row * spec.lanes) * 8)
         _gather(steps, a, places, first_buffer, there)
-        given, made = k.variable(first_buffer), k.variable(first_buffer + buffer_bytes)
-        with k.loop(0, a["count"]) as step:
-            _step(steps, a["steps"] + step * (len(STEP) * 8), given.get(), made.get())
-            before = given.get()
-            given.set(made.get())
-            made.set(before)
-        _scatter(steps, a, places + spec.lanes * 8, given.get(), there)
+        with k.if_(table["chirp"] > 0):
+            chirped.multiply(first_buffer)
+            stepped()
+            chirped.convolve(first_buffer)
+        stepped()
+        with k.if_(table["chirp"] > 0):
+            chirped.end()
+        _scatter(steps, a, places + spec.lanes * 8, last_buffer, there)
     k.finish()
     return k.text()
 
 
-def _gather(steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, there: Value) -> None:
+def _walk(spec: Fourier, kernel: Kernel) -> Kernel:
+    """A function (table, given, made) that takes all steps, from buffer to buffer."""
+    k = Kernel("walk", ["table", "given", "made"], inside=kernel)
+    steps = Numbers(spec, k)
+    table = k.arguments[0]
+    given, made = (k.variable(buffer) for buffer in k.arguments[1:])
+    roots = k.load(table + HEAD.index("roots") * 8, I64)
+    with k.loop(0, k.load(table + HEAD.index("count") * 8, I64)) as step:
+        place = table + (len(HEAD) * 8) + step * (len(STEP) * 8)
+        _step(steps, place, roots, given.get(), made.get())
+        before = given.get()
+        given.set(made.get())
+        made.set(before)
+    k.finish()
+    return k
+
+
+def _gather(
+    steps: Numbers, a: dict[str, Value], places: Value, buffer: Value, there: Value
+) -> None:
     """Load the numbers of all transforms into the buffer, side by side."""
     k, spec, type_ = steps.k, steps.spec, steps.type
     zero = k.constant(0.0, type_, spec.lanes)
@@ -121,7 +104,7 @@ def _gather(steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, th
 
     def cleared(first: Value, last: Value) -> None:
         with k.loop(first, last) as n:
-            steps.store(_Complex(zero, zero), buffer + n * spec.cell)
+            steps.store(Complex(zero, zero), buffer + n * spec.cell)
 
     cleared(k.integer(0), begin)
     if spec.source in (REAL, WINDOWED):
@@ -143,7 +126,7 @@ def _gather(steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, th
         _fill(steps, buffer, a["length"])
 
 
-def _fill(steps: _Steps, buffer: Value, length: Value) -> None:
+def _fill(steps: Numbers, buffer: Value, length: Value) -> None:
     """Fill in the second half of transforms of real numbers: the conjugates of the first half. The
     first number, and of an even length the middle one, must be real and is made so. Parts are
     swapped.
@@ -156,15 +139,15 @@ def _fill(steps: _Steps, buffer: Value, length: Value) -> None:
         k.store(zero, buffer + middle * spec.cell)
     with k.loop(middle + 1, length) as n:
         own = steps.load(buffer + (length - n) * spec.cell)
-        steps.store(_Complex(-own.real, own.imaginary), buffer + n * spec.cell)
+        steps.store(Complex(-own.real, own.imaginary), buffer + n * spec.cell)
 
 
 def _scatter(
-    steps: _Steps, a: dict[str, Value], places: Value, buffer: Value, there: Value
+    steps: Numbers, a: dict[str, Value], places: Value, buffer: Value, there: Value
 ) -> None:
-    """Store the results at their places, times the scale."""
+    """Store the results at their places, over the divisor."""
     k, spec, type_ = steps.k, steps.spec, steps.type
-    scale = k.load(a["scale"], type_)
+    scale = k.constant(1.0, type_) / a["divisor"].to(type_)
     real = a["swapped"] * spec.lanes
     for n, lane, address in _lines(k, places, k.integer(0), a["kept"], there):
         own = buffer + n * spec.cell + lane * spec.size
@@ -189,10 +172,11 @@ def _lines(
             yield n, lane, address
 
 
-def _step(steps: _Steps, table: Value, given: Value, made: Value) -> None:
+def _step(steps: Numbers, table: Value, roots: Value, given: Value, made: Value) -> None:
     """Emit the step that its words in the table describe."""
     k = steps.k
     words = {name: k.load(table + index * 8, I64) for index, name in enumerate(STEP)}
+    words["roots"] = roots
     for radix, combine in _WRITTEN.items():
         with k.if_(words["radix"].equals(radix)):
             _written(steps, radix, combine, words, given, made)
@@ -201,9 +185,9 @@ def _step(steps: _Steps, table: Value, given: Value, made: Value) -> None:
 
 
 def _written(
-    steps: _Steps,
+    steps: Numbers,
     radix: int,
-    combine: Callable[[Sequence[_Complex]], list[_Complex]],
+    combine: Callable[[Sequence[Complex]], list[Complex]],
     words: dict[str, Value],
     given: Value,
     made: Value,
@@ -213,8 +197,8 @@ def _written(
     line = words["together"] * cell
     apart = line * words["parts"]
     with k.loop(0, words["parts"]) as part:
-        place = words["factors"] + part * (radix * pair)
-        factors = [steps.factor(place + n * pair) for n in range(1, radix)]
+        turn = part * words["together"] * pair
+        factors = [steps.factor(words["roots"] + turn * n) for n in range(1, radix)]
         source, target = given + part * line, made + part * line * radix
         with k.loop(0, words["together"]) as number:
             own = source + number * cell
@@ -224,11 +208,14 @@ def _written(
                 steps.store(result, target + number * cell + line * n)
 
 
-def _prime(steps: _Steps, words: dict[str, Value], given: Value, made: Value) -> None:
-    """Emit a step of any radix, by the roots in the table."""
+def _prime(steps: Numbers, words: dict[str, Value], given: Value, made: Value) -> None:
+    """Emit a step of any radix, by the roots of the radix among all."""
     k, cell, pair = steps.k, steps.spec.cell, 2 * steps.spec.size
     radix, line = words["radix"], words["together"] * cell
     apart = line * words["parts"]
+    # Bytes from a root of the radix to the next, and all around.
+    turn = words["parts"] * words["together"] * pair
+    around = turn * radix
     zero = k.constant(0.0, steps.type, steps.spec.lanes)
     with (
         k.loop(0, words["parts"]) as part,
@@ -237,32 +224,35 @@ def _prime(steps: _Steps, words: dict[str, Value], given: Value, made: Value) ->
     ):
         source = given + part * line + number * cell
         real, imaginary = k.variable(zero), k.variable(zero)
+        away = k.variable(k.integer(0))
         with k.loop(0, radix) as j:
-            root = steps.factor(words["roots"] + (result * radix + j) * pair)
+            root = steps.factor(words["roots"] + away.get())
             product = steps.times(steps.load(source + j * apart), root)
             real.set(real.get() + product.real)
             imaginary.set(imaginary.get() + product.imaginary)
-        factor = steps.factor(words["factors"] + (part * radix + result) * pair)
-        total = steps.times(_Complex(real.get(), imaginary.get()), factor)
+            further = away.get() + turn * result
+            away.set(k.select(further < around, further, further - around))
+        factor = steps.factor(words["roots"] + part * result * words["together"] * pair)
+        total = steps.times(Complex(real.get(), imaginary.get()), factor)
         steps.store(total, made + (part * radix + result) * line + number * cell)
 
 
-def _of_two(x: Sequence[_Complex]) -> list[_Complex]:
+def _of_two(x: Sequence[Complex]) -> list[Complex]:
     return [x[0] + x[1], x[0] - x[1]]
 
 
-def _of_three(x: Sequence[_Complex]) -> list[_Complex]:
+def _of_three(x: Sequence[Complex]) -> list[Complex]:
     both = x[1] + x[2]
     middle, away = x[0] - both.scaled(0.5), (x[1] - x[2]).turned.scaled(math.sqrt(0.75))
     return [x[0] + both, middle + away, middle - away]
 
 
-def _of_four(x: Sequence[_Complex]) -> list[_Complex]:
+def _of_four(x: Sequence[Complex]) -> list[Complex]:
     (even, odd), (ahead, across) = _of_two([x[0], x[2]]), _of_two([x[1], x[3]])
     return [even + ahead, odd + across.turned, even - ahead, odd - across.turned]
 
 
-def _of_five(x: Sequence[_Complex]) -> list[_Complex]:
+def _of_five(x: Sequence[Complex]) -> list[Complex]:
     (near, near_apart), (far, far_apart) = _of_two([x[1], x[4]]), _of_two([x[2], x[3]])
     cosines, sines = (
         [function(2 * math.pi * n / 5) for n in (1, 2)] for function in (math.cos, math.sin)

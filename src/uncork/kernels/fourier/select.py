@@ -7,105 +7,35 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from msgspec import Struct
 
 from uncork.kernels.extents import (
     KernelDeclined,
     certainly,
     extents,
     is_empty,
-    nanoseconds,
     product,
     same,
     same_extents,
     smallest,
 )
-from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED, Fourier
+from uncork.kernels.fourier.passes import Pass, planned, whole_lines
+from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED
 from uncork.kernels.fourier.spec_overlap import Overlap
-from uncork.kernels.fourier.tables import LARGEST_PRIME, dtype_of, factors_of, tables
-from uncork.kernels.kernel_plan import (
-    In,
-    KernelCall,
-    KernelPlan,
-    Operand,
-    Out,
-    Scratch,
-    Selection,
-    Stages,
-    shares,
-)
+from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9, RDFT9
 from uncork.ops.stft import ISTFT16, STFT15
 from uncork.symbolic import Size, SizeLike, facts_of
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import ElementType, TensorSpec
 
 #: Bytes of a number.
 _SIZES = {ElementType.f32: 4, ElementType.f64: 8}
-#: The longest transform: its working memory is a few times that of the data.
+#: NumPy's types of numbers of so many bytes.
+_DTYPES = {4: np.float32, 8: np.float64}
+#: The longest transform of a known length: its working memory is a few times that of the data.
 _LONGEST = 1 << 22
-#: Bytes of working memory of several transforms, so that it stays in the second-level cache.
-_NEAR = 1 << 21
-#: Nanoseconds of a number in a step.
-_EACH = 0.4
-#: Working memory begins at a cache line.
-_LINE = 64
-#: Bytes from a transform to the next outer and inner one, and from a number to the next.
-_Strides = tuple[SizeLike, SizeLike, SizeLike]
-
-
-class _Pass(Struct, frozen=True):
-    """A pass: transforms of one length, with the arguments that `spec.Fourier` describes."""
-
-    spec: Fourier
-    source: Operand
-    source_strides: _Strides
-    target: Operand
-    target_strides: _Strides
-    count: SizeLike
-    inner: SizeLike
-    length: int
-    radices: Sequence[int]
-    end: SizeLike
-    kept: int
-    begin: int = 0
-    inverse: bool = False
-    window: Operand = 0
-
-    def tables(self) -> list[Array]:
-        """The table of the steps, the scale, and the arrays whose addresses are in the table."""
-        steps, keep = tables(self.length, self.radices, self.spec.size)
-        scale = 1 / self.length if self.inverse else 1.0
-        return [steps, np.array([scale], dtype_of(self.spec.size)), *keep]
-
-    def call(
-        self, made: Sequence[Array], room: SizeLike, first: SizeLike, some: SizeLike
-    ) -> KernelCall:
-        """The call for some of the transforms, with these tables."""
-        spec = self.spec
-        steps, scale = (int(array.ctypes.data) for array in made[:2])
-        operands: dict[str, Operand] = {
-            "source": self.source,
-            "target": self.target,
-            "begin": self.begin,
-            "end": self.end,
-            "kept": self.kept,
-            "inner": self.inner,
-            "first": first,
-            "last": first + some,
-            "length": self.length,
-            "swapped": spec.size if self.inverse else 0,
-            "scale": scale,
-            "window": self.window,
-            "steps": steps,
-            "count": len(self.radices),
-            "room": Scratch(room),
-        }
-        for side, strides in (("source", self.source_strides), ("target", self.target_strides)):
-            operands.update({f"{side}_{n}": s for n, s in zip(("outer", "inner", "step"), strides)})
-        return spec, [operands[name] for name in spec.arguments]
 
 
 @selects(DFT7, IDFT7, RDFT9, IRDFT9)
@@ -134,7 +64,7 @@ def select_transform(
     walk = list(zip(places, _wanted(signal_size, len(places))))
     if not transform.from_complex:  # the axis of real numbers comes first
         walk.reverse()
-    passes: list[_Pass] = []
+    passes: list[Pass] = []
     source: Operand = In(0)
     offset: SizeLike = 0
     for index, (axis, wanted) in enumerate(walk):
@@ -157,10 +87,12 @@ def select_transform(
         outer, inner = product(sizes[:axis]), product(sizes[axis + 1 :])
         count = outer * inner
         one, other = size * (1 if kind == REAL else 2), size * (2 if pairs else 1)
-        half = min(length // 2 + 1, length)
+        half = smallest(length // 2 + 1, length)
         passes.append(
-            _Pass(
-                Fourier(kind, pairs, _lanes(target, count, length, size), size),
+            Pass(
+                kind,
+                pairs,
+                size,
                 source,
                 (sizes[axis] * inner * one, one, inner * one),
                 to,
@@ -168,14 +100,13 @@ def select_transform(
                 count,
                 inner,
                 length,
-                _radices(length),
                 smallest(sizes[axis], half if kind == HALF else length),
                 kept,
                 inverse=isinstance(operation, (IDFT7, IRDFT9)),
             )
         )
         source, sizes = to, after
-    return _planned(passes, offset)
+    return planned(passes, target, offset)
 
 
 @selects(STFT15)
@@ -205,8 +136,10 @@ def select_frames(
     inner: tuple[SizeLike, SizeLike] = (
         (pair, frames * pair) if operation.transpose_frames else (kept * pair, pair)
     )
-    only = _Pass(
-        Fourier(WINDOWED, True, _lanes(target, count, length, size), size),
+    only = Pass(
+        WINDOWED,
+        True,
+        size,
         In(0),
         (whole * size, step * size, size),
         Out(0),
@@ -214,13 +147,12 @@ def select_frames(
         count,
         frames,
         length,
-        _radices(length),
         begin + own,
         kept,
         begin,
         window=In(1),
     )
-    return _planned([only], 0)
+    return planned([only], target, 0)
 
 
 @selects(ISTFT16)
@@ -248,9 +180,11 @@ def select_signal(
     _length(length, -1, COMPLEX)
     batch, pair = product(lead), 2 * size
     count, reached = batch * frames, (frames - 1) * step + length
-    pieces = (count * length * size + (_LINE - 1)) // _LINE * _LINE
-    only = _Pass(
-        Fourier(HALF, False, _lanes(target, count, length, size), size),
+    pieces = whole_lines(count * length * size)
+    only = Pass(
+        HALF,
+        False,
+        size,
         In(0),
         (kept * frames * pair, pair, frames * pair),
         Scratch(0),
@@ -258,12 +192,11 @@ def select_signal(
         count,
         frames,
         length,
-        _radices(length),
         length // 2 + 1,
         length,
         inverse=True,
     )
-    scale = np.array([math.sqrt(length) if operation.normalized else 1], dtype_of(size))
+    scale = np.array([math.sqrt(length) if operation.normalized else 1], _DTYPES[size])
     operands: dict[str, Operand] = {
         "pieces": Scratch(0),
         "window": In(1),
@@ -282,7 +215,7 @@ def select_signal(
     }
     spec = Overlap(max(1, target.lanes * 4 // size), size)
     last = spec, [operands[name] for name in spec.arguments]
-    return _planned([only], pieces + 2 * reached * size, [last], [scale])
+    return planned([only], target, pieces + 2 * reached * size, [last], [scale])
 
 
 def _size_of(data: TensorSpec) -> int:
@@ -310,65 +243,9 @@ def _equal(a: SizeLike, b: SizeLike) -> bool:
     return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
-def _length(size: SizeLike, wanted: SizeLike, kind: str) -> int:
+def _length(size: SizeLike, wanted: SizeLike, kind: str) -> SizeLike:
     """How long the transforms of an axis are."""
     length = wanted if not certainly(wanted, -1) else (size - 1) * 2 if kind == HALF else size
-    if not isinstance(length, int):
-        raise KernelDeclined("the length of an axis is known at the call only")
-    if not 1 <= length <= _LONGEST:
+    if isinstance(length, int) and not 1 <= length <= _LONGEST:
         raise KernelDeclined(f"no kernel for axes of {length}")
     return length
-
-
-def _radices(length: int) -> list[int]:
-    radices = factors_of(length)
-    if radices is None:
-        raise KernelDeclined(f"no kernel for lengths with a prime factor above {LARGEST_PRIME}")
-    return radices
-
-
-def _lanes(target: Target, count: SizeLike, length: int, size: int) -> int:
-    """How many transforms are made at a time: no more than there are, and than fit in the cache."""
-    lanes = max(1, target.lanes * 4 // size)
-    while lanes > 1 and (
-        (isinstance(count, int) and lanes > count) or 4 * length * lanes * size > _NEAR
-    ):
-        lanes //= 2
-    return lanes
-
-
-def _planned(
-    passes: Sequence[_Pass],
-    memory: SizeLike,
-    then: Sequence[KernelCall] = (),
-    keep: Sequence[Array] = (),
-) -> KernelPlan:
-    """The plan of the passes, one after the other, and of the calls `then`, with `memory` bytes for
-    what is between them.
-    """
-    made = [each.tables() for each in passes]
-    room = max(each.spec.room(each.length) for each in passes) + 2 * _LINE
-    first = (memory + (_LINE - 1)) // _LINE * _LINE
-
-    def stages(threads: int) -> Stages:
-        found: list[list[KernelCall]] = []
-        for each, own in zip(passes, made):
-            parts = (
-                shares(each.count, threads, each.spec.lanes) if threads > 1 else [(0, each.count)]
-            )
-            found.append([each.call(own, first + n * room, *part) for n, part in enumerate(parts)])
-        return Stages([*found, *([call] for call in then)], first + threads * room)
-
-    alone = stages(1)
-    cost = sum(
-        nanoseconds(each.count, each.length * max(1.0, math.log2(each.length)) * _EACH)
-        for each in passes
-    )
-    return KernelPlan(
-        passes[0].spec.name,
-        [call for stage in alone.stages for call in stage],
-        alone.scratch,
-        [*keep, *(array for own in made for array in own)],
-        cost,
-        stages,
-    )

@@ -8,10 +8,22 @@ from msgspec import Struct
 
 #: Steps that are written out, in the order in which they are wanted.
 WRITTEN = (4, 2, 3, 5)
-#: Words of a step in the table: its radix, in how many parts the numbers are combined, how many
-#: neighbours have the same factors, the addresses of its factors `[parts, radix, 2]` and of the
-#: roots of its radix `[radix, radix, 2]`.
-STEP = ("radix", "parts", "together", "factors", "roots")
+#: Other steps are of primes up to here: such a step takes its square of products. Lengths with a
+#: larger prime are faster by Bluestein's way.
+LARGEST_PRIME = 31
+#: The words of a table of a length: the length of the steps, which is longer where the length has a
+#: larger prime, and how many steps there are; the addresses of the roots of that length `[.., 2]`,
+#: and of the chirp `[length, 2]`, 0 where the steps are of the length itself. The steps follow.
+HEAD = ("padded", "count", "roots", "chirp")
+#: Words of a step in the table: its radix, in how many parts the numbers are combined, and how many
+#: neighbours have the same factors.
+STEP = ("radix", "parts", "together")
+#: No length of 64 bits has more steps.
+MOST_STEPS = 64
+#: Words of a table.
+WORDS = len(HEAD) + MOST_STEPS * len(STEP)
+#: The length of the steps is less than so many times a length with a larger prime.
+PADDED = 3
 
 #: What a source holds: pairs; real numbers; the first half of the pairs of a transform of real
 #: numbers; real numbers that are multiplied with a window.
@@ -24,16 +36,15 @@ class Fourier(Struct, frozen=True):
     Transform `t` is of the numbers at `source + t // inner * source_outer + t % inner *
     source_inner`, `source_step` bytes apart: those from `begin` to `end` of the `length`; all
     others are zeros, or what follows from a `HALF`. Transforms `first` to `last` are made, and of
-    each the first `kept` numbers are stored, times a number at `scale`. `swapped` is 0, or `size`
-    where real and imaginary parts change places, which makes the inverse.
+    each the first `kept` numbers are stored, over the `divisor`. `swapped` is 0, or `size` where
+    real and imaginary parts change places, which makes the inverse. `table` is that of the length.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.fourier.emit:emit_fourier"
     arguments: ClassVar[tuple[str, ...]] = (
         "source", "source_outer", "source_inner", "source_step", "begin", "end",
         "target", "target_outer", "target_inner", "target_step", "kept",
-        "inner", "first", "last", "length", "swapped", "scale", "window", "steps", "count",
-        "room",
+        "inner", "first", "last", "length", "swapped", "divisor", "window", "table", "room",
     )  # fmt: skip
     source: str
     #: The result has pairs; else the real parts alone.
@@ -45,10 +56,6 @@ class Fourier(Struct, frozen=True):
     def name(self) -> str:
         result = "complex" if self.pairs else "real"
         return f"fourier_{self.source}_to_{result}_f{self.size * 8}x{self.lanes}"
-
-    def room(self, length: int) -> int:
-        """Bytes of working memory: two buffers, and the places of each of the transforms."""
-        return 2 * length * self.cell + 2 * self.lanes * 8
 
     @property
     def cell(self) -> int:

@@ -1,16 +1,22 @@
-"""The tables of the steps of Fourier transforms of a length."""
+"""The table of the steps of Fourier transforms of a length that is known."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from msgspec import Struct
 
-from uncork.kernels.fourier.spec import STEP, WRITTEN
+from uncork.kernels.fourier.spec import LARGEST_PRIME, WRITTEN
 from uncork.types import Array
 
-#: Lengths have no larger prime factor: a step of a prime takes its square of products.
-LARGEST_PRIME = 127
+
+class Table(Struct, frozen=True):
+    """The `words` of a table as `spec` describes them, the arrays whose addresses are in it, and
+    the length of its steps.
+    """
+
+    words: Array
+    keep: list[Array]
+    padded: int
 
 
 def factors_of(length: int) -> list[int] | None:
@@ -23,26 +29,33 @@ def factors_of(length: int) -> list[int] | None:
     return found if length == 1 else None
 
 
-def dtype_of(size: int) -> type[np.generic]:
-    """NumPy's type of numbers of so many bytes."""
-    return np.float32 if size == np.float32().nbytes else np.float64
+def padded_length(length: int) -> int:
+    """A length of few small factors in which two sequences of `length` are convolved."""
+    least = 2 * length - 1
+    power: int = 1 << (least - 1).bit_length()
+    return power // 4 * 3 if power // 4 * 3 >= least else power
 
 
-def tables(length: int, radices: Sequence[int], size: int) -> tuple[Array, list[Array]]:
-    """The table of the steps of a length, and the arrays whose addresses are in it."""
-    dtype = dtype_of(size)
-    rows: list[list[int]] = []
+def table(length: int, size: int) -> Table:
+    """The table of a length, with roots of `size` bytes a number."""
+    dtype = np.float32 if size == np.float32().nbytes else np.float64
+    radices, padded = factors_of(length), length
     keep: list[Array] = []
-    left, together = length, 1
+    chirp = 0
+    if radices is None:
+        padded = padded_length(length)
+        radices = factors_of(padded)
+        assert radices is not None, "the padded length has small factors"
+        keep.append(_roots(np.arange(length) ** 2, 2 * length, dtype))
+        chirp = keep[0].ctypes.data
+    roots = _roots(np.arange(padded), padded, dtype)
+    words = [padded, len(radices), roots.ctypes.data, chirp]
+    left, together = padded, 1
     for radix in radices:
-        parts = left // radix
-        numbers = np.arange(radix)
-        factors = _roots(np.outer(np.arange(parts), numbers), left, dtype)
-        roots = _roots(np.outer(numbers, numbers), radix, dtype)
-        keep += [factors, roots]
-        rows.append([radix, parts, together, factors.ctypes.data, roots.ctypes.data])
-        left, together = parts, together * radix
-    return np.array(rows, np.int64).reshape(-1, len(STEP)), keep
+        left //= radix
+        words += [radix, left, together]
+        together *= radix
+    return Table(np.array(words, np.int64), [*keep, roots], padded)
 
 
 def _roots(exponents: Array, order: int, dtype: type[np.generic]) -> Array:

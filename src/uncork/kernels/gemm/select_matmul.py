@@ -27,8 +27,8 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
-from uncork.kernels.movement.select_transpose import arranged
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects

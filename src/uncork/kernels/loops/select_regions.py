@@ -22,7 +22,7 @@ _MOST_CELLS = 65536
 #: So many cells of a bin are written out; more are a loop.
 _WRITTEN_OUT = 2
 #: Sizes of images beyond which whole coordinates are no numbers of f32.
-_MOST_SIZE = 1 << 24
+MOST_SIZE = 1 << 24
 #: Numbers of a box as rows and columns: where it begins and ends.
 _CORNERS = {"x": (0, 2), "y": (1, 3)}
 
@@ -46,7 +46,7 @@ def select_align(
     if is_empty(shape):
         return "no cells to look at"
     mean = align.mode == "avg"
-    lines = ["n:", *_begin(align), *(_mean(align) if mean else _largest(align))]
+    lines = ["n:", *_begin(align), *(mean_lines(align) if mean else _largest(align))]
     computed = computed_type(name)
     boxes, channels, height, width = result[0], shape[1], shape[2], shape[3]
     rooms = Rooms(computed)
@@ -92,22 +92,32 @@ def _begin(align: ROIAlign3) -> list[str]:
     """
     lines = [
         "b = real(I[n])",
-        f"refused = either(number(h) > {_MOST_SIZE}.0, number(w) > {_MOST_SIZE}.0)",
+        f"refused = either(number(h) > {MOST_SIZE}.0, number(w) > {MOST_SIZE}.0)",
         "refused = either(b < 0.0, b >= number(images))",
         "b = truncated(b)",
     ]
-    for axis, bins in (("x", align.pooled_w), ("y", align.pooled_h)):
+    least = 1.0 if align.aligned_mode == "asymmetric" else None
+    for axis in "xy":
         low, high = (_corner(align, number) for number in _CORNERS[axis])
-        lines += [f"s{axis} = {low}", f"g = {high} - s{axis}"]
-        if align.aligned_mode == "asymmetric":
-            lines.append("g = larger(g, 1.0)")
-        lines.append(f"p{axis} = g / {float(bins)}")
-        if not align.sampling_ratio:  # a side that is no number has no cells
-            is_finite = f"p{axis} - p{axis} == 0.0"
-            lines.append(f"c{axis} = where({is_finite}, larger(-floor(-p{axis}), 0.0), 0.0)")
-            lines.append(f"refused = c{axis} > {_MOST_CELLS}.0")
-        lines.append(f"d{axis} = p{axis} / {_count(align, axis)}")
+        lines += frame(align, axis, low, high, least)
     return [f"  {line}" for line in lines]
+
+
+def frame(align: ROIAlign3, axis: str, low: str, high: str, least: float | None) -> list[str]:
+    """The lines that find, along an axis, where a box begins (sx), a bin's side (px), its cells
+    (cx) and a cell's side (dx). The box is at least `least` long.
+    """
+    bins = align.pooled_w if axis == "x" else align.pooled_h
+    lines = [f"s{axis} = {low}", f"g = {high} - s{axis}"]
+    if least is not None:
+        lines.append(f"g = larger(g, {least})")
+    lines.append(f"p{axis} = g / {float(bins)}")
+    if not align.sampling_ratio:  # a side that is no number has no cells
+        is_finite = f"p{axis} - p{axis} == 0.0"
+        lines.append(f"c{axis} = where({is_finite}, larger(-floor(-p{axis}), 0.0), 0.0)")
+        lines.append(f"refused = c{axis} > {_MOST_CELLS}.0")
+    lines.append(f"d{axis} = p{axis} / {_count(align, axis)}")
+    return lines
 
 
 def _count(align: ROIAlign3, axis: str) -> str:
@@ -174,7 +184,8 @@ def _weights(align: ROIAlign3, axis: str, size: str) -> list[str]:
     return lines
 
 
-def _mean(align: ROIAlign3) -> list[str]:
+def mean_lines(align: ROIAlign3) -> list[str]:
+    """The lines that pool means of bins."""
     weights = [*_weights(align, "x", "w"), *_weights(align, "y", "h")]
     return [f"  {line}" for line in (*weights, *pooled(weighted=True))]
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from uncork.internal_ops.blocks import FromBlocks, ToBlocks
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
-from uncork.kernels.movement.select_transpose import blocks_fit, transpose_call
 from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation

@@ -6,6 +6,7 @@ enough.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -23,13 +24,6 @@ from uncork.kernels.kernel_plan import (
     whole_shares,
 )
 from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
-from uncork.kernels.movement.select_rearranged import (
-    depth_to_space_copies,
-    shuffle_channels_copies,
-    space_to_depth_copies,
-)
-from uncork.kernels.movement.select_roll import roll_copies
-from uncork.kernels.movement.select_slices import pad_copies, slice_copies, strided_slice_copies
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
@@ -50,7 +44,7 @@ def select_nd_copy(
     """Strided copies for an operation; None where there is no rule for it, or it does not know
     enough.
     """
-    rule = _RULES.get(operation.type_name)
+    rule = _rule(operation.type_name)
     given = [spec for spec in inputs if spec is not None]
     copies = None if rule is None or len(given) < len(inputs) else rule(operation, given, outputs)
     if copies is None:
@@ -230,15 +224,27 @@ def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
 _RULES: Mapping[str, Rule] = {
     "Broadcast": _broadcast,
     "Concat": _concat,
-    "DepthToSpace": depth_to_space_copies,
-    "Pad": pad_copies,
-    "Roll": roll_copies,
-    "ShuffleChannels": shuffle_channels_copies,
-    "Slice": slice_copies,
-    "SpaceToDepth": space_to_depth_copies,
     "Split": _split_rule,
-    "StridedSlice": strided_slice_copies,
     "Tile": _tile,
     "Transpose": _transpose,
     "VariadicSplit": _split_rule,
 }
+
+#: Rules in modules of their own, which are imported for models that have such layers.
+_RULES_OF_MODULES: Mapping[str, tuple[str, str]] = {
+    "DepthToSpace": ("select_rearranged", "depth_to_space_copies"),
+    "Pad": ("select_slices", "pad_copies"),
+    "Roll": ("select_roll", "roll_copies"),
+    "ShuffleChannels": ("select_rearranged", "shuffle_channels_copies"),
+    "Slice": ("select_slices", "slice_copies"),
+    "SpaceToDepth": ("select_rearranged", "space_to_depth_copies"),
+    "StridedSlice": ("select_slices", "strided_slice_copies"),
+}
+
+
+def _rule(type_name: str) -> Rule | None:
+    """The rule of an operation type; None where there is none."""
+    if type_name not in _RULES_OF_MODULES:
+        return _RULES.get(type_name)
+    module, name = _RULES_OF_MODULES[type_name]
+    return cast("Rule", getattr(importlib.import_module(f"{__package__}.{module}"), name))

@@ -13,7 +13,6 @@ from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
     KernelPlan,
-    Operand,
     Out,
     Selection,
     Stages,
@@ -22,7 +21,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.spec_transpose import LOOPS, TransposeBlocks
-from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.movement.transpose import Loop, blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -30,66 +29,8 @@ from uncork.ops.transpose import Transpose1
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
-#: Fewer rows and columns make no block.
-_SMALLEST = 4
 #: Threads share a matrix by so many columns.
 _SHARED = 16
-
-
-#: How many times, and bytes from one to the next in the source and in the target.
-Loop = tuple[SizeLike, SizeLike, SizeLike]
-
-
-def blocks_fit(rows: SizeLike, columns: SizeLike) -> bool:
-    """Whether there are enough rows and columns for a block, as far as that is known."""
-    return all(not isinstance(size, int) or size >= _SMALLEST for size in (rows, columns))
-
-
-def transpose_call(
-    widest: int,
-    source: Operand,
-    target: Operand,
-    loops: Sequence[Loop],
-    rows: tuple[SizeLike, SizeLike],
-    columns: tuple[SizeLike, SizeLike],
-) -> KernelCall:
-    """A call that turns matrices of 32-bit numbers, as many as the two `loops` say.
-
-    `rows` are as many, so many bytes apart in the source, and neighbours in the target; `columns`
-    the other way round.
-    """
-    assert len(loops) == LOOPS
-    side = _SMALLEST
-    while side * 2 <= min(
-        [widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]
-    ):
-        side *= 2
-    spec = TransposeBlocks(side, not (isinstance(rows[0], int) and isinstance(columns[0], int)))
-
-    operands: list[Operand] = [
-        source,
-        target,
-        *(word for loop in loops for word in loop),
-        *rows,
-        *columns,
-    ]
-    return spec, operands
-
-
-def arranged(
-    widest: int,
-    source: Operand,
-    target: Operand,
-    loops: Sequence[Loop],
-    rows: tuple[SizeLike, SizeLike],
-    columns: tuple[SizeLike, SizeLike],
-) -> KernelCall:
-    """A call that does what `transpose_call` does, also for matrices too small for a block."""
-    if blocks_fit(rows[0], columns[0]):
-        return transpose_call(widest, source, target, loops, rows, columns)
-    return strided_copy_call(
-        widest, source, target, [*loops, (*rows, 4), (columns[0], 4, columns[1])]
-    )
 
 
 @selects(Transpose1)

@@ -13,6 +13,7 @@ from uncork.blas import limited
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import PackWeights
+from uncork.kernels.runtime.packed_weights import zeros
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType
 
@@ -52,16 +53,21 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
 
 def projected_table(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
     """The input projection of each row of `table [N, I]`, biases included, and after them of a row
-    of zeros.
+    of zeros, as `[N + 1, panels, gates, units]`.
+
+    The rows of W are brought into that order first, so the product is written where it stays.
     """
-    hidden = w.shape[0] // spec.gates
-    rows = np.concatenate([table, np.zeros((1, table.shape[1]), np.float32)])
+    hidden, units, every = w.shape[0] // spec.gates, spec.units, range(spec.gates)
+    columns = _panels(spec, w, every, hidden, units).transpose(0, 2, 3, 1).reshape(-1, w.shape[1])
+    biases = _panels(spec, bias[: len(w)].reshape(-1, 1), every, hidden, units).reshape(-1)
+    made = zeros((len(table) + 1, len(columns) // (spec.gates * units), spec.gates, units))
+    products = made.reshape(len(made), -1)
     with limited():
-        products = rows @ w.T + bias[: len(w)]
-    units = spec.units
-    return np.ascontiguousarray(
-        _panels(spec, products.T, range(spec.gates), hidden, units).transpose(1, 0, 2, 3)
-    )
+        np.matmul(table, columns.T, out=products[:-1])
+    products += biases
+    whole, some = divmod(hidden, units)
+    made[:, whole:, :, some:] = 0  # where a row has NaN, products with zeros are NaN, too
+    return made
 
 
 def _as_pairs(panels: Array, spec: Recurrent) -> Array:

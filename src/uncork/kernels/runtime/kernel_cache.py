@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -23,9 +24,11 @@ from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import can_map, mapped
-from uncork.kernels.runtime.side_by_side import Progress, SideBySide
 from uncork.kernels.runtime.target import Target, host_target, versions
 from uncork.types import Array
+
+if TYPE_CHECKING:
+    from uncork.kernels.runtime.side_by_side import Progress, SideBySide
 
 _TITLE = "uncork kernel"
 _LINKED, _OBJECT = "linked", "object"
@@ -333,6 +336,8 @@ class Preparation:
 
     def _begun(self) -> SideBySide[Wanted, _Compiled]:
         if self._work is None:
+            from uncork.kernels.runtime.side_by_side import SideBySide
+
             target = self._target
             self._compiler.enter_context(_compiler())
             self._work = SideBySide(

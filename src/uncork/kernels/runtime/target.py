@@ -20,6 +20,8 @@ from msgspec.structs import replace
 
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
 
+#: Bytes of a source file that are read at a time; nearly all have fewer.
+_PART = 1 << 16
 #: Lines of /proc/cpuinfo that tell processors apart; others differ from core to core and from
 #: moment to moment.
 _TELLING = frozenset(
@@ -160,19 +162,29 @@ def versions() -> str:
 
 def digest_of_sources(folder: Path) -> bytes:
     """A digest that changes with every Python file of a folder and of those in it."""
-    found = [
-        os.path.join(within, name)
-        for within, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(".py")
-    ]
+    found: list[str] = []
+    folders = [str(folder)]
+    for within in folders:
+        with os.scandir(within) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    found.append(entry.path)
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
     digest, prefix = hashlib.sha256(), len(str(folder)) + 1
-    for path in sorted(found):  # every process does this: no objects for paths, no buffers
-        with open(path, "rb", buffering=0) as file:
-            content = file.read()
+    for path in sorted(found):  # every process does this: no objects for paths and files
+        content = _content(path)
         name = path[prefix:].replace(os.sep, "/")
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.digest()
+
+
+def _content(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        return b"".join(iter(lambda: os.read(handle, _PART), b""))
+    finally:
+        os.close(handle)
 
 
 def llvmlite_version() -> str | None:

@@ -1,0 +1,100 @@
+"""The emitter of what Proposal, GenerateProposals and their likes share: the kernel takes the boxes
+of the highest scores of each image that overlap none before them, and writes them row by row.
+"""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
+from uncork.kernels.codegen.functions import larger, smaller
+from uncork.kernels.detection.emit_best import Best
+from uncork.kernels.detection.emit_boxes import Boxes, overlaps_none
+from uncork.kernels.detection.spec import NUMBERS
+from uncork.kernels.detection.spec_regions import Propose
+from uncork.kernels.runtime.target import Target
+
+
+def emit_propose(spec: Propose, machine: Target) -> str:
+    """The LLVM text of the kernel, which gives up where a score is NaN."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    propose = _Propose(k, spec)
+    a = propose.a
+    k.stop_unless(propose.count < k.integer(2**31), k.integer(1))
+    found = k.variable(k.integer(0))
+    with k.loop(0, a["images"]) as image:
+        first = found.get() if spec.counts else image * a["keep"]
+        taken = propose.image(image, first)
+        if spec.counts:
+            index = INDEX_TYPES[spec.counts]
+            k.store(taken.get().to(index), a["numbers"] + image * index.bytes)
+            found.set(found.get() + taken.get())
+    if spec.counts:
+        k.store(found.get(), a["found"])
+    k.finish()
+    return k.text()
+
+
+class _Propose:
+    """The kernel under construction."""
+
+    def __init__(self, k: Kernel, spec: Propose) -> None:
+        self.k, self.spec = k, spec
+        self.a = a = dict(zip(spec.arguments, k.arguments))
+        self.count = a["anchors"] * a["cells"]
+        self.overlap = a["overlap"].to(U32).bits_as(F32)
+        self.best = Best(k, a["anchors"], a["cells"], a["heap"], a["most"])
+        self.chosen = Boxes(k, a["chosen"], a["room"])
+
+    def image(self, image: Value, first: Value) -> Variable:
+        """Write the rows of an image, from row `first` on; returns how many these are."""
+        k, a, spec = self.k, self.a, self.spec
+        numbers = NUMBERS + spec.sized
+        corners = Boxes(k, a["boxes"] + image * self.count * (numbers * F32.bytes), self.count)
+        scores = a["scores"] + image * self.count * F32.bytes
+        self._check(scores)
+        self.best.select(scores, spec.lanes)
+        i, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
+        with k.while_(lambda: (i.get() < a["most"]) & (taken.get() < a["keep"])):
+            place = k.load(a["heap"] + i.get() * I32.bytes, I32).to(I64)
+            i.set(i.get() + 1)
+            box = [corners.value_at(row, place) for row in range(numbers)]
+            own, enough = box[:NUMBERS], box[NUMBERS:]
+            free = overlaps_none(
+                k, spec.lanes, self.chosen, taken.get(), own, self.overlap, spec.pixel, True
+            )
+            for large in enough:
+                free = free & (large > 0.0)
+            with k.if_(free):
+                self.chosen.put(own, taken.get())
+                score = k.load(scores + place * F32.bytes, F32)
+                self._row(image, first + taken.get(), own[:4], score)
+                taken.set(taken.get() + 1)
+        if spec.numbered:
+            with k.if_(taken.get() < a["keep"]):
+                end = (first + taken.get()) * ((4 + spec.numbered) * F32.bytes)
+                k.store(k.constant(-1.0, F32), a["rows"] + end)
+        return taken
+
+    def _check(self, scores: Value) -> None:
+        k, lanes = self.k, self.spec.lanes
+        with k.loop(0, self.count, lanes) as first:
+            mask = k.lanes_below(self.count - first, lanes)
+            values = k.load_masked(scores + first * F32.bytes, F32, mask)
+            k.stop_unless(k.all_of(values.equals(values)), k.integer(1))
+
+    def _row(self, image: Value, row: Value, sides: list[Value], score: Value) -> None:
+        k, a, spec = self.k, self.a, self.spec
+        if spec.clip or spec.normalize:
+            limits = [k.load(a["image"] + n * F32.bytes, F32) for n in (0, 1)]
+            limits = limits if spec.turned else limits[::-1]
+            if spec.clip:
+                zero = k.constant(0.0, F32)
+                sides = [
+                    larger(k, smaller(k, side, limits[n % 2]), zero) for n, side in enumerate(sides)
+                ]
+            if spec.normalize:
+                sides = [side / limits[n % 2] for n, side in enumerate(sides)]
+        values = [image.to(F32), *sides] if spec.numbered else sides
+        for position, value in enumerate(values):
+            k.store(value, a["rows"] + (row * len(values) + position) * F32.bytes)
+        if spec.scored:
+            k.store(score, a["row_scores"] + row * F32.bytes)

@@ -1,0 +1,159 @@
+"""Selection of the kernels of what Detectron models need beside proposals: the best detections of
+an image, the best regions, and the priors around every cell of a grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.detection.select_regions import bits, moved_lines, zeros
+from uncork.kernels.detection.spec import NUMBERS
+from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
+from uncork.kernels.extents import extents, is_empty, nanoseconds, smallest
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.loops.axes import literal
+from uncork.kernels.loops.nest_call import Call, View, row_bytes
+from uncork.kernels.loops.regions import Rooms
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.ops.detectron import (
+    DetectronDetectionOutput6,
+    DetectronPriorGridGenerator6,
+    DetectronTopKROIs6,
+)
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType, TensorSpec
+
+#: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
+_COUNTS = 4096
+_F32 = 4
+
+
+def _rooms(sizes: Sequence[SizeLike], first: SizeLike = 0) -> tuple[list[Operand], SizeLike]:
+    """Working memory of so many bytes each, from `first` on, and where it ends."""
+    rooms: list[Operand] = []
+    for size in sizes:
+        rooms.append(Scratch(first))
+        first = first + row_bytes(size, "u8")
+    return rooms, first
+
+
+@selects("ExperimentalDetectronDetectionOutput")
+def select_detections(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, DetectronDetectionOutput6)
+    rois = inputs[0]
+    assert rois is not None
+    if rois.element_type is not ElementType.f32:
+        return f"no kernel for {rois.element_type}"
+    if is_empty(extents(outputs[0])):
+        return KernelPlan("detect_nothing", [])
+    regions, classes = extents(rois)[0], operation.num_classes
+    every = regions * classes
+    lines = [f"b{n} = R[r, {n}]" for n in range(4)]
+    lines += [
+        f"d{n} = X[r, 4*c + {n}] / {literal(weight)}"
+        for n, weight in enumerate(operation.deltas_weights)
+    ]
+    lines += moved_lines(1, operation.max_delta_log_wh)
+    lines += [f"c{n} = larger(c{n}{' - 1.0' * (n > 1)}, 0.0)" for n in range(4)]
+    lines += [f"C[{n}, r, c] = c{n}" for n in range(4)]
+    lines.append("C[4, r, c] = (c2 - c0 + 1.0) * (c3 - c1 + 1.0)")
+    views = {
+        "R": View(In(0), "f32", (regions, 4)),
+        "X": View(In(1), "f32", (regions, 4 * classes)),
+        "C": View(Scratch(), "f32", (NUMBERS, regions, classes)),
+    }
+    text = "\n".join(["r c*:", *(f"  {line}" for line in lines)])
+    decoding = Call("decode_classes", text, {"r": regions, "c": classes}, views, target, 1)
+    each = every * _F32
+    sizes = [every * (NUMBERS * _F32), each, classes * 8]
+    sizes += [(regions + target.lanes) * (NUMBERS * _F32), _COUNTS, *[each] * 6]
+    rooms, scratch = _rooms(sizes)
+    spec = DetectOfClasses(target.lanes)
+    words: list[Operand] = [In(0), In(2), *(Out(n) for n in range(3)), regions, classes, 0]
+    words += [operation.post_nms_count, operation.max_detections_per_image]
+    words += [bits(operation.nms_threshold), bits(operation.score_threshold), *rooms]
+    cost = nanoseconds(every, 3.0)
+    calls = [*zeros(outputs), decoding.kernel_call(), (spec, words)]
+    return KernelPlan(spec.name, calls, scratch, cost=cost)
+
+
+@selects("ExperimentalDetectronTopKROIs")
+def select_best(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, DetectronTopKROIs6)
+    rois = inputs[0]
+    assert rois is not None
+    if rois.element_type is not ElementType.f32:
+        return f"no kernel for {rois.element_type}"
+    count = extents(rois)[0]
+    rooms, scratch = _rooms([_COUNTS, *[count * _F32] * 4])
+    kept = smallest(count, operation.max_rois)
+    spec = BestRows()
+    calls = [*zeros(outputs), (spec, [In(0), In(1), Out(0), count, kept, *rooms])]
+    return KernelPlan(spec.name, calls, scratch, cost=nanoseconds(count, 6.0))
+
+
+@selects("ExperimentalDetectronPriorGridGenerator")
+def select_grid(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    """Select a nest that first makes a row of the grid: of each number the prior's, that plus the
+    center's x, and whether it is one of y. Centers are computed in f64 and rounded.
+    """
+    assert isinstance(operation, DetectronPriorGridGenerator6)
+    priors, features, image = inputs
+    assert priors is not None and features is not None and image is not None
+    if priors.element_type is not ElementType.f32:
+        return f"no kernel for {priors.element_type}"
+    count = extents(priors)[0]
+    height, width = extents(features)[2:]
+    rows, columns = operation.h or height, operation.w or width
+    pixels = extents(image)[2:]
+    cells = {"x": columns, "y": rows}
+    steps = {"x": operation.stride_x, "y": operation.stride_y}
+    lengths = {"x": "across", "y": "down"}
+    step = {
+        axis: literal(steps[axis]) if steps[axis] else f"(number({lengths[axis]}) / size({axis}))"
+        for axis in "xy"
+    }
+    rooms, line = Rooms("f32"), (columns, count, 4)
+    views = {
+        "P": View(In(0), "f32", (count, 4)),
+        "Y": View(Out(0), "f32", (rows, columns * count * 4)),
+        "A": rooms.view(line),
+        "Q": rooms.view(line),
+        "M": rooms.view(line),
+        "G": rooms.view((1,)),
+    }
+    flat = (columns * count * 4,)
+    for name, table in (("A", "U"), ("Q", "V"), ("M", "W")):
+        views[table] = View(views[name].base, "f32", flat)
+    text = f"""
+x:
+  G[0] = (number(x) + 0.5) * {step["x"]}
+  p j=4: A[x, p, j] = G[0] + P[p, j]; Q[x, p, j] = P[p, j]
+  p: M[x, p, 0] = 0.0; M[x, p, 1] = 1.0; M[x, p, 2] = 0.0; M[x, p, 3] = 1.0
+y:
+  G[0] = (number(y) + 0.5) * {step["y"]}
+  z*: Y[y, z] = where(W[z] > 0.5, V[z] + G[0], U[z])
+"""
+    sizes: dict[str, SizeLike] = {**cells, "p": count, "z": flat[0]}
+    sizes |= {"down": pixels[0], "across": pixels[1]}
+    call = Call("grid", text, sizes, views, target, 2, scalar_type="f64").kernel_call()
+    cost = nanoseconds(flat[0] * rows, 0.3)
+    first = zeros(outputs) if operation.h or operation.w else []  # what lies behind a smaller grid
+    return KernelPlan("grid", [*first, call], rooms.size, cost=cost)

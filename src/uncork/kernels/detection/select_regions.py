@@ -1,0 +1,343 @@
+"""Selection of the kernels of Proposal and its likes: a loop nest decodes all boxes, then the best
+are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
+from uncork.kernels.detection.spec import NUMBERS
+from uncork.kernels.detection.spec_regions import Propose
+from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.loops.axes import literal
+from uncork.kernels.loops.nest_call import Call, View, row_bytes
+from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.ops.generate_proposals import LARGEST, GenerateProposalsSingleImage6
+from uncork.ops.proposal import Proposal1
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType, TensorSpec
+
+_F32 = 4
+#: The largest finite f32.
+_HIGHEST = float(np.finfo(np.float32).max)
+
+
+class _Regions(Struct, frozen=True):
+    """Regions that are decoded and chosen: the images, anchors of a cell, and rows and columns of
+    cells; boxes and scores are the first things in working memory.
+    """
+
+    images: SizeLike
+    grid: tuple[SizeLike, SizeLike, SizeLike]
+    target: Target
+    #: Numbers of a decoded box.
+    numbers: int = NUMBERS
+
+    @property
+    def count(self) -> SizeLike:
+        """Boxes of an image."""
+        return product(self.grid)
+
+    @property
+    def boxes(self) -> View:
+        return View(Scratch(), "f32", (self.images, self.numbers, *self.grid))
+
+    @property
+    def scores(self) -> View:
+        return View(Scratch(self._bytes), "f32", (self.images, *self.grid))
+
+    @property
+    def _bytes(self) -> SizeLike:
+        return row_bytes(self.images * self.count * self.numbers, "f32")
+
+    def decoded(
+        self,
+        lines: Sequence[str],
+        views: dict[str, View],
+        head: Sequence[str],
+        keep: Sequence[object] = (),
+    ) -> Call:
+        """The loop nest that decodes all boxes: `head` runs once for each image."""
+        sizes = dict(zip("nkyx", (self.images, *self.grid)))
+        text = ["n:", *(f"  {line}" for line in head), "  k y x*:"]
+        views = {"C": self.boxes, "S": self.scores, **views}
+        text += [f"    {line}" for line in lines]
+        return Call("regions", "\n".join(text), sizes, views, self.target, 1, keep=keep)
+
+    def plan(
+        self,
+        spec: Propose,
+        decoding: Call,
+        given: Sequence[Operand],
+        limits: tuple[int, int, float],
+        zeros: Sequence[KernelCall],
+        scores: Operand | None = None,
+    ) -> KernelPlan:
+        """The plan: `given` are the image and the outputs of the kernel that chooses; `limits` how
+        many boxes take part and are taken at most, and the largest overlap.
+        """
+        most = smallest(self.count, limits[0])
+        room = smallest(most, limits[1]) + spec.lanes
+        own = row_bytes(self.images * self.count, "f32") if scores is None else 0
+        heap = self._bytes + own
+        chosen = heap + row_bytes(most, "f32")
+        scratch = chosen + row_bytes(room * NUMBERS, "f32")
+        _, rows, columns = self.grid
+        words: list[Operand] = [Scratch(0), self.scores.base if scores is None else scores, *given]
+        words += [self.images, self.grid[0], rows * columns, most, limits[1], bits(limits[2])]
+        words += [Scratch(heap), Scratch(chosen), room]
+        cost = nanoseconds(self.images * self.count, 3.0)
+        calls = [*zeros, decoding.kernel_call(), (spec, words)]
+        return KernelPlan(spec.name, calls, scratch, list(decoding.keep), cost)
+
+
+def bits(number: float) -> int:
+    """The bits of the nearest f32."""
+    with np.errstate(over="ignore"):
+        return int(np.float32(number).view(np.uint32))
+
+
+def zeros(outputs: Sequence[TensorSpec]) -> list[KernelCall]:
+    """The calls that fill outputs with 0."""
+    fill = FillBytes(0)
+    return [
+        (fill, [0, Out(n), product(extents(spec)) * spec.element_type.dtype.itemsize])
+        for n, spec in enumerate(outputs)
+    ]
+
+
+def moved_lines(pixel: int, largest: float | None = None) -> list[str]:
+    """The lines that move a box b0..b3 by the deltas d0..d3, as c0..c3: see
+    `ops/_common/proposals.py`.
+    """
+    lines = []
+    for low, high in ((0, 2), (1, 3)):
+        growth = f"d{high}" if largest is None else f"smaller(d{high}, {literal(largest)})"
+        lines += [
+            f"s = b{high} - b{low}" + f" + {pixel}.0" * bool(pixel),
+            f"m = b{low} + s / 2.0 + d{low} * s",
+            f"t = exp({growth}) * s / 2.0",
+            f"c{low} = m - t",
+            f"c{high} = m + t",
+        ]
+    return lines
+
+
+def _inside(name: str, width: str, height: str) -> list[str]:
+    """The lines that cut a box to the image."""
+    return [
+        f"{name}{n} = larger(smaller({name}{n}, {(width, height)[n % 2]}), 0.0)" for n in range(4)
+    ]
+
+
+def _stored(pixel: int) -> list[str]:
+    """The lines that store a box and its area."""
+    more = f" + {pixel}.0" * bool(pixel)
+    area = f"(c2 - c0{more}) * (c3 - c1{more})"
+    return [*(f"C[n, {i}, k, y, x] = c{i}" for i in range(4)), f"C[n, 4, k, y, x] = {area}"]
+
+
+def _enough(pixel: int, width: str, height: str) -> str:
+    """Whether a box is large enough."""
+    more = f" + {pixel}.0" * bool(pixel)
+    return f"both(c2 - c0{more} >= {width}, c3 - c1{more} >= {height})"
+
+
+def _anchored(
+    boxes: _Regions, anchors: int, deltas: int, pixel: int
+) -> tuple[list[str], dict[str, View]]:
+    """The lines and views that move given anchors `[H, W, A, 4]` by deltas `[.., 4 A, H, W]`, and
+    cut them to the image.
+    """
+    count, rows, columns = boxes.grid
+    shape = boxes.images, rows, columns, count, 4
+    cell = 4 * _F32 * count
+    views = {
+        "B": View(In(anchors), "f32", shape, (0, columns * cell, cell, 4 * _F32, _F32)),
+        "X": View(In(deltas), "f32", (boxes.images, 4 * count, rows, columns)),
+    }
+    lines = [f"b{i} = B[n, y, x, k, {i}]" for i in range(4)]
+    lines += [f"d{i} = X[n, 4*k + {i}, y, x]" for i in range(4)]
+    lines += moved_lines(pixel, LARGEST)
+    if pixel:
+        lines += [f"c{i} = c{i} - 1.0" for i in (2, 3)]
+    return [*lines, *_inside("c", "w", "h")], views
+
+
+@selects("ExperimentalDetectronGenerateProposalsSingleImage")
+def select_of_image(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, GenerateProposalsSingleImage6)
+    scores = inputs[3]
+    assert scores is not None
+    if scores.element_type is not ElementType.f32:
+        return f"no kernel for {scores.element_type}"
+    if is_empty(extents(outputs[0])):
+        return KernelPlan("propose_nothing", [])
+    count, rows, columns = extents(scores)
+    boxes = _Regions(1, (count, rows, columns), target)
+    lines, views = _anchored(boxes, 1, 2, 1)
+    least = repr(float(np.float32(operation.min_size)))
+    lines += _stored(0)
+    lines.append(f"S[n, k, y, x] = where({_enough(1, least, least)}, P[n, k, y, x], 0.0)")
+    views["I"] = View(In(0), "f32", (1, 3))
+    views["P"] = View(In(3), "f32", (1, count, rows, columns))
+    head = ["w = I[n, 1] - 1.0", "h = I[n, 0] - 1.0"]
+    return boxes.plan(
+        Propose(target.lanes, pixel=False, scored=True),
+        boxes.decoded(lines, views, head),
+        [0, Out(0), Out(1), 0, 0],
+        (operation.pre_nms_count, operation.post_nms_count, operation.nms_threshold),
+        zeros(outputs),
+    )
+
+
+@selects(TakenRegions)
+def select_regions(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, TakenRegions)
+    layer, info, scores = operation.layer, inputs[0], inputs[3]
+    assert info is not None and scores is not None
+    if scores.element_type is not ElementType.f32:
+        return f"no kernel for {scores.element_type}"
+    if layer.nms_eta < 1 and layer.nms_threshold > 0.5:
+        return "no kernel for thresholds that fall"
+    images, count, rows, columns = extents(scores)
+    numbers = extents(info)[1]
+    if not isinstance(numbers, int):
+        return "no kernel for a number of scales that only the call knows"
+    pixel = int(not layer.normalized)
+    boxes = _Regions(images, (count, rows, columns), target, NUMBERS + 1)
+    lines, views = _anchored(boxes, 1, 2, pixel)
+    lines += _stored(pixel)
+    lines.append(f"C[n, 5, k, y, x] = where({_enough(pixel, 'e', 'f')}, 1.0, 0.0)")
+    views["I"] = View(In(0), "f32", (images, numbers))
+    less = f" - {pixel}.0" * bool(pixel)
+    least = repr(float(np.float32(layer.min_size)))
+    head = [f"w = I[n, 1]{less}", f"h = I[n, 0]{less}"]
+    head += [f"e = I[n, {numbers - 1}] * {least}", f"f = I[n, 2] * {least}"]
+    counts = outputs[2].element_type.name
+    return boxes.plan(
+        Propose(target.lanes, bool(pixel), scored=True, counts=counts, sized=True),
+        boxes.decoded(lines, views, head),
+        [0, Out(0), Out(1), Out(2), Out(3)],
+        (layer.pre_nms_count, layer.post_nms_count, layer.nms_threshold),
+        zeros(outputs[:2]),
+        In(3),
+    )
+
+
+@selects(FirstRegions)
+def select_first(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    count, (images,) = extents(outputs[0])[0], extents(outputs[2])
+    real, index = (outputs[n].element_type.dtype.itemsize for n in (0, 2))
+    copy = CopyBytes()
+    calls: list[KernelCall] = [
+        (copy, [In(0), Out(0), count * (4 * real)]),
+        (copy, [In(1), Out(1), count * real]),
+        (copy, [In(2), Out(2), images * index]),
+    ]
+    return KernelPlan("first_regions", calls, cost=nanoseconds(count, 4.0))
+
+
+@selects("Proposal")
+def select_proposal(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, Proposal1)
+    scores, deltas, image = inputs
+    assert scores is not None and deltas is not None and image is not None
+    if scores.element_type is not ElementType.f32:
+        return f"no kernel for {scores.element_type}"
+    if is_empty(extents(outputs[0])):
+        return KernelPlan("propose_nothing", [])
+    images, _, rows, columns = extents(scores)
+    (numbers,) = extents(image)
+    if not isinstance(numbers, int):
+        return "no kernel for a number of scales that only the call knows"
+    anchors = operation.cell_anchors()
+    count, pixel, turned = len(anchors), operation.pixel, bool(operation.framework)
+    boxes = _Regions(images, (count, rows, columns), target)
+    probabilities = View(In(0), "f32", (images, 2 * count, rows, columns))
+    views = {
+        "A": View(int(anchors.ctypes.data), "f32", (count, 4)),
+        "I": View(In(2), "f32", (numbers,)),
+        "P": probabilities,
+        "X": View(In(1), "f32", (images, 4 * count, rows, columns)),
+    }
+    lines = _placed(operation)
+    for index, scale in enumerate(
+        [operation.box_coordinate_scale] * 2 + [operation.box_size_scale] * 2
+    ):
+        divided = "" if scale == 1 else f" / {float(np.float32(scale))!r}"
+        lines.append(f"d{index} = X[n, 4*k + {index}, y, x]{divided}")
+    lines += moved_lines(pixel)
+    if operation.clip_before_nms:
+        less = f" - {pixel}.0" * bool(pixel)
+        lines += [f"u = w{less}", f"v = h{less}", *_inside("c", "u", "v")]
+    lines += _stored(pixel)
+    probability = f"P[n, k + {count}, y, x]"
+    lines.append(f"S[n, k, y, x] = where({_enough(pixel, 'e', 'f')}, {probability}, 0.0)")
+    spec = Propose(
+        target.lanes,
+        pixel=bool(pixel),
+        scored=len(outputs) > 1,
+        numbered=True,
+        clip=operation.clip_after_nms,
+        normalize=operation.normalize,
+        turned=turned,
+    )
+    return boxes.plan(
+        spec,
+        boxes.decoded(lines, views, _image(operation, numbers), [anchors]),
+        [In(2), Out(0), Out(1) if spec.scored else 0, 0, 0],
+        (operation.pre_nms_topn, operation.post_nms_topn, operation.nms_thresh),
+        zeros(outputs),
+    )
+
+
+def _image(operation: Proposal1, numbers: int) -> list[str]:
+    """The lines that look at the image: its sides as w and h, y first where boxes have it so, and
+    the least sides of a box as e and f. What `infer` refuses is refused.
+    """
+    sides = ("w", "h") if operation.framework else ("h", "w")
+    least = float(np.float32(operation.min_size))
+    lines = [f"{side} = I[{place}]" for place, side in enumerate(sides)]
+    lines += [f"z{place} = I[{place}]" for place in range(2, numbers)]
+    for name, above in [("h", ">"), ("w", ">"), *((f"z{n}", ">=") for n in range(2, numbers))]:
+        fine = f"both({name} {above} 0.0, {name} <= {_HIGHEST!r})"
+        lines.append(f"refused = where({fine}, 0.0, 1.0) > 0.5")
+    return [*lines, f"e = z{numbers - 1} * {least!r}", f"f = z2 * {least!r}"]
+
+
+def _placed(operation: Proposal1) -> list[str]:
+    """The lines that make the anchors b0..b3 of a cell."""
+    stride = float(operation.feat_stride)
+    places = [f"real(integer(x)) * {stride!r}", f"number(y) * {stride!r}"]
+    places = places[::-1] if operation.framework else places
+    lines = [f"b{n} = {places[n % 2]} + A[k, {n}]" for n in range(4)]
+    return [*lines, *(_inside("b", "w", "h") if operation.framework else [])]
