@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from uncork.compiler import plan_set, policy, scoped_plans
+from uncork.compiler import execute, plan_set, policy, scoped_plans
 from uncork.errors import InputError
 from uncork.ir.model import Source
 
@@ -315,3 +315,63 @@ def test_the_plan_that_was_not_used_for_longest_goes(monkeypatch: pytest.MonkeyP
     ):  # fmt: skip
         agree(compiled, *(numbers(n, 4) for n in rows))
         assert len(planned) == expected, rows
+
+
+def decoder() -> uncork.CompiledModel:
+    """A step of a decoder that is given what the steps before it computed, and gives it on."""
+    b = uncork.Builder("decoder")
+    x, past = b.parameter("x", "f32", [None, None, 4]), b.parameter("past", "f32", [None, None, 4])
+    (rows,) = b.add("Concat", 1, past, x, axis=1)
+    (scores,) = b.add("MatMul", 1, x, rows, transpose_b=True)
+    (seen,) = b.add("MatMul", 1, b.add("SoftMax", 8, scores, axis=-1)[0], rows)
+    b.result(seen, "y")
+    b.result(rows, "rows")
+    return uncork.compile_model(b.model())
+
+
+def test_calls_with_an_empty_input_have_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step has no rows before it: its plan serves the steps behind it, too."""
+    compiled = decoder()
+    for steps in (5, 3):
+        past = np.zeros((2, 0, 4), np.float32)
+        for count in (steps, 1, 1):
+            x = numbers(2, count, 4)
+            with monkeypatch.context() as without_references:
+                without_references.delattr(execute, "interpret")
+                results = compiled(x, past)
+            agree(compiled, x, past)
+            past = results["rows"]
+    assert compiled.plan.made == 1
+    agree(compiled, numbers(0, 3, 4), numbers(0, 2, 4))
+    assert compiled.plan.made == 2, "another input is empty"
+    agree(compiled, numbers(2, 0, 4), numbers(2, 2, 4))
+    agree(compiled, numbers(2, 3, 4), numbers(2, 2, 4))
+
+
+def test_plans_of_empty_inputs_are_prepared_and_printed() -> None:
+    compiled = decoder()
+    compiled.prepare({"past": [None, 0, None]})
+    assert compiled.plan.made == 1
+    planned = compiled.plan_for(past=[2, 0, 4], x=[2, 3, 4])
+    assert "reference" not in kernels(planned)
+    assert planned.steps[-1].outputs == "f32[2,3,4]"
+    compiled(numbers(2, 3, 4), numbers(2, 0, 4))
+    assert compiled.plan.made == 1
+    compiled.release_memory()
+    agree(compiled, numbers(2, 3, 4), numbers(2, 0, 4))
+
+
+def test_empty_inputs_that_cannot_be() -> None:
+    """The words are those of the references; other calls go on."""
+    b = uncork.Builder("pooled")
+    x = b.parameter("x", "f32", [None, 3, None, None])
+    window = {"strides": [1, 1], "kernel": [3, 3], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    b.result(b.add("MaxPool", 1, x, **window)[0], "y")
+    pooled = uncork.compile_model(b.model())
+    for _ in range(3):
+        with pytest.raises(
+            InputError, match=r"'MaxPool_1' .* spans 3 cells along spatial axis 0, "
+        ):
+            pooled(np.zeros((1, 3, 0, 9), np.float32))
+        agree(pooled, numbers(2, 3, 5, 4))
+        agree(pooled, np.zeros((0, 3, 5, 4), np.float32))

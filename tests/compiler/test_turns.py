@@ -339,6 +339,28 @@ def test_outputs_that_outgrow_memory(backend: str, monkeypatch: pytest.MonkeyPat
         compiled(np.ones((1, 4), np.float32))
 
 
+def test_carried_values_that_outgrow_the_limit() -> None:
+    """They are working memory of the call; the model is usable afterwards."""
+    inner = uncork.Builder("doubling")
+    rows = inner.parameter("rows", "f32", [None, 2])
+    inner.result(add(inner, "Concat", rows, rows, axis=0), "longer")
+    maps = {
+        "inputs": (BodyInput(2, 0),),
+        "outputs": (BodyOutput(0, 0),),
+        "back_edges": ((0, 0),),
+    }
+    compiled = compile_model(loop(inner, maps, np.int64(10), [None, 2]), memory_limit=100_000)
+    for rows_ in (1, 3, 1):
+        array = draw(rows_, 2)
+        np.testing.assert_array_equal(compiled(array)[0], np.tile(array, (1024, 1)))
+        with pytest.raises(
+            InputError,
+            match=r"not enough memory for this call: it needs .* bytes of working memory, more "
+            r"than memory_limit \(100,000 bytes\); turns of a loop give most of it to the next",
+        ):
+            compiled(draw(20, 2))
+
+
 def test_parts_of_one_size_and_other_shapes_are_not_joined() -> None:
     """Each turn turns what it is given: 2 x 3, then 3 x 2."""
     inner = uncork.Builder("turning")
@@ -681,7 +703,7 @@ def test_a_branch_is_a_step(alone: list[int]) -> None:
     assert not alone, "no branch is run by Python"
     plans = compiled.executor.plans
     assert plans is not None
-    assert [plan.is_native for _, plan in plans.plans] == [True]
+    assert [plan.is_native for _, plan in plans.plans] == [True, True], "one is of no rows"
     x = np.ones((3, 4), np.float32)
     np.testing.assert_allclose(compiled(x)[0], np.exp(np.full((3, 4), 0.75)), rtol=1e-6)
     np.testing.assert_allclose(compiled(-x)[0], np.exp(np.tanh(np.full((3, 4), 1.5))), rtol=1e-6)

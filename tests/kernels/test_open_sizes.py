@@ -38,7 +38,9 @@ def numbers(generator: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
 
 
 def hold(model: Model, calls: Sequence[Sequence[np.ndarray]], tolerance: float = 5e-5) -> None:
-    """One plan without references serves all the calls, which give what the references give."""
+    """One plan without references serves all the calls, which give what the references give; calls
+    in which the same inputs are empty may have another one.
+    """
     compiled, reference = (
         uncork.compile_model(model, threads=1),
         uncork.compile_model(model, backend="reference"),
@@ -50,7 +52,8 @@ def hold(model: Model, calls: Sequence[Sequence[np.ndarray]], tolerance: float =
                 results[position], expected[position], rtol=tolerance, atol=tolerance
             )
     plan = compiled.plan
-    assert plan.made == 1, "one plan for all calls"
+    kinds = {tuple(array.size == 0 for array in inputs) for inputs in calls}
+    assert plan.made <= len(kinds), "one plan for all calls"
     assert "planned for every size" in plan.remarks
     assert [step.reason for step in plan.steps if step.kernel == "reference"] == []
 

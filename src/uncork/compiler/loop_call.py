@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.compiler.policy import RELEASE_COST
-from uncork.compiler.working_memory import grow
+from uncork.compiler.working_memory import allow, grow
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult
@@ -249,9 +249,14 @@ class _Run:
     def _grow(self, number: int, shape: tuple[int, ...], size: int) -> None:
         """Allocate larger arrays, with room to grow, for a result that each turn replaces."""
         dtype = self.call.how.results[number].dtype
+        others = sum(2 * pair[0].nbytes for n, pair in self._pairs.items() if n != number)
+        limit = allow(
+            self.call.plan, others + 2 * size, lambda: "turns of a loop give most of it to the next"
+        )
         if number in self._pairs:
             self._before[number] = self._last(number)
-            size *= 2
+            if others + 4 * size <= limit:
+                size *= 2
             pair = np.empty(size, np.uint8), np.empty(size, np.uint8)
         else:
             pair = np.empty(shape, dtype), np.empty(shape, dtype)

@@ -3,13 +3,14 @@
 That is one plan for every size, nearly always. Where the model leaves a size open that a kernel is
 made for (how long the rows of a table are), calls have plans for inner sizes like theirs, else for
 just their sizes. Those are few: further calls run by the plan for every size, or by the references
-where there is none.
+where there is none. Sizes are taken to be at least 1, which leaves fewer questions: calls with an
+empty input have plans of their own in which that one may be empty.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -73,8 +74,9 @@ class PlanSet:
         """`rewrite` are the passes that need specs; kernels are selected for `target`.
 
         A call uses at most so many `threads`, and so many `compilers` make its kernels.
-        Constants may lie in `files`. Calls with an empty input are left to the references, but for
-        inputs that `may_be_empty`. A call takes at most `memory_limit` bytes of working memory.
+        Constants may lie in `files`. Inputs are taken to be of at least one element, but for those
+        that `may_be_empty`: calls in which another one is have plans of their own. A call takes at
+        most `memory_limit` bytes of working memory.
         """
         self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
@@ -86,6 +88,8 @@ class PlanSet:
         #: The plans for every size; None where these are by the ranks of inputs.
         self._every = self._plans_of(Scope.EVERY_SIZE, None) if ranked else None
         self._scopes: dict[tuple[Scope, Shapes], ScopedPlans] = {}
+        #: The plans of calls with empty inputs, by these.
+        self._with_empty: dict[frozenset[int], PlanSet] = {}
         #: The inputs, by number, whose last axes kernels need; None before anybody has looked.
         self._inner: frozenset[int] | None = None
         self.renew_locks()
@@ -120,8 +124,60 @@ class PlanSet:
         )
 
     @property
-    def _all(self) -> list[ScopedPlans]:
+    def _own(self) -> list[ScopedPlans]:
         return [*([] if self._every is None else [self._every]), *self._scopes.values()]
+
+    @property
+    def _all(self) -> list[ScopedPlans]:
+        others = list(self._with_empty.values())
+        return [*self._own, *(plans for other in others for plans in other._all)]
+
+    def _for(self, sizes: Iterable[tuple[int, int, int | None]]) -> PlanSet:
+        """The plans for calls with such sizes, each with its parameter and axis: this, or where an
+        input is empty, those in which it may be, unless there are too many.
+        """
+        empty = frozenset(
+            parameter
+            for parameter, axis, size in sizes
+            if size == 0 and parameter not in self._may_be_empty and self._is_open(parameter, axis)
+        )
+        if not empty:
+            return self
+        with self._lock:
+            if empty not in self._with_empty:
+                if len(self._with_empty) >= MOST_SCOPES:
+                    return self
+                self._with_empty[empty] = PlanSet(
+                    self._model,
+                    self._rewrite,
+                    self._target,
+                    self._threads,
+                    self._files,
+                    empty.union(self._may_be_empty),
+                    self._memory_limit,
+                    self._compilers,
+                )
+            return self._with_empty[empty]
+
+    def _is_open(self, parameter: int, axis: int) -> bool:
+        """Whether the model leaves the size of an input open."""
+        declared = self._model.by_id[parameter].outputs[0].spec.shape
+        return declared.rank is None or (axis < declared.rank and not declared.dims[axis].is_static)
+
+    def _for_shapes(self, shapes: Sequence[Sequence[int | None] | None]) -> PlanSet:
+        return self._for(
+            (parameter, axis, size)
+            for parameter, shape in zip(self._model.parameters, shapes)
+            for axis, size in enumerate(shape or ())
+        )
+
+    def _for_hints(self, hints: Hints) -> PlanSet:
+        parameters = {*self._model.parameters}
+        return self._for(
+            (origin.node, origin.position, size)
+            for origin, size in hints.items()
+            if origin.node in parameters and not origin.is_element
+        )
 
     @property
     def plans(self) -> list[tuple[Scope, CallPlan]]:
@@ -141,7 +197,8 @@ class PlanSet:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises Refused where references have to look at the call."""
         hints = partial(_hints_of, self._model, inputs)
-        best = self._best([array.shape for array in inputs], hints)
+        shapes = [array.shape for array in inputs]
+        best = self._for_shapes(shapes)._best(shapes, hints)
         call, results = best.run(inputs, hints)
         self.last, self.fast = call, call if best.is_best else None
         return results
@@ -220,6 +277,9 @@ class PlanSet:
         Sizes, or shapes, that are None are any. Raises NotPlanned where that is known at the call
         only, and ValidationError for shapes that do not go together.
         """
+        plans_for = self._for_shapes(shapes)
+        if plans_for is not self:
+            return plans_for.inspect(shapes, hints)
         whole = [
             tuple(size for size in shape if size is not None)
             for shape in shapes
@@ -256,14 +316,15 @@ class PlanSet:
 
         Raises InputError for sizes that do not go together.
         """
-        if self._every is None or self._every.serves(hints):
+        every = self._for_hints(hints)._every
+        if every is None or every.serves(hints):
             return
         try:
-            self._every.add(hints, self._every.calls)
+            every.add(hints, every.calls)
         except NoPlan as error:
             if hints:
                 raise InputError(f"no call has such sizes: {error}") from None
-        for call in self._every.calls[:1]:
+        for call in every.calls[:1]:
             refuse_wrong_sizes(call.plan, hints)
 
     def serving(self, hints: Hints) -> list[CallPlan]:
@@ -271,7 +332,8 @@ class PlanSet:
         does.
         """
         self.prepare(hints)
-        return [] if self._every is None else self._every.serving(hints)
+        every = self._for_hints(hints)._every
+        return [] if every is None else every.serving(hints)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
         """The least shapes, by number, of the inputs that the call writes to; None where the model
@@ -279,11 +341,11 @@ class PlanSet:
 
         There are none for a call that no plan takes, such as one whose sizes contradict each other.
         """
-        plans = self._every
-        if plans is None:
-            return None
         hints = _hints_of(self._model, inputs)
         try:
+            plans = self._for_hints(hints)._every
+            if plans is None:
+                return None
             plan = plans.made_for(hints)
         except NoPlan:
             return {}
@@ -301,7 +363,8 @@ class PlanSet:
         """Whether one native call makes calls like these as a whole, whatever their contents."""
         hints = partial(_hints_of, self._model, inputs)
         try:
-            plans = self._best([array.shape for array in inputs], hints)
+            shapes = [array.shape for array in inputs]
+            plans = self._for_shapes(shapes)._best(shapes, hints)
             if not plans.calls:
                 plans.add(hints(), plans.calls)
         except CallDeclined:
@@ -312,7 +375,8 @@ class PlanSet:
         """The native call that takes sizes like those of these inputs; None where there is none."""
         hints = partial(_hints_of, self._model, inputs)
         try:
-            plans = self._best([array.shape for array in inputs], hints)
+            shapes = [array.shape for array in inputs]
+            plans = self._for_shapes(shapes)._best(shapes, hints)
             known = plans.native_call(inputs)
             if known is not None or not all(isinstance(call, NativeCall) for call in plans.calls):
                 return known
@@ -329,7 +393,9 @@ class PlanSet:
         self.last = self.fast = None
         with self._lock:
             self._scopes = {}
-        for plans in self._all:
+        for other in list(self._with_empty.values()):
+            other.release_memory()
+        for plans in self._own:
             for call in plans.calls:
                 call.release_memory()
 

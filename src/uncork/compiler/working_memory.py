@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.kernels.runtime.context import Context
 from uncork.memory import available
@@ -14,14 +17,14 @@ def grow(plan: CallPlan, context: Context, into: Context | None = None) -> None:
     Raises MemoryError when that is more than the plan allows, or more than there is.
     """
     needed = context.get("needed")
-    (into or context).grow(needed, _limit(plan, needed, context))
+    (into or context).grow(needed, allow(plan, needed, partial(_largest, plan, context)))
 
 
 def take(plan: CallPlan, context: Context, needed: int) -> None:
     """Take so many bytes for a context to which no sizes are bound yet. Raises MemoryError like
     `grow`.
     """
-    context.grow(needed, _limit(plan, needed))
+    context.grow(needed, allow(plan, needed))
 
 
 def room_bytes(plan: CallPlan) -> int:
@@ -32,16 +35,17 @@ def room_bytes(plan: CallPlan) -> int:
     return limit if plan.memory_limit is None else min(limit, plan.memory_limit)
 
 
-def _limit(plan: CallPlan, needed: int, context: Context | None = None) -> int:
-    """The most bytes that a call of the plan may take, which is at least what it needs."""
+def allow(plan: CallPlan, needed: int, largest: Callable[[], str] | None = None) -> int:
+    """The most bytes that a call of the plan may take. Raises MemoryError when it needs more; the
+    message has the `largest` part of it.
+    """
     limit, what = available()
     if plan.memory_limit is not None and plan.memory_limit < limit:
         limit, what = plan.memory_limit, "memory_limit"
     if needed > limit:
-        largest = "" if context is None else f"; {_largest(plan, context)}"
         raise MemoryError(
-            f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} "
-            f"bytes){largest}"
+            f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes)"
+            + ("" if largest is None else f"; {largest()}")
         )
     return limit
 
