@@ -142,6 +142,27 @@ def test_two_sizes_found_one_after_the_other(alone: list[int]) -> None:
         alone.clear()
 
 
+def test_a_loop_that_finds_sizes_in_a_loop() -> None:
+    """What two inner turns leave, once as it is and once with 2 added."""
+    inner = uncork.Builder("inner")
+    x = inner.parameter("x", "i64", [None])
+    inner.result(add(inner, "Subtract", chosen(inner, x, x), number(inner, 1)), "less")
+    outer = uncork.Builder("outer")
+    x = outer.parameter("x", "i64", [None])
+    maps = BodyMap(GraphBody(inner.model()), (BodyInput(2, 0),), (BodyOutput(0, 0),), ((0, 0),))
+    sources = number(outer, 2), outer.constant(np.array(True)), x
+    (y,) = outer.add_with_bodies("Loop", 5, *sources, bodies={"body": maps})
+    outer.result(add(outer, "Concat", y, add(outer, "Add", y, number(outer, 2)), axis=0), "y")
+    compiled = compile_model(over(outer, np.int64(4)))
+    for given in ([1, 2, 3], [0], [], [5, 5, 1, 0, 9, 9], [7]):
+        wanted = np.array(given, np.int64)
+        for _ in range(4):
+            for _ in range(2):
+                wanted = wanted[wanted != 0] - 1
+            wanted = np.concatenate([wanted, wanted + 2])
+        np.testing.assert_array_equal(compiled(np.array(given, np.int64))[0], wanted)
+
+
 def test_a_loop_that_finds_sizes_meets_its_limit() -> None:
     """And the model is usable afterwards."""
     compiled = compile_model(over(sieve(), FOREVER, *SIEVED), loop_limit=4)
