@@ -98,7 +98,7 @@ class LoopRun:
         """
         executor = self._body.executor
         plans = [] if executor is None else executor.call_plans()
-        known = [plan for plan in plans if plan.is_native and plan not in self._unfit]
+        known = [plan for plan in plans if plan.segments and plan not in self._unfit]
         likely = self._later if turns.turn else self._first
         return sorted(known, key=lambda plan: plan is not likely)
 

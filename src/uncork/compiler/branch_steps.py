@@ -129,7 +129,8 @@ def _branch(
     results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
     # A loop of one turn, whose results have the sizes that they are given, or find room.
     given = frozenset(o.result for o in body.outputs if o.port not in axes)
-    once = TurnPlan(plan.array_guards, results, stacked=given, rooms=len(axes))
+    makes = (tuple(range(len(results))),)
+    once = TurnPlan(plan.array_guards, results, stacked=given, rooms=len(axes), makes=makes)
     return Branch(body, plan, step_body(body.body, plan, once), axes)
 
 

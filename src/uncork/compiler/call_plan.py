@@ -173,6 +173,14 @@ class CallPlan(Struct, frozen=True, eq=False):
         """Whether the plan is one native segment."""
         return len(self.parts) == 1 and isinstance(self.parts[0], NativeStep)
 
+    @property
+    def segments(self) -> tuple[NativeStep, ...]:
+        """Its native segments where it consists of nothing else, so that one native call makes
+        all; none otherwise.
+        """
+        found = tuple(part for part in self.parts if isinstance(part, NativeStep))
+        return found if len(found) == len(self.parts) else ()
+
 
 class Stop(Struct, frozen=True):
     """Why a call gave no results: a status of `runtime.layout`, and the numbers that had been found

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
-from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import allow, grow
 from uncork.kernels.runtime.context import Context
@@ -75,8 +75,10 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     decides = [o.result for o in body.outputs if o.purpose == "execution_condition"]
     edges = tuple((r, p) for r, p in body.back_edges if p not in counters)
     fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
+    makes = _makes(plan)
     known = (
-        fed == set(range(len(array_guards)))
+        makes is not None
+        and fed == set(range(len(array_guards)))
         and all(
             r.sizes is not None and r.argument == len(array_guards) + n
             for n, r in enumerate(plan.results)
@@ -95,10 +97,22 @@ def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
             decides[0] if decides else None,
             tuple(i.parameter for i in body.inputs if i.slicing is not None),
             frozenset(result for result, _, _ in _joined_outputs(body)),
+            makes=makes or (),
         )
         if known
         else None
     )
+
+
+def _makes(plan: CallPlan) -> tuple[tuple[int, ...], ...] | None:
+    """The results that each segment of a plan makes, by number; None where segments are not all
+    that makes them.
+    """
+    if plan.is_native:
+        return (tuple(range(len(plan.results))),)
+    makes = tuple(tuple(number for number, _ in part.makes) for part in plan.segments)
+    every = sorted(number for numbers in makes for number in numbers)
+    return makes if every == list(range(len(plan.results))) else None
 
 
 def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
@@ -115,14 +129,13 @@ class LoopCall:
     """The turns of a loop by one plan of the body, in memory of their own: one loop at a time."""
 
     def __init__(self, plan: CallPlan, turns: TurnPlan) -> None:
-        (part,) = plan.parts
-        assert isinstance(part, NativeStep)
         self.plan, self.how = plan, turns
         #: A step of the last turn has declined.
         self.declined = False
-        self._cost = part.segment.cost
+        self._costs = [part.segment.cost for part in plan.segments if part.segment.cost]
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
-        self.table = TurnTable(part.segment, turns, context, plan.buffers, keep=plan)
+        segments = [part.segment for part in plan.segments]
+        self.table = TurnTable(segments, turns, context, plan.buffers, keep=plan)
 
     def advance(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> None:
         """Make as many turns as this plan can, and leave in `turns` what they gave."""
@@ -152,7 +165,7 @@ class LoopCall:
 
     def cost(self) -> float:
         """The cost of a turn, in nanoseconds, about."""
-        return 100.0 + (0 if self._cost is None else self.table.context.value(self._cost))
+        return 100.0 + sum(map(self.table.context.value, self._costs))
 
 
 def _limit(turns: Turns) -> int:
@@ -228,19 +241,26 @@ class _Run:
     # ---- room
 
     def _allocate_results(self) -> bool:
-        """Allocate arrays for the results of a turn of these sizes. False where native code cannot
-        read the condition.
+        """Allocate arrays for the results of a turn of which the sizes are found. False where
+        native code cannot read the condition.
         """
         how, value = self.call.how, self.table.context.value
-        shapes = [tuple(map(value, result.sizes)) for result in how.results]
-        if how.decides is not None and not math.prod(shapes[how.decides]):
+        shapes = {
+            number: tuple(map(value, result.sizes))
+            for number, result in enumerate(how.results)
+            if self.table.knows_sizes(number)
+        }
+        if how.decides in shapes and not math.prod(shapes[how.decides]):
             return False
-        stacked = {number: shapes[number] for number in how.stacked}
+        stacked = {
+            n: shapes.get(n) or self._shapes.get(n) or (0,) * len(how.results[n].sizes)
+            for n in how.stacked
+        }
         if stacked != self._shapes:
             self._collect()
             self._shapes = stacked
             self._open()
-        for number in self._singles:
+        for number in (n for n in self._singles if n in shapes):
             size = math.prod(shapes[number]) * how.results[number].dtype.itemsize
             if size > self.table.scratch(number):
                 self._grow(number, shapes[number], size)
@@ -250,9 +270,9 @@ class _Run:
         """Allocate larger arrays, with room to grow, for a result that each turn replaces."""
         dtype = self.call.how.results[number].dtype
         others = sum(2 * pair[0].nbytes for n, pair in self._pairs.items() if n != number)
-        limit = allow(
-            self.call.plan, others + 2 * size, lambda: "turns of a loop give most of it to the next"
-        )
+        needed = others + 2 * size
+        self.turns.look_at_memory(needed)
+        limit = allow(self.call.plan, needed, lambda: "turns of a loop give most of it to the next")
         if number in self._pairs:
             self._before[number] = self._last(number)
             if others + 4 * size <= limit:

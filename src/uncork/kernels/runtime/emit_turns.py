@@ -1,4 +1,4 @@
-"""The native function that makes the turns of a loop: it binds sizes, runs the body's segment,
+"""The native function that makes the turns of a loop: it binds sizes, runs the body's segments,
 carries on.
 
 One function serves all loops: it walks tables (see `turns_layout`). It adds tens of nanoseconds to
@@ -24,12 +24,13 @@ from uncork.kernels.runtime.turns_layout import (
     STOPPED,
     TURN_BIND,
     TURN_BUFFER,
+    TURN_PART,
     TURNS_HEAD,
 )
 
 
 class _Loop:
-    """The tables of a loop, read inside the function."""
+    """The tables of a loop, read inside the function. `segment` is the one that runs."""
 
     def __init__(self) -> None:
         self.k = Kernel("turns", ["control"], direct=True)
@@ -46,9 +47,14 @@ class _Loop:
         return self.k.load(address, I64)
 
     @contextmanager
-    def rows(self, name: str, names: tuple[str, ...]) -> Iterator[list[Value]]:
-        """A loop over the rows of a table."""
-        with self.k.loop(0, self.head(f"{name}_rows")) as i:
+    def rows(
+        self, name: str, names: tuple[str, ...], only: tuple[Value, Value] | None = None
+    ) -> Iterator[list[Value]]:
+        """A loop over the rows of a table, or `only` over those from the first to before the
+        second.
+        """
+        begin, end = only or (self.k.integer(0), self.head(f"{name}_rows"))
+        with self.k.loop(begin, end) as i:
             first = self.head(f"{name}_table") + i * (8 * len(names))
             yield [self.word(first + 8 * index) for index in range(len(names))]
 
@@ -59,23 +65,33 @@ def emit_turns() -> str:
     """
     loop = _Loop()
     k = loop.k
-    #: Sizes are new, at least to the tables of results.
-    new = k.variable(k.integer(1))
+    #: Nobody has looked at the sizes of Parameters, nor at the tables of results.
+    first = k.variable(k.integer(1))
     with k.while_(lambda: loop.head("turn") < loop.head("stop")):
         _count(loop)
-        _bind(loop, new)
-        _check_buffers(loop, new)
-        new.set(k.integer(0))
-        with k.loop(0, loop.segment.head("addresses")) as i:
-            argument, offset, more, target = loop.segment.entry("address_table", i, ADDRESS)
-            address = loop.word(loop.head("pointers") + argument * 8) + offset + loop.word(more)
-            k.store(address, target)
-        done, status = run_steps(k, loop.segment)
-        with k.if_(status.equals(0).equals(0), likely=False):
-            k.return_(done - 1)
+        _bind(loop)
+        with loop.rows("part", TURN_PART) as (block, begin, end):
+            loop.segment = Tables(k, block)
+            new = k.variable(first.get())
+            _resize(loop, new)
+            _check_buffers(loop, new, (begin, end))
+            _run(loop)
+        first.set(k.integer(0))
         _carry(loop)
     k.finish(k.integer(REACHED))
     return k.text()
+
+
+def _run(loop: _Loop) -> None:
+    """Run the steps of a segment on the addresses of this turn."""
+    k = loop.k
+    with k.loop(0, loop.segment.head("addresses")) as i:
+        argument, offset, more, target = loop.segment.entry("address_table", i, ADDRESS)
+        address = loop.word(loop.head("pointers") + argument * 8) + offset + loop.word(more)
+        k.store(address, target)
+    done, status = run_steps(k, loop.segment)
+    with k.if_(status.equals(0).equals(0), likely=False):
+        k.return_(done - 1)
 
 
 def _count(loop: _Loop) -> None:
@@ -88,7 +104,7 @@ def _count(loop: _Loop) -> None:
         k.store(turn.to(I32), counter)
 
 
-def _bind(loop: _Loop, new: Variable) -> None:
+def _bind(loop: _Loop) -> None:
     """Bind sizes and addresses of a turn, as the entry of a segment does for arrays."""
     k, segment = loop.k, loop.segment
     changed = k.variable(k.integer(0))
@@ -104,16 +120,21 @@ def _bind(loop: _Loop, new: Variable) -> None:
     version = segment.context("version")
     with k.if_(changed.get().equals(1)):
         k.store(loop.word(version) + 1, version)
-    with k.if_(loop.word(version).equals(segment.head("stamp")).equals(0)):
+
+
+def _resize(loop: _Loop, new: Variable) -> None:
+    """Have a segment compute what depends on sizes, where one is `new` to it."""
+    k, segment = loop.k, loop.segment
+    with k.if_(loop.word(segment.context("version")).equals(segment.head("stamp")).equals(0)):
         status = k.call_address(segment.head("resize"), [segment.address("busy")])
         with k.if_(status < OK, likely=False):
             k.return_(status)
         new.set(k.integer(1))
 
 
-def _check_buffers(loop: _Loop, new: Variable) -> None:
-    """Check that Parameters have the sizes that are numbers, and that there is room for what the
-    turn gives.
+def _check_buffers(loop: _Loop, new: Variable, results: tuple[Value, Value]) -> None:
+    """Check that Parameters have the sizes that are numbers, and that there is room for the results
+    of a segment, by their rows.
     """
     k = loop.k
     with k.if_(new.get().equals(1)):
@@ -121,7 +142,8 @@ def _check_buffers(loop: _Loop, new: Variable) -> None:
             differs = loop.word(place).equals(number).equals(0)
             with k.if_(differs, likely=False):
                 k.return_(k.integer(OTHER_SIZES))
-        with loop.rows("buffer", TURN_BUFFER) as (_, other, scratch, width, rank, sizes, kept):
+        with loop.rows("buffer", TURN_BUFFER, results) as row:
+            _, other, scratch, width, rank, sizes, kept = row
             needed, alike = k.variable(width), k.variable(k.integer(1))
             with k.loop(0, rank) as axis:
                 size = loop.word(loop.word(sizes + axis * 8))

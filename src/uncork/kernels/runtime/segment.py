@@ -383,6 +383,11 @@ class Segment:
         """The address of its block, for native code."""
         return int(self._block.ctypes.data)
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether its words are those for the sizes that the context holds."""
+        return self._context.get("version") == int(self._block[HEAD.index("stamp")])
+
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
         return int(prototype()(resize_function())(int(self._block.ctypes.data)))
@@ -396,11 +401,7 @@ class Segment:
             else:
                 value = array.shape[bind.axis]
             self._context.set_symbol(bind.slot, value)
-        return (
-            OK
-            if self._context.get("version") == int(self._block[HEAD.index("stamp")])
-            else self.resize()
-        )
+        return OK if self.is_bound else self.resize()
 
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""

@@ -1,4 +1,4 @@
-"""The turns of a loop in one native call: a segment that takes in each turn what it gave in the one
+"""The turns of a loop in one native call: segments that take in each turn what they gave in the one
 before.
 """
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,6 +39,9 @@ class TurnPlan(Struct, frozen=True):
     number of the turn, `decides` the result that says whether there is another one. What turns give
     of the `stacked` results lies one behind the other; of others there is the last one. There are
     so many `rooms` for parts of which nobody knows how many there will be.
+
+    `makes` has the results that each segment of the body makes; a later one may have sizes that an
+    earlier one finds.
     """
 
     parameters: tuple[ArrayGuard, ...]
@@ -48,6 +52,7 @@ class TurnPlan(Struct, frozen=True):
     sliced: tuple[int, ...] = ()
     stacked: frozenset[int] = frozenset()
     rooms: int = 0
+    makes: tuple[tuple[int, ...], ...] = ()
 
 
 class _Ref(int):
@@ -62,16 +67,20 @@ class TurnTable:
 
     def __init__(
         self,
-        body: SegmentPlan,
+        body: Sequence[SegmentPlan],
         turns: TurnPlan,
         context: Context,
         buffers: int,
         keep: object = None,
         room_bytes: int = 0,
     ) -> None:
-        """Each room takes at most so many bytes."""
+        """`body` is the segments of a turn. Each room takes at most so many bytes."""
         self.context = context
-        self._segment = Segment(body, context, buffers, keep=keep)
+        self._segments: list[Segment] = []
+        for plan in body:
+            before = self._segments[-1] if self._segments else None
+            self._segments.append(Segment(plan, context, buffers, before=before, keep=keep))
+        self._part_of = {n: part for part, made in enumerate(turns.makes) for n in made}
         self._inputs, self._sliced = len(turns.parameters), turns.sliced
         words: list[int] = [0] * len(TURNS_HEAD)
 
@@ -94,7 +103,8 @@ class TurnTable:
         self._buffers = place([0] * len(turns.results))
         self._rooms = range(place([0, 0, room_bytes] * turns.rooms), len(words), len(ROOM))
         tables = {
-            "bind": [self._bind_row(bind) for bind in body.binds],
+            "part": self._part_rows(turns),
+            "bind": [self._bind_row(bind) for plan in body for bind in plan.binds],
             "fixed": [
                 [_Ref(self._sizes[n] + axis), size]
                 for n, array_guard in enumerate(turns.parameters)
@@ -111,7 +121,7 @@ class TurnTable:
                     _Ref(place([number(size) for size in result.sizes])),
                     _Ref(self._kept[n]),
                 ]
-                for n, result in enumerate(turns.results)
+                for n, result in ((n, turns.results[n]) for made in turns.makes for n in made)
             ],
             "edge": [
                 [
@@ -128,7 +138,7 @@ class TurnTable:
         firsts = {name: place([w for row in rows for w in row]) for name, rows in tables.items()}
         self._slices = firsts["slice"]
         head: dict[str, int] = {
-            "block": self._segment.address,
+            "block": self._segments[0].address,
             "pointers": _Ref(self._pointers),
             **{f"{name}_rows": len(rows) for name, rows in tables.items()},
             **{f"{name}_table": _Ref(first) for name, first in firsts.items()},
@@ -154,6 +164,10 @@ class TurnTable:
         if turns.counter is not None:
             ones = (1,) * ranks[0][turns.counter]
             self.set_parameter(turns.counter, base + 8 * self._number, ones)
+
+    def _part_rows(self, turns: TurnPlan) -> list[list[int]]:
+        ends = list(itertools.accumulate(len(made) for made in turns.makes))
+        return [list(row) for row in zip((s.address for s in self._segments), [0, *ends], ends)]
 
     def _bind_row(self, bind: Bind) -> list[int]:
         slot = self.context.slot(bind.slot.index)
@@ -195,13 +209,14 @@ class TurnTable:
         """
         needed = self.context.get("needed")
         lacks = needed > self.context.get("capacity")
-        return max(1, needed) if self._segment.lacks_memory() or lacks else 0
+        return max(1, needed) if self.bodies_lack_memory() or lacks else 0
 
     def bodies_lack_memory(self) -> bool:
         """Whether a body that a step of the body runs has asked for memory in vain; another table
         will have it.
         """
-        return self._segment.lacks_memory()
+        lacking = [segment.lacks_memory() for segment in self._segments]  # each notes how much
+        return any(lacking)
 
     def misfits(self) -> bool:
         """Whether the last step that ran the body was not for this plan: its sizes break a guard,
@@ -212,13 +227,21 @@ class TurnTable:
 
     def bodies_misfit(self) -> bool:
         """Whether the last call was not for the plan of a body that a step of the body runs."""
-        return self._segment.misfits()
+        unfit = [segment.misfits() for segment in self._segments]  # each tells its bodies
+        return any(unfit)
 
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
         rooms = sum(self._words[room + ROOM.index("bytes")] for room in self._rooms)
-        return self.context.memory.nbytes + self._segment.working_bytes + rooms
+        bodies = sum(segment.working_bytes for segment in self._segments)
+        return self.context.memory.nbytes + bodies + rooms
+
+    def knows_sizes(self, number: int) -> bool:
+        """Whether the sizes of a result are those that its segment has been bound to: a turn that
+        ended before has not found them.
+        """
+        return self._segments[self._part_of[number]].is_bound
 
     def set_steps(self, steps: Mapping[int, int]) -> None:
         """Set by how many bytes each sliced Parameter goes on from turn to turn."""

@@ -1,4 +1,4 @@
-"""The tables of a loop whose turns are one native segment: names and orders of 64-bit words."""
+"""The tables of a loop whose turns are native segments: names and orders of 64-bit words."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ REACHED, STOPPED, NO_BUFFER, OTHER_SIZES, UNFIT, INTERRUPTED = -1, -20, -21, -22
 #: More turns than any loop makes.
 NEVER = 1 << 62
 
-#: The head: the next turn, the turn at which to stop, the segment's block; where the number of the
-#: turn is written and in how many bytes; the word that holds the address of what decides on another
-#: turn; 0 where there is none. Then the addresses of all arguments, and tables. `status` is for
-#: steps that run the body: why the last run ended, `REACHED` where all went well.
+#: The head: the next turn, the turn at which to stop, the block of the first segment; where the
+#: number of the turn is written and in how many bytes; the word that holds the address of what
+#: decides on another turn; 0 where there is none. Then the addresses of all arguments, and tables.
+#: `status` is for steps that run the body: why the last run ended, `REACHED` where all went well.
 TURNS_HEAD = (
     "turn", "stop", "block", "counter", "counter_width", "decides", "pointers",
-    "bind_rows", "bind_table", "fixed_rows", "fixed_table", "buffer_rows", "buffer_table",
-    "edge_rows", "edge_table", "slice_rows", "slice_table", "status",
+    "part_rows", "part_table", "bind_rows", "bind_table", "fixed_rows", "fixed_table",
+    "buffer_rows", "buffer_table", "edge_rows", "edge_table", "slice_rows", "slice_table", "status",
 )  # fmt: skip
+#: A segment of a turn: (its block, the first of the results that it makes in the table of results,
+#: the one after the last). Segments follow each other: each binds sizes that those before it found.
+TURN_PART = ("block", "first", "end")
 #: Sizes of this turn: (kind as of a segment, the word of the size or of an address, offset, slot)
 TURN_BIND = ("kind", "place", "offset", "slot")
 #: A size of a Parameter that is a number: (its word, the number)
