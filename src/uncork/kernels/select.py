@@ -161,7 +161,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gemm.matmul": ("FusedLinear", "MatMul"),
     "movement.copy_table": ("",),
     "search": ("Bucketize", "SearchSorted"),
-    "selection": ("GatherElements", "TopK"),
+    "selection": ("GatherElements", "LeadingBest", "TopK"),
     "embedding.quantized": ("CompressedLookup",),
     "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
