@@ -61,6 +61,7 @@ class _Gate:
         self.changed = threading.Condition(threading.RLock())
         self.inside: Counter[int] = Counter()  # how often, by thread
         self.forking = False
+        self.forkers: set[int] = set()  # threads that came through `before_fork`
 
     def enter(self) -> None:
         """Wait for a fork that goes on, unless this thread is inside already."""
@@ -82,13 +83,21 @@ class _Gate:
         """Wait until no other thread is inside; nobody enters until the fork is done."""
         me = threading.get_ident()
         self.changed.acquire()
+        self.forkers.add(me)
         self.forking = True
         self.changed.wait_for(lambda: not self.inside.keys() - {me}, _LONGEST_WAIT)
         for lock in _held:  # only now: who is inside may need them to get out
             lock.acquire()
 
     def after_fork(self) -> None:
-        """Let others enter."""
+        """Let others enter.
+
+        Nothing was closed by a fork that had begun when another thread imported this module.
+        """
+        me = threading.get_ident()
+        if me not in self.forkers:
+            return
+        self.forkers.discard(me)
         for lock in _held:
             lock.release()
         self.forking = False
@@ -99,6 +108,7 @@ class _Gate:
         """Let others enter in a child process, which has this thread only; it may be inside."""
         me = threading.get_ident()
         self.inside = Counter({me: self.inside[me]} if me in self.inside else {})
+        self.forkers &= {me}
         self.after_fork()
 
 

@@ -140,6 +140,29 @@ def test_shapes_that_grow_have_one_plan() -> None:
     assert body.executor.plan().made == 1
 
 
+def test_what_turns_append_to_may_begin_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `out = x[:0]` and `out = torch.cat([out, ..])` are converted: no turn is interpreted."""
+    b = uncork.Builder("appending")
+    parts, one = b.parameter("parts", "f32", [None, 3]), b.parameter("one", "f32", [1, 3])
+    b.result(b.add("Concat", 1, parts, one, axis=0)[0], "parts")
+    b.result(b.add("Add", 1, one, b.constant(np.float32(1)))[0], "one")
+    taken, given, back = (BodyInput(2, 0), BodyInput(3, 1)), (BodyOutput(0, 0),), ((0, 0), (1, 1))
+    maps = BodyMap(GraphBody(b.model()), taken, given, back)
+    b = uncork.Builder("model")
+    turns, always = b.parameter("turns", "i64", []), b.constant(np.array(True))
+    states = b.constant(np.zeros((0, 3), np.float32)), b.parameter("one", "f32", [1, 3])
+    b.result(b.add_with_bodies("Loop", 5, turns, always, *states, bodies={"body": maps})[0], "all")
+    compiled = compile_model(b.model())
+
+    def none(*_: object) -> None:
+        raise AssertionError("interpreted")
+
+    monkeypatch.setattr("uncork.compiler.execute.interpret", none)
+    for turns in (3, 1, 5):
+        found = compiled(np.int64(turns), np.array([[1, 2, 3]], np.float32))
+        np.testing.assert_array_equal(found[0], [[1 + t, 2 + t, 3 + t] for t in range(turns)])
+
+
 def test_bodies_in_bodies() -> None:
     """If in Loop: |x| halved or doubled by its sign, thirty times."""
 

@@ -1035,6 +1035,8 @@ def move(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def pick(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.leading_best import LeadingBest
+
     for size, best, mode in product(
         (1, 3, 8, 15, 16, 17, 33, 65, 200), (1, 3, 16, 64), ("max", "min")
     ):
@@ -1073,6 +1075,14 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
                 find("TopK", 11)(axis=1, mode=mode, sort="value"),
                 [data, spec(np.array(best))],
             )
+    for size, most, axis in product((15, 17, 33), (1, 9, 40), (0, 1)):
+        sort = find("TopK", 11)(axis=axis, mode="min", sort="value")
+        data = numbers(generator, size, 17) if axis == 0 else numbers(generator, 3, size)
+        yield (
+            f"first {most} of {size} {axis}",
+            LeadingBest(sort, most),
+            [data, spec(np.array(size))],
+        )
     for size, axis in product((1, 3, 17), (0, 1)):
         places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
         data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)

@@ -289,3 +289,32 @@ print("well" if not wrong else wrong)
 def test_forks_at_a_cold_start(tmp_path: Path, seed: int) -> None:
     done = run_child(MODELS + COLD_START, seed, home=tmp_path, timeout=400)
     assert done.stdout.strip() == "well", done.stdout + done.stderr
+
+
+IMPORTED_MEANWHILE = """
+import os
+def imports(): import uncork
+# stands for another thread that imports uncork while this one is about to fork
+os.register_at_fork(before=imports)
+child = os.fork()
+if not child:
+    import uncork.concurrency as c
+    with c.unforked():
+        os._exit(7)
+_, status = os.waitpid(child, 0)
+import uncork.concurrency as c
+with c.unforked():
+    pass
+child = os.fork()  # held by the handlers now
+if not child:
+    os._exit(8)
+_, second = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), os.waitstatus_to_exitcode(second))
+"""
+
+
+def test_a_fork_that_had_begun_when_uncork_was_imported_is_let_be() -> None:
+    """Only what runs after forks is registered in time for such a fork."""
+    done = run_child(IMPORTED_MEANWHILE)
+    assert done.stdout.split() == ["7", "8"]
+    assert done.stderr == ""

@@ -61,6 +61,16 @@ def _has_bodies(model: Model) -> bool:
     return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
 
+def _appended(body: Model) -> frozenset[int]:
+    """The Parameters of a body that a Concat reads: what turns append to is empty before the first
+    one.
+    """
+    read = {
+        source.node for node in body.nodes if node.type_name == "Concat" for source in node.inputs
+    }
+    return frozenset(parameter for parameter in body.parameters if parameter in read)
+
+
 def _with_bodies(
     model: Model, target: Target | None, memory_limit: int | None, compilers: int
 ) -> Model:
@@ -72,7 +82,8 @@ def _with_bodies(
     from uncork.compiler.bodies import with_kernel_bodies
 
     def executor(body: Model) -> Executor:
-        return Executor(body, target, memory_limit=memory_limit, compilers=compilers)
+        empty = _appended(body)
+        return Executor(body, target, 1, (), empty, memory_limit, compilers)
 
     return with_kernel_bodies(model, executor)
 

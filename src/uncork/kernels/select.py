@@ -162,7 +162,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gemm.matmul": ("FusedLinear", "MatMul"),
     "movement.copy_table": ("",),
     "search": ("Bucketize", "SearchSorted"),
-    "selection": ("GatherElements", "TopK"),
+    "selection": ("GatherElements", "LeadingBest", "TopK"),
     "selection.sequences": ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "GatherTree"),
     "embedding.quantized": ("CompressedLookup",),
     "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),

@@ -153,6 +153,7 @@ ON_LOAD: tuple[Pass, ...] = (
         "poolings do not make places that nobody reads",
         frozenset({"AdaptiveMaxPool", "MaxPool"}),
     ),
+    Pass("shorten_topk", "sorted rows end with the last element that is read", frozenset({"TopK"})),
 )
 
 _RECURRENT = frozenset(FAMILIES["recurrent"])

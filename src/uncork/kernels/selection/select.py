@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from uncork.internal_ops.leading_best import LeadingBest
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     AtLeast,
@@ -59,7 +60,7 @@ def select_elements(
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(picked), 1.0))
 
 
-@selects("TopK")
+@selects("LeadingBest", "TopK")
 def select_best(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
@@ -71,11 +72,12 @@ def select_best(
     if None in (k.sizes() or [None]):
         return "how many are wanted is known at the call only"  # and may be more than there are
     shape = extents(data)
-    axis: int = getattr(operation, "axis", 0) % len(shape)
+    topk = operation.topk if isinstance(operation, LeadingBest) else operation
+    axis: int = getattr(topk, "axis", 0) % len(shape)
     count, inner = extents(outputs[0])[axis], product(shape[axis + 1 :])
     largest, by_index = (
-        getattr(operation, "mode", "") == "max",
-        getattr(operation, "sort", "") == "index",
+        getattr(topk, "mode", "") == "max",
+        getattr(topk, "sort", "") == "index",
     )
     rows, index = product(shape[:axis]), outputs[1].element_type
     is_few = isinstance(count, int) and 0 < count <= _MOST_BEST

@@ -4,14 +4,14 @@ and their arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from uncork.kernels.names import flags
 
 
-@dataclass(frozen=True, slots=True)
-class GreedyPath:
+class GreedyPath(Struct, frozen=True):
     """The spec of the kernel of CTCGreedyDecoder: the best class of each step, repeats merged,
     blanks removed.
     """
@@ -43,8 +43,7 @@ class GreedyPath:
         return ["data", "lengths", "blank", *outputs, "rows", "steps", "classes", "row", "step"]
 
 
-@dataclass(frozen=True, slots=True)
-class FollowBeams:
+class FollowBeams(Struct, frozen=True):
     """The spec of the kernel of GatherTree: beams followed back from their last step."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_follow_beams"
