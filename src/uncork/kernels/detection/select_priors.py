@@ -20,8 +20,8 @@ from uncork.ops.prior_box import PriorBox1, PriorBoxClustered1
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
-#: Numbers of a row of the table of boxes: offset, half side and whether it is of a fixed size, along
-#: both axes.
+#: Numbers of a row of the table of boxes: offsets and half sides of x and y, and whether a box is
+#: of a fixed size.
 _NUMBERS = 5
 
 
