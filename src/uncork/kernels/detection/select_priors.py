@@ -20,8 +20,8 @@ from uncork.ops.prior_box import PriorBox1, PriorBoxClustered1
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
-#: Bytes of a row of the table of boxes: offset, half side and whether it is of a fixed size, along
-#: both axes.
+#: Numbers of a row of the table of boxes: offsets and half sides of x and y, and whether a box is
+#: of a fixed size.
 _NUMBERS = 5
 
 
@@ -74,7 +74,7 @@ def select_priors(
         "refused = either(number(down) < 1.0, number(across) < 1.0)",
         "x:",
         *_line(operation, scale, "x", "across", "U[x, b, {0}]", (0, 2)),
-        # numbers of y among those of x are written over, but read
+        # the others of a cell are read, but not chosen
         "  b: U[x, b, 1] = T[0] * 0.0; U[x, b, 3] = T[0] * 0.0",
         "y:",
         *_line(operation, scale, "y", "down", "V[b, {0}]", (1, 3)),
