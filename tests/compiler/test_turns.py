@@ -332,7 +332,8 @@ def test_a_loop_that_never_ends_meets_its_limit(limit: int) -> None:
 def test_outputs_that_outgrow_memory(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that never ends and puts all its turns together is refused, not killed."""
     compiled = compile_model(halving(-1.0), backend=backend)  # type: ignore[arg-type]
-    monkeypatch.setattr("uncork.ops._turns.available", lambda: (50_000, "this machine's memory"))
+    for module in ("uncork.ops._turns", "uncork.compiler.working_memory"):
+        monkeypatch.setattr(f"{module}.available", lambda: (50_000, "this machine's memory"))
     with pytest.raises(
         InputError, match=r"Loop-5, id \d+\): its outputs need .* iterations, more than this"
     ):
