@@ -11,6 +11,10 @@ from collections.abc import Iterator
 def collector_paused() -> Iterator[None]:
     """A context in which the garbage collector is off, for making objects that stay: for long
     models it would walk over all of them again and again.
+
+    They are old when it ends, so that the collector leaves them to its next full collection. So are
+    all others; where somebody has frozen objects, everything stays as young as it is, since theirs
+    would be let go.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -18,4 +22,7 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            if gc.get_freeze_count() == 0:  # these two only join lists
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from typing import NoReturn
 from xml.parsers import expat
 
@@ -11,6 +13,10 @@ from uncork.ir.model import XmlElement
 
 #: Deeper nesting than any serializer writes; sub-graphs in sub-graphs take 4 levels each.
 MAX_DEPTH = 200
+_HANDLERS = (
+    *("StartElementHandler", "EndElementHandler", "CharacterDataHandler"),
+    *("StartNamespaceDeclHandler", "StartDoctypeDeclHandler", "EntityDeclHandler"),
+)
 
 
 def parse(data: bytes) -> ElementTree.Element:
@@ -20,16 +26,16 @@ def parse(data: bytes) -> ElementTree.Element:
     """
     if not data.strip():
         raise ReadError("the file is empty")
-    parser, tree = _parser(), ElementTree.TreeBuilder()
-    parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
-    parser.CharacterDataHandler, parser.buffer_text = tree.data, True
-    spaces: list[str] = []
-    parser.StartNamespaceDeclHandler = lambda prefix, _: spaces.append(prefix)
-    try:
-        _feed(parser, data)
-    except ReadError:
-        _check_depth(data)
-        raise
+    tree, spaces = ElementTree.TreeBuilder(), set[str | None]()
+    with _parser() as parser:
+        parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
+        parser.CharacterDataHandler, parser.buffer_text = tree.data, True
+        parser.StartNamespaceDeclHandler = lambda prefix, _: spaces.add(prefix)
+        try:
+            _feed(parser, data)
+        except ReadError:
+            _check_depth(data)
+            raise
     root = tree.close()
     if _is_deeper(root, MAX_DEPTH):
         _check_depth(data)
@@ -38,8 +44,13 @@ def parse(data: bytes) -> ElementTree.Element:
     return root
 
 
-def _parser() -> expat.XMLParserType:
-    """A parser that refuses document types, whose entities it would expand."""
+@contextlib.contextmanager
+def _parser() -> Iterator[expat.XMLParserType]:
+    """A parser that refuses document types, whose entities it would expand.
+
+    Its handlers know it, and what they build: they are let go at the end, or all of it would wait
+    for the garbage collector.
+    """
     parser = expat.ParserCreate(namespace_separator="}")
 
     def refuse_doctype(*_: object) -> NoReturn:
@@ -50,7 +61,11 @@ def _parser() -> expat.XMLParserType:
 
     parser.StartDoctypeDeclHandler = refuse_doctype
     parser.EntityDeclHandler = refuse_doctype
-    return parser
+    try:
+        yield parser
+    finally:
+        for name in _HANDLERS:
+            setattr(parser, name, None)
 
 
 def _feed(parser: expat.XMLParserType, data: bytes) -> None:
@@ -91,7 +106,6 @@ def _with_brace(name: str) -> str:
 
 def _check_depth(data: bytes) -> None:
     """Raise ReadError with the line where elements are nested too deep, if they are."""
-    parser = expat.ParserCreate()
     depth = 0
 
     def enter(_name: str, _attributes: object) -> None:
@@ -106,13 +120,14 @@ def _check_depth(data: bytes) -> None:
         nonlocal depth
         depth -= 1
 
-    parser.StartElementHandler, parser.EndElementHandler = enter, leave
-    try:
-        parser.Parse(data, True)
-    except ReadError:
-        raise
-    except (expat.ExpatError, LookupError, ValueError):
-        pass  # which is reported already
+    with _parser() as parser:
+        parser.StartElementHandler, parser.EndElementHandler = enter, leave
+        try:
+            parser.Parse(data, True)
+        except ReadError:
+            raise
+        except (expat.ExpatError, LookupError, ValueError):
+            pass  # which is reported already
 
 
 def frozen(element: ElementTree.Element) -> XmlElement:

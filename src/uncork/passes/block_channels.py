@@ -22,6 +22,7 @@ from uncork.internal_ops.blocks import (
     to_blocks,
 )
 from uncork.internal_ops.fused import FusedConvolution
+from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry, known, typical
@@ -304,7 +305,10 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
                     name, to_blocks(np.asarray(value), operation.block), spec.element_type
                 )
             else:
-                changed[key] = added(name, operation, (source,), spec)
+                pixels = spec.shape.dims[2:-1] if key[1] else spec.shape.dims[2:]
+                moves = any(dim.static_size != 1 for dim in pixels)
+                how = operation if moves else View(spec.shape)
+                changed[key] = added(name, how, (source,), spec)
         return changed[key]
 
     def given(node: Node, position: int) -> Source:
