@@ -217,9 +217,9 @@ def test_circles_are_found() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_needs_only_numpy(path: Path) -> None:
-    """NumPy is the only hard dependency (the kernels need llvmlite too), and no option is read from
-    the environment.
+def test_needs_only_numpy_and_msgspec(path: Path) -> None:
+    """They are the only hard dependencies (the kernels need llvmlite too), and no option is read
+    from the environment.
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
     extras = {

@@ -45,7 +45,10 @@ _FEATURES = (
     "neon",
 )
 #: Packages that matter where they are there.
-_PACKAGES = ("numpy", "llvmlite", "pyarrow", "ray", "onnx", "onnxruntime", "openvino", "torch")
+_PACKAGES = (
+    *("numpy", "msgspec", "llvmlite", "pyarrow", "ray"),
+    *("onnx", "onnxruntime", "openvino", "torch"),
+)
 
 
 def parser() -> Parser:
