@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from uncork import collector
 from uncork.collector import collector_paused
 
 
@@ -18,7 +19,8 @@ class Cycle:
 
 
 @pytest.fixture(autouse=True)
-def collector_on() -> Iterator[None]:
+def collector_on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(collector, "_made_old", 0)  # as in a process that begins
     gc.unfreeze()  # Python 3.12 freezes some at its start
     gc.collect()
     yield
@@ -69,3 +71,23 @@ def test_what_somebody_has_frozen_stays_frozen() -> None:
     assert gc.isenabled()
     assert gc.get_freeze_count() == frozen > 0
     assert is_of(made, 0)
+
+
+def test_what_is_made_again_and_again_does_not_stay() -> None:
+    class Counted(Cycle):
+        alive = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Counted.alive += 1
+
+        def __del__(self) -> None:
+            Counted.alive -= 1
+
+    most = 0
+    for _ in range(100):
+        with collector_paused():
+            for _ in range(10_000):
+                Counted()
+        most = max(most, Counted.alive)
+    assert most < 500_000, "nobody has asked for a collection"
