@@ -14,7 +14,9 @@ import pytest
 from uncork import InputError
 from uncork import functional as F
 from uncork.compiler import plan_set
+from uncork.compiler.native_call import NativeCall
 from uncork.functional._call import Call
+from uncork.functional._native import _MOST_PATIENCE
 
 F32 = np.float32
 
@@ -366,6 +368,69 @@ def test_ever_new_numbers_of_segments(
     for count in (9, 10):
         agrees(count)
     assert not planned
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("default", [None, 2])
+def test_numbers_of_segments_that_stay(
+    monkeypatch: pytest.MonkeyPatch, named: bool, default: int | None
+) -> None:
+    """An entry that knows them serves calls of any other sizes, and of these numbers only."""
+    settled: list[dict[int, Any]] = []
+    embedded = NativeCall.embedded
+
+    def watched(call: NativeCall, arguments: Any, positions: Any, known: Any = None) -> NativeCall:
+        if known:
+            settled.append(known)
+        return embedded(call, arguments, positions, known)
+
+    monkeypatch.setattr(NativeCall, "embedded", watched)
+    generator = np.random.default_rng(7)
+    some = {} if default is None else {"default_index": default}
+
+    def agrees(count: Any, most: int = 30) -> None:
+        size = int(generator.integers(1, most))
+        indices = generator.integers(0, 7, size)
+        segments = generator.integers(0, count, size)
+        if named:
+            got = F.embedding_segments_sum(TABLE, indices, segments, num_segments=count, **some)
+        else:
+            got = F.embedding_segments_sum(TABLE, indices, segments, count, *some.values())
+        np.testing.assert_allclose(
+            got, sums(int(count), indices, segments, default), rtol=1e-4, atol=1e-5
+        )
+
+    for count in (6, 1000, 6):
+        for times in range(2 * _MOST_PATIENCE):
+            agrees(count, 30 if times < 600 else 500)
+        assert settled
+        settled.clear()
+    for count in (6, 1000, 6, np.int64(6), np.array(6), 7, 6, 6):
+        agrees(count)
+    for wrong in (True, 6.0, np.float32(6), None, "6"):
+        with pytest.raises(InputError, match="'num_segments'"):
+            F.embedding_segments_sum(TABLE, ids(1, 2), ids(0, 1), wrong, *some.values())
+    with pytest.raises(InputError, match=r"segment_ids\[1\] is 6, expected 0 to 5"):
+        F.embedding_segments_sum(TABLE, ids(1, 2), ids(0, 6), 6, *some.values())
+    agrees(6)
+
+
+def test_threads_that_share_a_number_that_stays() -> None:
+    wanted = {count: sums(count, ids(1, 2, 6), ids(0, 2, 2)) for count in (4, 1234)}
+    wrong: list[str] = []
+
+    def work(count: int) -> None:
+        for _ in range(400):
+            got = F.embedding_segments_sum(TABLE, ids(1, 2, 6), ids(0, 2, 2), count)
+            if not np.allclose(got, wanted[count]):
+                wrong.append(f"{count}: {got}")
+
+    threads = [threading.Thread(target=work, args=(count,)) for count in (4, 1234, 4, 1234)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 @pytest.mark.parametrize("kind", [list, tuple])

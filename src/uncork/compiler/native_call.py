@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,10 @@ from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard, MadeR
 from uncork.types import Array
 
 
+class CannotBeKnown(Exception):
+    """A plan reads an input in a way that only each call can tell."""
+
+
 class NativeCall:
     """Calls of a plan that is one segment. May be used from several threads, each in memory of its
     own.
@@ -34,11 +38,15 @@ class NativeCall:
         plan: CallPlan,
         arguments: Sequence[ArrayGuard | IdentityGuard] = (),
         positions: Sequence[int] = (),
+        known: Mapping[int, Array] | None = None,
     ) -> None:
         """With `arguments` it is called with these, among which the inputs have these `positions`,
         and results too if they are given.
+
+        `known` are arrays that inputs always are, by number of the input. Raises CannotBeKnown.
         """
         assert plan.is_native
+        self._known = dict(known or {})
         self.plan = plan
         self._arguments = arguments or plan.array_guards
         self._positions = positions or range(len(plan.array_guards))
@@ -51,12 +59,18 @@ class NativeCall:
         self._growth = threading.Lock()
 
     def embedded(
-        self, arguments: Sequence[ArrayGuard | IdentityGuard], positions: Sequence[int]
+        self,
+        arguments: Sequence[ArrayGuard | IdentityGuard],
+        positions: Sequence[int],
+        known: Mapping[int, Array] | None = None,
     ) -> NativeCall:
         """This call in memory of its own, whose inputs are at these positions among other
         arguments.
+
+        Inputs that are `known`, by their numbers, are always these arrays, whatever is given in
+        their positions. Raises CannotBeKnown where the plan has to read them at each call.
         """
-        return NativeCall(self.plan, arguments, positions)
+        return NativeCall(self.plan, arguments, positions, known)
 
     def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
         """This call for arrays of just these shapes and results that are given; None where their
@@ -178,13 +192,19 @@ class NativeCall:
         plan = self.plan
         (part,) = plan.parts
         assert isinstance(part, NativeStep)
+        without = part.segment.with_known(self._known)
+        if without is None:
+            raise CannotBeKnown
+        own, numbers = without
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
+        for slot, number in numbers:
+            context.set_symbol(slot, number)
         if bound is not None:
             grow(plan, bound, context)
         given = len(self._positions) - len(plan.array_guards)
         ends = range(len(self._arguments), len(self._arguments) + len(plan.results) - given)
         segment = Segment(
-            part.segment.with_arguments(dict(enumerate((*self._positions, *ends)))),
+            own.with_arguments(dict(enumerate((*self._positions, *ends)))),
             context,
             plan.buffers,
             array_guards=self._arguments,
@@ -192,6 +212,6 @@ class NativeCall:
                 MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]
             ],
             release_cost=RELEASE_COST,
-            keep=plan,
+            keep=(plan, self._known),
         )
         return segment, context

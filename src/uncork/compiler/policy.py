@@ -6,8 +6,8 @@ Printed with each plan.
 
 from __future__ import annotations
 
-#: Plans of one scope that are kept, for the ways in which guards fail: six questions may be answered
-#: in 64 ways, and models have few more. The one used longest ago goes.
+#: Plans of one scope that are kept, for the ways in which guards fail: six questions may be
+#: answered in 64 ways, and models have few more. The one used longest ago goes.
 MOST_PLANS = 64
 #: Kinds of calls that have plans of their own, besides those for every size. They stay until memory
 #: is released.

@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.native_call import NativeCall
+from uncork.compiler.native_call import CannotBeKnown, NativeCall
 from uncork.compiler.plan_set import CallDeclined
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
@@ -35,6 +36,10 @@ Parameters = ParamSpec("Parameters")
 #: Kinds of calls that are remembered of each function; a program that makes ever new kinds begins
 #: again.
 _KEPT = 256
+#: Calls with the same integers after which they are taken to stay: twice as many each time, up to
+#: so many.
+_PATIENCE, _MOST_PATIENCE = 8, 512
+_NEVER = 1 << 62
 
 
 def one(describe: Callable[Parameters, Call]) -> Callable[Parameters, Array]:
@@ -153,6 +158,8 @@ class _Calls:
         #: The last call without names as one native entry: a list of results, or a number when this
         #: call is another.
         self.last: Callable[..., Any] = _nothing
+        #: How often the same integers come before an entry knows them.
+        self._patience = _PATIENCE
         # the same with names, by the names
         self._named: dict[tuple[str, ...], Callable[..., Any]] = {}
         #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes
@@ -204,7 +211,7 @@ class _Calls:
                 results = _results(native, given.arrays)
             if results is not None:
                 if enters:
-                    self._enter(entry, given)
+                    self._enter(native, entry, given)
                 return results
         return None
 
@@ -229,13 +236,38 @@ class _Calls:
         """Learn from a call which arguments are inputs, and which of these are integers."""
         self._integers, self._inputs = frozenset(call.integers), frozenset(call.given)
 
-    def _enter(self, entry: NativeCall, given: _Arguments) -> None:
-        """Make this native entry the first that the next call tries."""
-        run = _with_numbers(entry.run, given.numbers) if given.numbers else entry.run
+    def _enter(self, native: NativeCall, entry: NativeCall, given: _Arguments) -> None:
+        """Make the `entry` of a native call the first that the next call tries."""
+        run = entry.run
+        if given.numbers:
+            run = _with_numbers(
+                run, given.numbers, self._patience, partial(self._settle, native, given)
+            )
+        self._try_first(run, given)
+
+    def _try_first(self, run: Callable[..., Any], given: _Arguments) -> None:
         if given.options:
             self._named[tuple(given.options)] = run
         else:
             self.last = run
+
+    def _settle(
+        self, native: NativeCall, given: _Arguments, arguments: Sequence[Any]
+    ) -> Sequence[Array] | None:
+        """The results of a call of integers that have come again and again: from now on an entry is
+        tried first that knows them. None where there is none.
+        """
+        # programs that change them now and then gain little by it
+        self._patience = min(2 * self._patience, _MOST_PATIENCE)
+        try:
+            entry = _among(native, given.all, dict(zip(given.numbers, _picked(arguments, given))))
+        except CannotBeKnown:
+            self._patience = _NEVER
+            return None
+        results = _results(entry, arguments)
+        if results is not None:
+            self._try_first(entry.run, given)
+        return results
 
     def _compiled(
         self, given: _Arguments, call: Call, is_open: bool = False, widest: bool = False
@@ -259,7 +291,7 @@ class _Calls:
             entries = self._entries.setdefault(given.kind, {})
             if native not in entries:
                 entries[native] = _among(native, given.all)
-        self._enter(entries[native], given)
+        self._enter(native, entries[native], given)
         return results
 
     def _executor(
@@ -302,11 +334,21 @@ def _results(call: NativeCall, arguments: Sequence[Any]) -> Sequence[Array] | No
     return answer if type(answer) is list else call.retry(answer, arguments)
 
 
-def _with_numbers(run: Callable[..., Any], positions: Sequence[int]) -> Callable[..., Any]:
-    """The native call of arguments that have integers at these positions, where it takes arrays."""
+def _with_numbers(
+    run: Callable[..., Any],
+    positions: Sequence[int],
+    patience: int,
+    settle: Callable[[Sequence[Any]], Sequence[Array] | None],
+) -> Callable[..., Any]:
+    """The native call of arguments that have integers at these positions, where it takes arrays.
+
+    When the same ones have come so often that `patience` is at its end, `settle` makes the call.
+    """
     last = max(positions)
     #: Arrays of numbers that came before.
     held: dict[int, Array] = {}
+    usual: dict[int, int] = {}
+    left = patience
 
     def array_of(number: int) -> Array:
         if len(held) >= _KEPT:
@@ -314,6 +356,7 @@ def _with_numbers(run: Callable[..., Any], positions: Sequence[int]) -> Callable
         return held.setdefault(number, np.array(number))
 
     def with_numbers(*arguments: Any) -> Any:
+        nonlocal left
         if len(arguments) <= last:
             return OTHER_ARGUMENTS
         arrays = [*arguments]
@@ -321,8 +364,14 @@ def _with_numbers(run: Callable[..., Any], positions: Sequence[int]) -> Callable
             number = arguments[position]
             if type(number) is not int:
                 return OTHER_ARGUMENTS
+            if number is not usual.get(position):
+                usual[position] = number
+                left = patience
             array = held.get(number)  # quicker than another array
             arrays[position] = array_of(number) if array is None else array
+        left -= 1
+        if left == 0 and (results := settle(arguments)) is not None:
+            return results
         return run(*arrays)
 
     return with_numbers
@@ -375,15 +424,30 @@ def _stays(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
-def _among(native: NativeCall, given: Sequence[Any]) -> NativeCall:
+def _among(
+    native: NativeCall, given: Sequence[Any], numbers: Mapping[int, int] | None = None
+) -> NativeCall:
     """The native call over all arguments that were given: arrays like these, and the same objects
     for everything else.
+
+    `numbers`, by position, are given in place of arrays of one number: they, too, are always these.
     """
+    numbers = numbers or {}
     positions = [position for position, value in enumerate(given) if type(value) is np.ndarray]
     array_guards: list[ArrayGuard | IdentityGuard] = [IdentityGuard(value) for value in given]
-    for position, array_guard in zip(positions, native.plan.array_guards):
-        array_guards[position] = array_guard
-    return native.embedded(array_guards, positions)
+    known: dict[int, Array] = {}
+    for index, (position, array_guard) in enumerate(zip(positions, native.plan.array_guards)):
+        if position in numbers:
+            array_guards[position] = IdentityGuard(numbers[position])
+            known[index] = np.array(numbers[position])
+        else:
+            array_guards[position] = array_guard
+    return native.embedded(array_guards, positions, known)
+
+
+def _picked(arguments: Sequence[Any], given: _Arguments) -> list[Any]:
+    """The arguments in the positions of integers."""
+    return [arguments[position] for position in given.numbers]
 
 
 def _executor(

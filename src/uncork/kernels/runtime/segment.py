@@ -395,12 +395,7 @@ class Segment:
     def bind(self, arguments: Sequence[Any]) -> int:
         """Bind the sizes of a call, which is not made: OK or why not."""
         for bind in self._plan.binds:
-            array = arguments[bind.argument]
-            if bind.element:
-                value = int(array.reshape(-1)[bind.offset // array.itemsize])
-            else:
-                value = array.shape[bind.axis]
-            self._context.set_symbol(bind.slot, value)
+            self._context.set_symbol(bind.slot, bind.value_of(arguments[bind.argument]))
         return OK if self.is_bound else self.resize()
 
     def run_by_ctypes(self, *arguments: Any) -> Any:

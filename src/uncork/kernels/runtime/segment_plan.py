@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.runtime import layout
+from uncork.types import Array
 
 
 class Slot(Struct, frozen=True):
@@ -208,6 +209,12 @@ class Bind(Struct, frozen=True):
     element: str = ""  # "i64" or "i32": an element, not a size
     offset: int = 0
 
+    def value_of(self, array: Array) -> int:
+        """The number for this array as the argument."""
+        if self.element:
+            return int(array.reshape(-1)[self.offset // array.itemsize])
+        return int(array.shape[self.axis])
+
 
 class Op(Struct, frozen=True):
     """One operation of the size program."""
@@ -321,3 +328,38 @@ class SegmentPlan(Struct, frozen=True):
             for bind in self.binds
         )
         return replace(self, steps=steps, binds=binds)
+
+    def with_known(
+        self, arrays: Mapping[int, Array]
+    ) -> tuple[SegmentPlan, tuple[tuple[Slot, int], ...]] | None:
+        """The plan for calls in which some arguments, by position, are always these arrays, and the
+        numbers that it would read of them. None where a body reads them, or a place in one that
+        only the call knows.
+
+        The arrays must live, and stay as they are, as long as segments of the plan.
+        """
+        if not arrays:
+            return self, ()
+        if self.runs_bodies or any(
+            isinstance(argument, ArgumentAddress)
+            and argument.argument in arrays
+            and isinstance(argument.offset, Slot)
+            for step in self.steps
+            for argument in step.every_argument
+        ):
+            return None
+
+        def change(argument: KernelArgument) -> KernelArgument:
+            if not isinstance(argument, ArgumentAddress) or argument.argument not in arrays:
+                return argument
+            assert isinstance(argument.offset, int)
+            return int(arrays[argument.argument].ctypes.data) + argument.offset
+
+        steps = tuple(step.map_arguments(change) for step in self.steps)
+        numbers = tuple(
+            (bind.slot, bind.value_of(arrays[bind.argument]))
+            for bind in self.binds
+            if bind.argument in arrays
+        )
+        binds = tuple(bind for bind in self.binds if bind.argument not in arrays)
+        return replace(self, steps=steps, binds=binds), numbers
