@@ -376,6 +376,7 @@ def test_numbers_of_segments_that_stay(
     monkeypatch: pytest.MonkeyPatch, named: bool, default: int | None
 ) -> None:
     """An entry that knows them serves calls of any other sizes, and of these numbers only."""
+    pytest.importorskip("llvmlite")
     settled: list[dict[int, Any]] = []
     embedded = NativeCall.embedded
 
@@ -413,6 +414,20 @@ def test_numbers_of_segments_that_stay(
     with pytest.raises(InputError, match=r"segment_ids\[1\] is 6, expected 0 to 5"):
         F.embedding_segments_sum(TABLE, ids(1, 2), ids(0, 6), 6, *some.values())
     agrees(6)
+
+
+@pytest.mark.parametrize(("name", "held"), holders())
+def test_a_number_that_stays_beside_objects_that_hold_arrays(
+    name: str, held: Callable[[Any], Any]
+) -> None:
+    """These are seen as arrays at each call; nothing is remembered of which argument they were."""
+    table = np.arange(40).reshape(8, 5)
+    for turn in range(3 * _MOST_PATIENCE):
+        indices, segments = (np.arange(5) + turn) % 8, np.arange(5) % 3
+        some = table if turn % 7 < 2 else held(table)
+        got = F.embedding_segments_sum(some, indices, segments, 3)
+        wanted = [sum(table[i] for i, s in zip(indices, segments) if s == n) for n in range(3)]
+        np.testing.assert_array_equal(np.asarray(got), wanted)
 
 
 def test_threads_that_share_a_number_that_stays() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +22,7 @@ from uncork.compiler.native_call import CannotBeKnown, NativeCall
 from uncork.compiler.plan_set import CallDeclined
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
+from uncork.functional._arguments import Arguments, seen, stays
 from uncork.functional._call import Call
 from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
@@ -29,7 +30,7 @@ from uncork.ir.model import Source
 from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
-from uncork.types import Array, ElementType, TensorSpec, is_masked
+from uncork.types import Array, ElementType, TensorSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameters = ParamSpec("Parameters")
@@ -86,61 +87,6 @@ def _nothing(*arguments: Any) -> int:
     return OTHER_ARGUMENTS
 
 
-class _Arguments:
-    """The arguments of a call, with the arrays among them and the call's kind."""
-
-    def __init__(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-        self.args, self.options = args, options
-        self.all = (*args, *options.values())
-        self.arrays = [value for value in self.all if type(value) is np.ndarray]
-        plain = [None if type(value) is np.ndarray else (type(value), value) for value in self.all]
-        dtypes = [array.dtype for array in self.arrays]
-        #: Positions of arrays that were given as integers.
-        self.numbers: tuple[int, ...] = ()
-        #: What calls have alike that one plan may make: everything but sizes and contents.
-        self.kind = (len(args), *options, *plain, *dtypes)
-
-    def with_open_numbers(self, names: Sequence[str], inputs: Collection[str]) -> _Arguments | None:
-        """The call with the integers among its `inputs` as arrays, whose values one plan takes as
-        they come; None where there are none. `names` are the names of its arguments.
-        """
-
-        def opened(name: str, value: Any) -> Any:
-            is_open = type(value) is int and name in inputs and -(1 << 63) <= value < 1 << 63
-            return np.array(value) if is_open else value
-
-        args = tuple(map(opened, names, self.args))
-        options = {name: opened(name, value) for name, value in self.options.items()}
-        found = _Arguments(args, options)
-        found.numbers = tuple(
-            position
-            for position, (own, other) in enumerate(zip(self.all, found.all))
-            if own is not other
-        )
-        return found if found.numbers else None
-
-    def with_listed_integers(self, names: Sequence[str], integers: Collection[str]) -> _Arguments:
-        """The call with lists and tuples among its arguments that are `integers` as arrays: one
-        plan takes whatever is in them.
-        """
-
-        def listed(name: str, value: Any) -> Any:
-            return _listed(value) if name in integers else value
-
-        args = tuple(map(listed, names, self.args))
-        options = {name: listed(name, value) for name, value in self.options.items()}
-        return _Arguments(args, options)
-
-    def with_closed_numbers(self) -> _Arguments | None:
-        """The same call with arrays that are one integer as integers, for an input that a kernel
-        needs as a number, such as an axis. None where there are none.
-        """
-        args = tuple(map(_closed, self.args))
-        options = {name: _closed(value) for name, value in self.options.items()}
-        found = _Arguments(args, options)
-        return found if len(found.arrays) < len(self.arrays) else None
-
-
 class _Calls:
     """All calls of one function.
 
@@ -175,8 +121,8 @@ class _Calls:
         self._lock = threading.Lock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
-        given = _Arguments(
-            tuple(map(_seen, args)), {name: _seen(value) for name, value in options.items()}
+        given = Arguments(
+            tuple(map(seen, args)), {name: seen(value) for name, value in options.items()}
         )
         if options:
             named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
@@ -187,7 +133,7 @@ class _Calls:
             if not self._inputs:
                 self._learn(self._describe(*given.args, **given.options))
             given = given.with_listed_integers(self._names, self._integers)
-        if not all(type(value) is np.ndarray or _stays(value) for value in given.all):
+        if not all(type(value) is np.ndarray or stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
             return self._describe(*given.args, **given.options).run()
         results = self._by_entry(given)
@@ -199,7 +145,7 @@ class _Calls:
             results = self._by_entry(closed, enters=False)
         return self._first(given, opened) if results is None else results
 
-    def _by_entry(self, given: _Arguments, enters: bool = True) -> Sequence[Array] | None:
+    def _by_entry(self, given: Arguments, enters: bool = True) -> Sequence[Array] | None:
         """The results by a native call that served earlier calls of this kind; None where none
         does.
         """
@@ -215,7 +161,7 @@ class _Calls:
                 return results
         return None
 
-    def _first(self, given: _Arguments, opened: _Arguments | None) -> Sequence[Array]:
+    def _first(self, given: Arguments, opened: Arguments | None) -> Sequence[Array]:
         """The results of a call that no native call serves yet."""
         call: Call = self._describe(*given.args, **given.options)
         if not self._inputs:
@@ -236,41 +182,52 @@ class _Calls:
         """Learn from a call which arguments are inputs, and which of these are integers."""
         self._integers, self._inputs = frozenset(call.integers), frozenset(call.given)
 
-    def _enter(self, native: NativeCall, entry: NativeCall, given: _Arguments) -> None:
+    def _enter(self, native: NativeCall, entry: NativeCall, given: Arguments) -> None:
         """Make the `entry` of a native call the first that the next call tries."""
         run = entry.run
         if given.numbers:
-            run = _with_numbers(
-                run, given.numbers, self._patience, partial(self._settle, native, given)
+            settle = partial(
+                self._settle, native, _array_positions(given.all), given.numbers, (*given.options,)
             )
-        self._try_first(run, given)
+            run = _with_numbers(run, given.numbers, self._patience, settle)
+        self._try_first(run, (*given.options,))
 
-    def _try_first(self, run: Callable[..., Any], given: _Arguments) -> None:
-        if given.options:
-            self._named[tuple(given.options)] = run
+    def _try_first(self, run: Callable[..., Any], names: tuple[str, ...]) -> None:
+        if names:
+            self._named[names] = run
         else:
             self.last = run
 
     def _settle(
-        self, native: NativeCall, given: _Arguments, arguments: Sequence[Any]
+        self,
+        native: NativeCall,
+        positions: Sequence[int],
+        numbers: Collection[int],
+        names: tuple[str, ...],
+        arguments: Sequence[Any],
     ) -> Sequence[Array] | None:
-        """The results of a call of integers that have come again and again: from now on an entry is
-        tried first that knows them. None where there is none.
+        """The results of a call whose `numbers`, among the `positions` of the plan's inputs, have
+        come again and again: from now on an entry is tried first that knows them. None where there
+        is none.
+
+        `names` are those of the arguments that are given by name.
         """
+        if _array_positions(arguments) != [p for p in positions if p not in numbers]:
+            return None  # objects that can be seen as arrays
         # programs that change them now and then gain little by it
         self._patience = min(2 * self._patience, _MOST_PATIENCE)
         try:
-            entry = _among(native, given.all, dict(zip(given.numbers, _picked(arguments, given))))
+            entry = _among(native, arguments, positions, numbers)
         except CannotBeKnown:
             self._patience = _NEVER
             return None
         results = _results(entry, arguments)
         if results is not None:
-            self._try_first(entry.run, given)
+            self._try_first(entry.run, names)
         return results
 
     def _compiled(
-        self, given: _Arguments, call: Call, is_open: bool = False, widest: bool = False
+        self, given: Arguments, call: Call, is_open: bool = False, widest: bool = False
     ) -> Sequence[Array] | None:
         """The results by kernels; None where references make the call, or refuse it."""
         arrays = given.arrays
@@ -290,7 +247,7 @@ class _Calls:
         with self._lock:
             entries = self._entries.setdefault(given.kind, {})
             if native not in entries:
-                entries[native] = _among(native, given.all)
+                entries[native] = _among(native, given.all, _array_positions(given.all))
         self._enter(native, entries[native], given)
         return results
 
@@ -382,72 +339,30 @@ def _with_open_axes(shape: tuple[int, ...], axes: int) -> tuple[int | None, ...]
     return ((None,) * len(shape), (None, *shape[1:]) if shape else (), shape)[axes]
 
 
-def _seen(value: Any) -> Any:
-    """The argument as an array, when it is an object that can be seen as one, such as a tensor.
-
-    Anything else stays as it is.
-    """
-    if (
-        type(value) is np.ndarray
-        or isinstance(value, np.generic)
-        or is_masked(value)
-        or not hasattr(value, "__array__")
-    ):
-        return value
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError, RuntimeError, OverflowError):
-        return value  # which the call refuses in its own words
-
-
-def _closed(value: Any) -> Any:
-    """An array that is one integer as an integer; anything else as it is."""
-    is_number = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu"
-    return int(value) if is_number else value
-
-
-def _listed(value: Any) -> Any:
-    """A list or a tuple of integers as an array; anything else as it is."""
-    if not isinstance(value, (list, tuple)) or not value:
-        return value
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError, RuntimeError, OverflowError):
-        return value  # which the call refuses in its own words
-    return array if array.dtype.kind in "iu" else value
-
-
-def _stays(value: Any) -> bool:
-    """Whether the argument cannot change: a number, a text, None, or a tuple of these."""
-    if isinstance(value, tuple):
-        return all(map(_stays, value))
-    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
+def _array_positions(arguments: Sequence[Any]) -> list[int]:
+    """Where arrays are among the arguments."""
+    return [position for position, value in enumerate(arguments) if type(value) is np.ndarray]
 
 
 def _among(
-    native: NativeCall, given: Sequence[Any], numbers: Mapping[int, int] | None = None
+    native: NativeCall,
+    given: Sequence[Any],
+    positions: Sequence[int],
+    numbers: Collection[int] = (),
 ) -> NativeCall:
-    """The native call over all arguments that were given: arrays like these, and the same objects
-    for everything else.
+    """The native call over all arguments that were given: at `positions` arrays like these, and the
+    same objects for everything else.
 
-    `numbers`, by position, are given in place of arrays of one number: they, too, are always these.
+    Of these, `numbers` are integers in place of arrays of one: they stay, too.
     """
-    numbers = numbers or {}
-    positions = [position for position, value in enumerate(given) if type(value) is np.ndarray]
     array_guards: list[ArrayGuard | IdentityGuard] = [IdentityGuard(value) for value in given]
     known: dict[int, Array] = {}
     for index, (position, array_guard) in enumerate(zip(positions, native.plan.array_guards)):
         if position in numbers:
-            array_guards[position] = IdentityGuard(numbers[position])
-            known[index] = np.array(numbers[position])
+            known[index] = np.array(given[position])
         else:
             array_guards[position] = array_guard
     return native.embedded(array_guards, positions, known)
-
-
-def _picked(arguments: Sequence[Any], given: _Arguments) -> list[Any]:
-    """The arguments in the positions of integers."""
-    return [arguments[position] for position in given.numbers]
 
 
 def _executor(

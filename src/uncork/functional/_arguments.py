@@ -1,0 +1,109 @@
+"""The arguments of a call of a function on arrays: which of them are arrays, and which numbers and
+lists may come as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from uncork.types import is_masked
+
+
+class Arguments:
+    """The arguments of a call, with the arrays among them and the call's kind."""
+
+    def __init__(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.args, self.options = args, options
+        self.all = (*args, *options.values())
+        self.arrays = [value for value in self.all if type(value) is np.ndarray]
+        plain = [None if type(value) is np.ndarray else (type(value), value) for value in self.all]
+        dtypes = [array.dtype for array in self.arrays]
+        #: Positions of arrays that were given as integers.
+        self.numbers: tuple[int, ...] = ()
+        #: What calls have alike that one plan may make: everything but sizes and contents.
+        self.kind = (len(args), *options, *plain, *dtypes)
+
+    def with_open_numbers(self, names: Sequence[str], inputs: Collection[str]) -> Arguments | None:
+        """The call with the integers among its `inputs` as arrays, whose values one plan takes as
+        they come; None where there are none. `names` are the names of its arguments.
+        """
+
+        def opened(name: str, value: Any) -> Any:
+            is_open = type(value) is int and name in inputs and -(1 << 63) <= value < 1 << 63
+            return np.array(value) if is_open else value
+
+        args = tuple(map(opened, names, self.args))
+        options = {name: opened(name, value) for name, value in self.options.items()}
+        found = Arguments(args, options)
+        found.numbers = tuple(
+            position
+            for position, (own, other) in enumerate(zip(self.all, found.all))
+            if own is not other
+        )
+        return found if found.numbers else None
+
+    def with_listed_integers(self, names: Sequence[str], integers: Collection[str]) -> Arguments:
+        """The call with lists and tuples among its arguments that are `integers` as arrays: one
+        plan takes whatever is in them.
+        """
+
+        def listed(name: str, value: Any) -> Any:
+            return _listed(value) if name in integers else value
+
+        args = tuple(map(listed, names, self.args))
+        options = {name: listed(name, value) for name, value in self.options.items()}
+        return Arguments(args, options)
+
+    def with_closed_numbers(self) -> Arguments | None:
+        """The same call with arrays that are one integer as integers, for an input that a kernel
+        needs as a number, such as an axis. None where there are none.
+        """
+        args = tuple(map(_closed, self.args))
+        options = {name: _closed(value) for name, value in self.options.items()}
+        found = Arguments(args, options)
+        return found if len(found.arrays) < len(self.arrays) else None
+
+
+def seen(value: Any) -> Any:
+    """The argument as an array, when it is an object that can be seen as one, such as a tensor.
+
+    Anything else stays as it is.
+    """
+    if (
+        type(value) is np.ndarray
+        or isinstance(value, np.generic)
+        or is_masked(value)
+        or not hasattr(value, "__array__")
+    ):
+        return value
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        return value  # which the call refuses in its own words
+
+
+def _closed(value: Any) -> Any:
+    """An array that is one integer as an integer; anything else as it is."""
+    is_number = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "iu"
+    return int(value) if is_number else value
+
+
+def _listed(value: Any) -> Any:
+    """A list or a tuple of integers as an array; anything else as it is."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return value
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        return value  # which the call refuses in its own words
+    return array if array.dtype.kind in "iu" else value
+
+
+def stays(value: Any) -> bool:
+    """Whether the argument cannot change: a number, a text, None, or a tuple of these."""
+    if isinstance(value, tuple):
+        return all(map(stays, value))
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
