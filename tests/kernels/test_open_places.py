@@ -16,6 +16,11 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels.test_open_sizes import hold, numbers
 from uncork.ir.model import Model, Source
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import host_target
+from uncork.kernels.select import select_kernel
+from uncork.ops.scatter_nd_update import ScatterNDUpdate4
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 FEW = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 Calls = list[list[np.ndarray]]
@@ -63,6 +68,78 @@ def test_tuples(data: st.DataObject) -> None:
             ]
         )
     hold(builder.model(), calls)
+
+
+@FEW
+@given(st.data())
+def test_constant_tuples(data: st.DataObject) -> None:
+    """Tuples that are constants, of which some name places that follow each other: a block, rows of
+    a block, places in any order, and one place twice. The sizes behind them are open.
+    """
+    draw = data.draw
+    shape = [draw(st.integers(1, 6)) for _ in range(draw(st.integers(1, 3)))]
+    first = [draw(st.integers(0, size - 1)) for size in shape]
+    block = [np.arange(f, draw(st.integers(f + 1, size))) for f, size in zip(first, shape)]
+    tuples = np.stack(np.meshgrid(*block, indexing="ij"), -1).reshape(-1, len(shape))
+    count = len(tuples)
+    order = draw(st.sampled_from(["block", "block", "turned", "any", "twice"]))
+    if order == "turned":
+        tuples = tuples[::-1]
+    elif order != "block":
+        generator = np.random.default_rng(count)
+        tuples = tuples[
+            generator.integers(0, count, count + 2)
+            if order == "twice"
+            else generator.permutation(count)
+        ]
+    counts_from_end = draw(st.booleans())
+    if counts_from_end:
+        tuples = np.where(np.arange(len(tuples))[:, None] % 3 == 0, tuples - shape, tuples)
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [*shape, None])
+    rows = builder.parameter("rows", "f32", [len(tuples), None])
+    kind = draw(st.sampled_from(["i32", "i64"]))
+    places = builder.constant(tuples.astype({"i32": "i4", "i64": "i8"}[kind]))
+    version = 15 if counts_from_end else draw(st.sampled_from([4, 15]))
+    builder.result(builder.add("ScatterNDUpdate", version, x, places, rows)[0], "scattered")
+    builder.result(builder.add("GatherND", 8, x, places)[0], "picked")
+    if len(shape) == 1 and not counts_from_end:
+        single = builder.constant(tuples[:, 0])
+        axis = builder.constant(np.int64(0))
+        builder.result(builder.add("ScatterUpdate", 3, x, single, rows, axis)[0], "put")
+    generator = np.random.default_rng(draw(st.integers(0, 99)))
+    sizes = [draw(st.integers(1, 20)) for _ in range(3)]
+    hold(
+        builder.model(),
+        [
+            [numbers(generator, (*shape, size)), numbers(generator, (len(tuples), size))]
+            for size in sizes
+        ],
+    )
+
+
+def test_constant_tuples_of_a_block_are_runs() -> None:
+    """3 rows of 4 x 5 numbers: 3 copies of 20, not 60 of 1; what is outside is refused."""
+    tuples = np.stack(np.meshgrid([1, 2, 4], range(4), range(5), indexing="ij"), -1)
+    data = TensorSpec(ElementType.f32, PartialShape((6, 4, 5)))
+    rows = TensorSpec(ElementType.f32, PartialShape((3, 4, 5)))
+
+    def selected(tuples: np.ndarray) -> KernelPlan:
+        places = TensorSpec(ElementType.i64, PartialShape(tuples.shape), tuples)
+        found = select_kernel(ScatterNDUpdate4(), [data, places, rows], [data], host_target())
+        assert isinstance(found, KernelPlan)
+        return found
+
+    def counted(tuples: np.ndarray) -> tuple[int, int, int]:
+        spec, operands = selected(tuples).calls[-1]
+        named = dict(zip(spec.arguments, operands))
+        return spec.tuple_length, named["count"], named["run"]
+
+    assert counted(tuples) == (1, 3, 80)
+    assert counted(tuples[:, ::-1]) == (1, 12, 20)
+    assert counted(tuples[..., ::-1, :]) == (1, 60, 4)
+    tuples[2, 3, 4] = 6, 0, 0
+    assert counted(tuples) == (3, 60, 4)
 
 
 @FEW

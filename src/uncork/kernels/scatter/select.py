@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -36,7 +37,7 @@ from uncork.ops.gather_nd import GatherND8
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate3, ScatterElementsUpdate12
 from uncork.ops.scatter_nd_update import ScatterNDUpdate4, ScatterNDUpdate15
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 Specs = Sequence[TensorSpec]
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
@@ -67,6 +68,21 @@ class _Walk(Struct, frozen=True):
     repeats: tuple[SizeLike, SizeLike, SizeLike] = (1, 0, 0)
     #: From a row to the next, where that is more than a run.
     row: SizeLike | None = None
+    #: The indices where they are not those of the call: see `_by_runs`.
+    starts: Array | None = None
+
+    @property
+    def keep(self) -> Sequence[object]:
+        """What must live as long as calls of this walk."""
+        return () if self.starts is None else (self.starts,)
+
+    def indices(self, first: SizeLike = 0) -> Operand:
+        """Where the indices of a tuple begin, and those of the tuples behind it."""
+        offset = first * (self.index.element_type.dtype.itemsize * len(self.axes))
+        if self.starts is None:
+            return In(1, offset)
+        assert isinstance(offset, int)
+        return int(self.starts.ctypes.data) + offset
 
     def call(
         self,
@@ -129,13 +145,16 @@ class _Walk(Struct, frozen=True):
             )
             target = replace(places, offset=places.offset + (first * to + begin) * item)
             rows = In(2, (first * step + begin) * row_item)
-            calls.append(walk.call(action, item, target, In(1), rows, row_item, lanes, self.count))
+            calls.append(
+                walk.call(action, item, target, self.indices(), rows, row_item, lanes, self.count)
+            )
         return calls
 
 
 def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     """The plan that copies the data and puts runs into them."""
     item = data.element_type.dtype.itemsize
+    walk = _by_runs(walk)
     action = _move("put", walk.run * item)
     whole = product(extents(data)) * item
 
@@ -148,8 +167,45 @@ def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     return KernelPlan(
         calls[-1][0].name,
         calls,
+        keep=walk.keep,
         cost=nanoseconds(whole + moved * (8 + item), 1 / 8),
         split=stages,
+    )
+
+
+def _by_runs(walk: _Walk) -> _Walk:
+    """The same walk by indices of longer runs, where indices are constants: tuples whose places
+    follow each other are one, and several indices of a tuple become one.
+    """
+    sizes = [size for size, _ in walk.axes]
+    known = walk.index.value
+    if known is None or not certainly(walk.batches[0], 1) or not sizes:
+        return walk
+    if not all(isinstance(size, int) for size in sizes):
+        return walk
+    bounds = np.array(sizes, np.int64)
+    tuples = known.reshape(-1, len(sizes)).astype(np.int64)
+    if walk.wraps:
+        tuples = np.where(tuples < 0, tuples + bounds, tuples)
+    if not len(tuples) or (tuples < 0).any() or (tuples >= bounds).any():
+        return walk  # every call is refused, in the reference's words
+    steps = [1]
+    for size in reversed(bounds[1:].tolist()):
+        steps.insert(0, steps[0] * size)
+    places = tuples @ np.array(steps, np.int64)
+    breaks = np.flatnonzero(np.diff(places) != 1) + 1
+    length = int(np.gcd.reduce(np.diff([0, *breaks, len(places)])))
+    if length == 1 and len(sizes) == 1:
+        return walk
+    starts = np.ascontiguousarray(places[::length])
+    return replace(
+        walk,
+        index=TensorSpec(ElementType.i64, PartialShape(starts.shape), starts),
+        axes=[(int(bounds.prod()), walk.axes[-1][1])],
+        count=len(starts),
+        run=walk.run * length,
+        wraps=False,
+        starts=starts,
     )
 
 
@@ -249,7 +305,7 @@ def select_gather_nd(
         return "no kernel for batches that stretch"
     own, steps = shape[batch : batch + numbers], strides(shape, 1)[batch:]
     count, run = product(places[batch:-1]), product(shape[batch + numbers :])
-    item, width = data.element_type.dtype.itemsize, indices.element_type.dtype.itemsize
+    item = data.element_type.dtype.itemsize
     whole = product(lead if one_of_indices else own_batches)
     batches = (
         whole,
@@ -257,19 +313,25 @@ def select_gather_nd(
         0 if one_of_indices else count * numbers,
         count * run,
     )
-    walk = _Walk(indices, list(zip(own, steps)), count, run, True, batches)
-    action = _move("gather", run * item)
+    walk = _by_runs(_Walk(indices, list(zip(own, steps)), count, run, True, batches))
+    action = _move("gather", walk.run * item)
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
-        there, row = In(1, first * (numbers * width)), Out(0, first * (run * item))
-        return walk.call(action, item, In(0), there, row, item, 1, some)
+        row = Out(0, first * (walk.run * item))
+        return walk.call(action, item, In(0), walk.indices(first), row, item, 1, some)
 
     def split(threads: int) -> Stages:
-        return Stages([[part(*share) for share in shares(count, threads)]], 0)
+        return Stages([[part(*share) for share in shares(walk.count, threads)]], 0)
 
-    call = part(0, count)
+    call = part(0, walk.count)
     cost = nanoseconds(whole * count, max(2.0, run * item / 16) if isinstance(run, int) else 16.0)
-    return KernelPlan(call[0].name, [call], cost=cost, split=split if certainly(whole, 1) else None)
+    return KernelPlan(
+        call[0].name,
+        [call],
+        keep=walk.keep,
+        cost=cost,
+        split=split if certainly(whole, 1) else None,
+    )
 
 
 # ---- single elements
