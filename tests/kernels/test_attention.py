@@ -65,6 +65,22 @@ def test_a_row_that_may_look_at_nothing(targets: int, sources: int) -> None:
     assert np.isnan(attend(arrays, spec_of(mask == 0, ElementType.boolean))[:, :, 0]).all()
 
 
+@pytest.mark.parametrize("targets", [1, 3, 20, 60])
+@pytest.mark.parametrize("causal", [False, True])
+def test_sums_over_no_keys_are_0(targets: int, causal: bool) -> None:
+    """A sum of nothing is 0, in one plan with calls that have keys."""
+    builder = uncork.Builder()
+    inputs = [builder.parameter(name, "f32", [1, 2, None, 8]) for name in ("q", "k", "v")]
+    (y,) = builder.add("ScaledDotProductAttention", 13, *inputs, causal=causal)
+    builder.result(y, "y")
+    compiled = uncork.compile_model(builder.model())
+    for sources in (targets, 0, targets + 1, 0):
+        arrays = tensors(targets, sources)
+        bias = np.where(np.tri(targets, sources) > 0, 0, -np.inf) if causal else 0.0
+        expected = in_f64(arrays, bias) if sources else np.zeros((1, 2, targets, 8))
+        np.testing.assert_allclose(compiled(*arrays)[0], expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(("targets", "sources"), SIZES)
 def test_a_row_of_the_least_number_is_the_mean(targets: int, sources: int) -> None:
     """Padding on the left, as transformers mask it: every key weighs the same."""

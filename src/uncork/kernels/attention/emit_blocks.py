@@ -289,12 +289,14 @@ class Block:
 
     def finish(self, rows: Value, output: Callable[[Value], Value]) -> None:
         """Divide the sums of values by the sums of weights, and store each row at its output's
-        address.
+        address. Without keys they stay 0; a row that may look at none of its keys is NaN.
         """
         k, spec = self.k, self.spec
         with k.loop(0, rows) as r:
             target = output(r)
-            inverse = k.splat(k.constant(1.0, F32) / k.load(self.row(1, r), F32), spec.lanes)
+            factor = k.constant(1.0, F32) / k.load(self.row(1, r), F32)
+            factor = k.select(self.a["sources"] > 0, factor, k.constant(0.0, F32))
+            inverse = k.splat(factor, spec.lanes)
             for column in range(0, spec.width, spec.lanes):
                 x = k.load(self.sums + (r * spec.width + column) * 4, F32, spec.lanes) * inverse
                 stored, place = (
