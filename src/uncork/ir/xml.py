@@ -17,6 +17,16 @@ _HANDLERS = (
     *("StartElementHandler", "EndElementHandler", "CharacterDataHandler"),
     *("StartNamespaceDeclHandler", "StartDoctypeDeclHandler", "EntityDeclHandler"),
 )
+#: What expat says of a file that ends too early.
+_ENDS = tuple(
+    expat.errors.codes[message]
+    for message in (
+        expat.errors.XML_ERROR_NO_ELEMENTS,
+        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+        expat.errors.XML_ERROR_PARTIAL_CHAR,
+        expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+    )
+)
 
 
 def parse(data: bytes) -> ElementTree.Element:
@@ -73,8 +83,10 @@ def _feed(parser: expat.XMLParserType, data: bytes) -> None:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         message = expat.ErrorString(error.code) if error.code else str(error)
+        ended = ": the file ends too early, as one that was cut short by a copy: copy it again"
         raise ReadError(
             f"not well-formed XML: {message} at line {error.lineno}, column {error.offset}"
+            + (ended if error.code in _ENDS else "")
         ) from None
     except ReadError:
         raise
