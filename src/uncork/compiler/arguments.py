@@ -275,6 +275,8 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
             if source == "f"
             else ""
         )
+        if source in "US":
+            hint = ", which is text: give numbers, as by np.array(values, float)"
         if source == "f" and np.isnan(array).any():
             place = [int(i) for i in np.argwhere(np.isnan(array))[0]]
             hint += (

@@ -32,6 +32,11 @@ def check_device(device_name: str, config: Mapping[str, Any]) -> None:
         raise UnsupportedError(
             f"device_name: there is no device {device_name!r}: uncork runs models on the CPU"
         )
+    if not isinstance(config, Mapping):
+        raise ValidationError(
+            f"config: expected nothing or an empty mapping, got {repr(config)[:80]}; options are "
+            "given by name, as in threads=2"
+        )
     problems = [
         Problem(
             f"config, {name}", _OPTIONS.get(str(name).rpartition(".")[2].upper(), _NONE_LIKE_IT)

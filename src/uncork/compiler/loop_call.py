@@ -324,6 +324,7 @@ class _Run:
         count = self.turn - self._since
         for result, port, slicing in self._outputs if count and self._stacks else ():
             stack, shape = self._stacks[result], self._shapes[result]
+            self.turns.require_part(port, slicing, shape, self._since)
             axis = self._axis(slicing, shape)
             parts = stack.reshape(self._full - self._since, *shape)[:count]
             self._before[result] = parts[-1]

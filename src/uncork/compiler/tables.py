@@ -58,6 +58,11 @@ def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) ->
     Raises InputError that lists every name that is not there, every file that cannot be read and
     every table whose element type or shape is not the constant's.
     """
+    if not isinstance(tables, Mapping):
+        raise InputError(
+            f"expected a mapping such as {{'users': 'users.npy'}}, got {repr(tables)[:80]}",
+            "tables",
+        )
     new: dict[int, Node] = {}
     names: dict[int, str] = {}
     problems: list[Problem] = []

@@ -38,9 +38,10 @@ def read_structure(
     `mmap`: large weights are mapped, not copied.
 
     Raises ReadError when there is no model at all: the file is missing, is not XML, or is not an IR
-    of version 10 or 11.
+    of version 10 or 11. Raises TypeError for what is no path.
     """
-    path = Path(path)
+    path = _path("the model", path, "model.xml")
+    beside = path.with_suffix(".bin") if weights is None else _path("weights", weights, "model.bin")
     data = _contents(path)
     try:
         root = xml.parse(data)
@@ -56,7 +57,7 @@ def read_structure(
     diagnostics = Diagnostics(extension=_extension(root))
     reader = GraphReader(
         version,
-        Weights(Path(weights) if weights is not None else path.with_suffix(".bin"), mmap),
+        Weights(beside, mmap),
         diagnostics,
     )
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
@@ -64,6 +65,16 @@ def read_structure(
     if lacking is not None:
         diagnostics.add(lacking.where, lacking.message)
     return model, diagnostics
+
+
+def _path(what: str, value: object, example: str) -> Path:
+    """The path that a caller gave."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(
+            f"{what}: expected the path of a file, a str or an os.PathLike such as '{example}', "
+            f"got {repr(value)[:80]} ({type(value).__name__})"
+        )
+    return Path(value)
 
 
 def _contents(path: Path) -> bytes:

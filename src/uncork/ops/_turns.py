@@ -113,14 +113,31 @@ class Turns:
         """Take what the body gave in this turn."""
         self.results = results
         for output in self.map.outputs:
-            if output.port in self.pieces:
-                self.pieces[output.port].append(results[output.result])
+            if output.port in self.pieces and output.slicing is not None:
+                part = results[output.result]
+                self.require_part(output.port, output.slicing, part.shape, self.turn)
+                self.pieces[output.port].append(part)
         self.carried.update(
             {parameter: results[result] for result, parameter in self.map.back_edges}
         )
         if self.decides is not None:
             self.condition = bool(np.asarray(results[self.decides]).reshape(-1)[0])
         self.turn += 1
+
+    def require_part(self, port: int, slicing: Slicing, shape: Sequence[int], turn: int) -> None:
+        """Refuse a part that is not as long as the parts that the output is put together of."""
+        axis = self.operation.axis(slicing, len(shape))
+        if shape[axis] != slicing.part_size:
+            self.operation.refuse(
+                "output {}: iteration {} of the body gave shape {}, expected {} (part_size) along "
+                "axis {}: give the output the part_size that the body makes, the same in each "
+                "iteration",
+                port,
+                turn,
+                list(shape),
+                slicing.part_size,
+                axis,
+            )
 
     def outputs(self) -> list[Array]:
         """The outputs of the layer, when all turns are done."""

@@ -179,7 +179,8 @@ class Iteration(SlicingOperation):
         part = entry.slicing.part_size
         self.require(
             not at_least_one or result.shape[axis].agrees(part),
-            "output {}: the body's result is {}, expected {} (part_size) along axis {}",
+            "output {}: the body's result is {}, expected {} (part_size) along axis {}: give the "
+            "output the part_size that the body makes",
             entry.port,
             result,
             part,

@@ -86,6 +86,13 @@ AS_READ: tuple[Pass, ...] = (
         frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"}),
         when=lambda options: options.ids == "64-bit",
     ),
+    # After `whole_ids`, which leads ids around conversions of both kinds. For references too: a
+    # layer whose values nobody reads must not be able to refuse a call.
+    Pass(
+        "simplify_convert_like",
+        "conversions do not wait for a tensor whose type they take",
+        frozenset({"ConvertLike", "If", "Loop", "TensorIterator"}),
+    ),
     Pass(
         "compressed_tables",
         "look-ups decode the rows that they need",
@@ -126,11 +133,6 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
     ),
     Pass("fold_constants", "layers of constants become constants"),
-    Pass(
-        "simplify_convert_like",
-        "conversions do not wait for a tensor whose type they take",
-        frozenset({"ConvertLike"}),
-    ),
     # Before `count_first`, which makes two layers of a Unique.
     Pass(
         "undo_unique",
