@@ -5,6 +5,7 @@ expression.
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Union
 
 from uncork.symbolic import Size, facts_of, intervals, maximum
@@ -31,14 +32,18 @@ class Dimension:
 
     @staticmethod
     def of(value: DimensionLike) -> Dimension:
-        """From an int (-1 is dynamic), None (dynamic), a Size or a Dimension."""
+        """From an int (-1 is dynamic), None (dynamic), a Size or a Dimension.
+
+        Raises TypeError for anything else, such as 2.5.
+        """
         if isinstance(value, Dimension):
             return value
         if isinstance(value, Size):
             return _of_size(value)
         if value is None or value == -1:
             return DYNAMIC
-        return Dimension(int(value), int(value))
+        size = index(value)
+        return Dimension(size, size)
 
     @property
     def is_static(self) -> bool:

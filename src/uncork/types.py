@@ -11,6 +11,7 @@ import enum
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from operator import index
 from typing import Any, Union, overload
 
 import numpy as np
@@ -181,7 +182,7 @@ def _dimension(value: DimensionLike | tuple[int, int | None]) -> Dimension:
     if len(value) != 2:
         raise ValueError(f"expected a pair of bounds for a dimension, got {value}")
     low, high = value
-    return Dimension(low, None if high == -1 else high)
+    return Dimension(index(low), None if high is None or high == -1 else index(high))
 
 
 class PartialShape(Sequence[Dimension]):

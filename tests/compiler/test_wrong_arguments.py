@@ -49,3 +49,22 @@ def test_config_that_is_no_mapping() -> None:
         uncork.ValidationError, match="config: expected nothing or an empty mapping"
     ):
         uncork.compile_model(_negative(), "CPU", 3)  # type: ignore[arg-type]
+
+
+def test_an_empty_path() -> None:
+    with pytest.raises(uncork.ReadError, match=r"the model: expected the path .* got ''"):
+        uncork.load("")
+
+
+@pytest.mark.parametrize("wrong", [[2.5], ["a"], [(1.5, 8)], [("a", 8)], [np.float64(2)]])
+def test_sizes_that_are_no_integers(wrong: Any) -> None:
+    model = _negative()
+    with pytest.raises(uncork.InputError, match=r"expected a shape such as \[1, None, \(2, 8\)\]"):
+        model.reshape(wrong)
+    assert str(model.reshape([np.int32(2)]).inputs[0].shape) == "[2]"
+
+
+@pytest.mark.parametrize("wrong", [True, 2.0, "2", 0])
+def test_threads_that_are_no_number(wrong: Any) -> None:
+    with pytest.raises(uncork.ValidationError, match="threads: expected a number of at least 1"):
+        uncork.compile_model(_negative(), threads=wrong)

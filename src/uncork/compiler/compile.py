@@ -129,7 +129,9 @@ def compile_model(
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
     if ids not in ("64-bit", "as-written"):
         raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
+    if threads is not None and (
+        type(threads) is bool or not isinstance(threads, int) or threads < 1
+    ):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 0):
         raise ValidationError(f"memory_limit: expected a number of bytes, got {memory_limit!r}")

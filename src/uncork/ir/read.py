@@ -41,7 +41,7 @@ def read_structure(
     of version 10 or 11. Raises TypeError for what is no path.
     """
     path = _path("the model", path, "model.xml")
-    beside = path.with_suffix(".bin") if weights is None else _path("weights", weights, "model.bin")
+    given = None if weights is None else _path("weights", weights, "model.bin")
     data = _contents(path)
     try:
         root = xml.parse(data)
@@ -57,7 +57,7 @@ def read_structure(
     diagnostics = Diagnostics(extension=_extension(root))
     reader = GraphReader(
         version,
-        Weights(beside, mmap),
+        Weights(given or path.with_suffix(".bin"), mmap),
         diagnostics,
     )
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
@@ -68,12 +68,14 @@ def read_structure(
 
 
 def _path(what: str, value: object, example: str) -> Path:
-    """The path that a caller gave."""
+    """The path that a caller gave. Raises ReadError for none, TypeError for what is no path."""
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(
             f"{what}: expected the path of a file, a str or an os.PathLike such as '{example}', "
             f"got {repr(value)[:80]} ({type(value).__name__})"
         )
+    if not os.fspath(value):
+        raise ReadError(f"{what}: expected the path of a file such as '{example}', got ''")
     return Path(value)
 
 
