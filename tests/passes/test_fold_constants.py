@@ -10,6 +10,9 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
+from uncork.ir.bodies import GraphBody
+from uncork.ir.model import Source
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 from uncork.passes import fold_constants
 
 CODES = np.random.default_rng(0).integers(0, 256, (100, 64)).astype(np.uint8)
@@ -112,3 +115,35 @@ def test_what_is_drawn_is_not_a_constant() -> None:
     compiled = compile_model(b.model())
     zeros = np.zeros(8000, np.float32)
     assert (compiled(zeros)["y"] != compiled(zeros)["y"]).any()
+
+
+@pytest.mark.parametrize("in_body", [False, True])
+def test_numbers_of_shapes_that_are_supposed_are_not_constants(in_body: bool) -> None:
+    """At load a dimension that a Squeeze names counts as 1: a call may have it otherwise, and its
+    result has a dimension more then.
+    """
+
+    def squeezed(builder: uncork.Builder, x: Source) -> Source:
+        return builder.add("Squeeze", 1, x, builder.constant(np.array([0])))[0]
+
+    builder = uncork.Builder("supposed")
+    x = builder.parameter("x", "i64", [None])
+    if in_body:
+        bodies = {}
+        for name in ("then_body", "else_body"):
+            inner = uncork.Builder(name)
+            inner.result(squeezed(inner, inner.parameter("x", "i64", [None])))
+            bodies[name] = BodyMap(
+                GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),)
+            )
+        flag = builder.constant(np.array(True))
+        (found,) = builder.add_with_bodies("If", 8, flag, x, bodies=bodies)
+    else:
+        found = squeezed(builder, x)
+    shape = builder.add("ShapeOf", 3, found, output_type="i64")[0]
+    end = builder.constant(np.array([-1]))
+    builder.result(builder.add("Concat", 1, shape, end, axis=0)[0], "shape")
+    compiled = [compile_model(builder.model(), backend=b) for b in ("cpu", "reference")]
+    for size, wanted in ((1, [-1]), (3, [3, -1]), (1, [-1]), (2, [2, -1])):
+        for each in compiled:
+            np.testing.assert_array_equal(each(np.arange(size))["shape"], wanted)

@@ -226,6 +226,12 @@ class Operation:
 
     # ---- what the rest of the project calls
 
+    def supposes(self, specs: Sequence[TensorSpec | None]) -> bool:
+        """Whether the shapes that `describe` gives for these inputs rest on something that a call
+        may have otherwise, where nobody tells sizes as symbols.
+        """
+        return False
+
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         """Specs of the outputs from those of the inputs, with small values computed where they are
         known.

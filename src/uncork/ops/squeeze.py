@@ -8,6 +8,8 @@ the rank is left open instead. Without axes every 1 goes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from uncork.ops._common.vectors import all_known, known_axes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
@@ -69,6 +71,13 @@ class Squeeze1(Operation):
         if self.may_skip and any(maybe[a] and not data.shape[a].is_open for a in chosen):
             return PartialShape()
         return PartialShape([d for i, d in enumerate(data.shape) if not (i in chosen and ones[i])])
+
+    def supposes(self, specs: Sequence[TensorSpec | None]) -> bool:
+        """Whether a dimension that may be 1 is taken to be."""
+        data = specs[0]
+        return data is not None and (
+            data.rank is None or any(d.contains(1) and not d.is_static for d in data.shape)
+        )
 
     def reference(self, data: Array, axes: Array | None) -> Array:
         chosen = (

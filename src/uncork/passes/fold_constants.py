@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from uncork.errors import UncorkError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.passes.rewrite import replaced
 from uncork.types import Array, TensorSpec
@@ -35,8 +37,9 @@ def fold_constants(model: Model) -> Model:
     made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
     total = 0
+    supposed = _supposed(model)
     for node in model.nodes:
-        if not _may_fold(node):
+        if node.id in supposed or not _may_fold(node):
             continue
         assert node.operation is not None
         known = node.outputs[0].spec
@@ -58,6 +61,28 @@ def fold_constants(model: Model) -> Model:
         made[Source(node.id, 0)] = result
         new[node.id] = _constant(node, result, result.value)
     return replaced(model, new) if new else model
+
+
+def _supposed(model: Model) -> set[int]:
+    """The layers whose shapes, and numbers made of them, rest on what a call may have otherwise:
+    plans ask there.
+    """
+    found: set[int] = set()
+    for node in model.nodes:
+        if not found.isdisjoint(source.node for source in node.inputs) or _supposes(model, node):
+            found.add(node.id)
+    return found
+
+
+def _supposes(model: Model, node: Node) -> bool:
+    if isinstance(node.operation, SubGraphOperation):
+        return any(
+            isinstance(joined.body, GraphBody) and bool(_supposed(joined.body.model))
+            for joined in node.operation.bodies.values()
+        )
+    return node.operation is not None and node.operation.supposes(
+        [model.spec(source) for source in node.inputs]
+    )
 
 
 def _spec(model: Model, source: Source, made: Mapping[Source, TensorSpec]) -> TensorSpec:

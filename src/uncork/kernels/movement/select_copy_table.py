@@ -113,6 +113,8 @@ def _select_runs(
         assert spec is not None
         size = spec.element_type.dtype.itemsize
         for index, origin in enumerate(traced):
+            if origin.shape != covered[index].shape:  # guards that no call keeps
+                return "its sizes contradict each other"
             targets = np.flatnonzero(origin >= 0)
             covered[index][targets] = True
             if not len(targets):
