@@ -147,3 +147,25 @@ def test_numbers_of_shapes_that_are_supposed_are_not_constants(in_body: bool) ->
     for size, wanted in ((1, [-1]), (3, [3, -1]), (1, [-1]), (2, [2, -1])):
         for each in compiled:
             np.testing.assert_array_equal(each(np.arange(size))["shape"], wanted)
+
+
+@pytest.mark.parametrize("read_too", [False, True])
+def test_layers_of_which_the_shape_alone_is_read_may_refuse_a_call(read_too: bool) -> None:
+    """As by the references. What somebody else reads is a reason for the layer to run, and the
+    numbers of its shape are constants then.
+    """
+    builder = uncork.Builder("refusing")
+    table, ids = builder.parameter("table", "f32", [5, 4]), builder.parameter("ids", "i64", [3, 1])
+    (rows,) = builder.add("GatherND", 8, table, ids)
+    (shape,) = builder.add("ShapeOf", 3, rows, output_type="i64")
+    builder.result(builder.add("Concat", 1, shape, shape, axis=0)[0], "shape")
+    if read_too:
+        builder.result(rows, "rows")
+    model = builder.model()
+    compiled = [compile_model(model, backend=backend) for backend in ("cpu", "reference")]
+    assert any(n.type_name == "ShapeOf" for n in compiled[0].executor.prepared.nodes) != read_too
+    for each in compiled:
+        good = each(np.zeros((5, 4), np.float32), np.array([[0], [4], [1]]))
+        np.testing.assert_array_equal(good["shape"], [3, 4, 3, 4])
+        with pytest.raises(InputError, match=r"GatherND.*indices\[2, 0\] is 5"):
+            each(np.zeros((5, 4), np.float32), np.array([[0], [4], [5]]))

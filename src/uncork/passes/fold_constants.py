@@ -32,7 +32,8 @@ def fold_constants(model: Model) -> Model:
     """The model with constants in place of layers with one output that have only constant inputs,
     or whose value is known.
 
-    What cannot be computed is left to the call, which says why.
+    What cannot be computed is left to the call, which says why. Layers that only such ones read
+    stay, with these: they may refuse a call.
     """
     made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
@@ -60,7 +61,27 @@ def fold_constants(model: Model) -> Model:
             break
         made[Source(node.id, 0)] = result
         new[node.id] = _constant(node, result, result.value)
+    for layer in _alone_in_reading(model, new):
+        del new[layer]
     return replaced(model, new) if new else model
+
+
+def _alone_in_reading(model: Model, new: Mapping[int, Node]) -> list[int]:
+    """The layers among the `new` constants without which others would be read by nobody, such as
+    the ShapeOf of a look-up. These others run, since they may refuse a call.
+    """
+    left = {node.id for node in replaced(model, new).nodes}
+    lost = {
+        node.id
+        for node in model.nodes
+        if node.inputs and node.id not in left and node.id not in new
+    }
+    found: list[int] = []
+    for node in model.nodes:
+        if node.id in new and not lost.isdisjoint(source.node for source in node.inputs):
+            lost.add(node.id)
+            found.append(node.id)
+    return found
 
 
 def _supposed(model: Model) -> set[int]:
