@@ -68,19 +68,26 @@ def fold_constants(model: Model) -> Model:
 
 def _alone_in_reading(model: Model, new: Mapping[int, Node]) -> list[int]:
     """The layers among the `new` constants without which others would be read by nobody, such as
-    the ShapeOf of a look-up. These others run, since they may refuse a call.
+    the ShapeOf of a look-up. These others run, since they may refuse a call; those whose numbers
+    are known do not.
     """
     left = {node.id for node in replaced(model, new).nodes}
+    known = new.keys() | {
+        node.id
+        for node in model.nodes
+        if node.outputs and all(port.spec.value is not None for port in node.outputs)
+    }
     lost = {
         node.id
         for node in model.nodes
-        if node.inputs and node.id not in left and node.id not in new
+        if node.inputs and node.id not in left and node.id not in known
     }
     found: list[int] = []
     for node in model.nodes:
-        if node.id in new and not lost.isdisjoint(source.node for source in node.inputs):
+        if node.id in known and not lost.isdisjoint(source.node for source in node.inputs):
             lost.add(node.id)
-            found.append(node.id)
+            if node.id in new:
+                found.append(node.id)
     return found
 
 
