@@ -68,3 +68,10 @@ def test_sizes_that_are_no_integers(wrong: Any) -> None:
 def test_threads_that_are_no_number(wrong: Any) -> None:
     with pytest.raises(uncork.ValidationError, match="threads: expected a number of at least 1"):
         uncork.compile_model(_negative(), threads=wrong)
+
+
+@pytest.mark.parametrize("option", ["memory_limit", "loop_limit"])
+@pytest.mark.parametrize("wrong", [True, 2.0, "2", -1])
+def test_limits_that_are_no_number(option: str, wrong: Any) -> None:
+    with pytest.raises(uncork.ValidationError, match=f"{option}: expected a number of"):
+        uncork.compile_model(_negative(), **{option: wrong})

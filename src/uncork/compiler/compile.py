@@ -129,13 +129,11 @@ def compile_model(
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
     if ids not in ("64-bit", "as-written"):
         raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
-    if threads is not None and (
-        type(threads) is bool or not isinstance(threads, int) or threads < 1
-    ):
+    if threads is not None and not _is_number(threads, 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
-    if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 0):
+    if memory_limit is not None and not _is_number(memory_limit, 0):
         raise ValidationError(f"memory_limit: expected a number of bytes, got {memory_limit!r}")
-    if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
+    if loop_limit is not None and not _is_number(loop_limit, 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
     if tables:
         from uncork.compiler.tables import (
@@ -167,6 +165,11 @@ def _missing_for(precision: Precision, backend: Backend, target: Target | None) 
     from uncork.kernels.recurrent.select import supports  # imports what only recurrent layers need
 
     return "" if supports(precision, target) else "a CPU with AVX512-BF16"
+
+
+def _is_number(value: object, least: int) -> bool:
+    """Whether an option is a whole number of at least so much."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def load(

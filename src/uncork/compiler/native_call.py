@@ -20,10 +20,6 @@ from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard, MadeR
 from uncork.types import Array
 
 
-class CannotBeKnown(Exception):
-    """A plan reads an input in a way that only each call can tell."""
-
-
 class NativeCall:
     """Calls of a plan that is one segment. May be used from several threads, each in memory of its
     own.
@@ -192,10 +188,7 @@ class NativeCall:
         plan = self.plan
         (part,) = plan.parts
         assert isinstance(part, NativeStep)
-        without = part.segment.with_known(self._known)
-        if without is None:
-            raise CannotBeKnown
-        own, numbers = without
+        own, numbers = part.segment.with_known(self._known)
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         for slot, number in numbers:
             context.set_symbol(slot, number)

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.native_call import CannotBeKnown, NativeCall
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan_set import CallDeclined
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
@@ -28,7 +28,7 @@ from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
 from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
-from uncork.kernels.runtime.segment_plan import ArrayGuard, IdentityGuard
+from uncork.kernels.runtime.segment_plan import ArrayGuard, CannotBeKnown, IdentityGuard
 from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array, ElementType, TensorSpec
 

@@ -227,8 +227,9 @@ class Operation:
     # ---- what the rest of the project calls
 
     def supposes(self, specs: Sequence[TensorSpec | None]) -> bool:
-        """Whether the shapes that `describe` gives for these inputs rest on something that a call
-        may have otherwise, where nobody tells sizes as symbols.
+        """Whether the shapes that `describe` gives for these inputs suppose something that a call
+        need not keep, such as that an open dimension is 1. (Of sizes that are symbols it makes a
+        guard.)
         """
         return False
 

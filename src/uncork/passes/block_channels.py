@@ -305,6 +305,7 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
                     name, to_blocks(np.asarray(value), operation.block), spec.element_type
                 )
             else:
+                # Of one pixel the channels lie in their order in blocks as well.
                 pixels = spec.shape.dims[2:-1] if key[1] else spec.shape.dims[2:]
                 moves = any(dim.static_size != 1 for dim in pixels)
                 how = operation if moves else View(spec.shape)

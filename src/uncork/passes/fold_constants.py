@@ -32,8 +32,8 @@ def fold_constants(model: Model) -> Model:
     """The model with constants in place of layers with one output that have only constant inputs,
     or whose value is known.
 
-    What cannot be computed is left to the call, which says why. Layers that only such ones read
-    stay, with these: they may refuse a call.
+    What cannot be computed is left to the call, which says why. A layer that would lose its last
+    reader keeps it, since it may refuse a call.
     """
     made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
@@ -61,17 +61,19 @@ def fold_constants(model: Model) -> Model:
             break
         made[Source(node.id, 0)] = result
         new[node.id] = _constant(node, result, result.value)
-    for layer in _alone_in_reading(model, new):
-        del new[layer]
-    return replaced(model, new) if new else model
+    if not new:
+        return model
+    folded = replaced(model, new)
+    needed = _last_readers(model, new, folded)
+    return replaced(model, {i: new[i] for i in new if i not in needed}) if needed else folded
 
 
-def _alone_in_reading(model: Model, new: Mapping[int, Node]) -> list[int]:
-    """The layers among the `new` constants without which others would be read by nobody, such as
-    the ShapeOf of a look-up. These others run, since they may refuse a call; those whose numbers
-    are known do not.
+def _last_readers(model: Model, new: Mapping[int, Node], folded: Model) -> set[int]:
+    """The layers among the `new` constants without which nobody would read others, such as the
+    ShapeOf of a look-up. These others run, since they may refuse a call; those whose numbers are
+    known do not.
     """
-    left = {node.id for node in replaced(model, new).nodes}
+    left = {node.id for node in folded.nodes}
     known = new.keys() | {
         node.id
         for node in model.nodes
@@ -82,22 +84,19 @@ def _alone_in_reading(model: Model, new: Mapping[int, Node]) -> list[int]:
         for node in model.nodes
         if node.inputs and node.id not in left and node.id not in known
     }
-    found: list[int] = []
-    for node in model.nodes:
+    for node in model.nodes if lost else ():
         if node.id in known and not lost.isdisjoint(source.node for source in node.inputs):
             lost.add(node.id)
-            if node.id in new:
-                found.append(node.id)
-    return found
+    return lost & new.keys()
 
 
 def _supposed(model: Model) -> set[int]:
-    """The layers whose shapes, and numbers made of them, rest on what a call may have otherwise:
-    plans ask there.
+    """The layers whose shapes, and numbers made of them, follow from something that a call need not
+    keep: plans have guards there.
     """
-    found: set[int] = set()
-    for node in model.nodes:
-        if not found.isdisjoint(source.node for source in node.inputs) or _supposes(model, node):
+    found = {node.id for node in model.nodes if _supposes(model, node)}
+    for node in model.nodes if found else ():
+        if not found.isdisjoint(source.node for source in node.inputs):
             found.add(node.id)
     return found
 

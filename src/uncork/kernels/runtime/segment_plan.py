@@ -15,6 +15,10 @@ from uncork.kernels.runtime import layout
 from uncork.types import Array
 
 
+class CannotBeKnown(Exception):
+    """A plan reads an argument in a way that only each call can tell."""
+
+
 class Slot(Struct, frozen=True):
     """A number that the context holds: a symbol, a constant or a result of the size program."""
 
@@ -331,12 +335,12 @@ class SegmentPlan(Struct, frozen=True):
 
     def with_known(
         self, arrays: Mapping[int, Array]
-    ) -> tuple[SegmentPlan, tuple[tuple[Slot, int], ...]] | None:
+    ) -> tuple[SegmentPlan, tuple[tuple[Slot, int], ...]]:
         """The plan for calls in which some arguments, by position, are always these arrays, and the
-        numbers that it would read of them. None where a body reads them, or a place in one that
-        only the call knows.
+        numbers that it would read of them.
 
-        The arrays must live, and stay as they are, as long as segments of the plan.
+        The arrays must live, and stay as they are, as long as segments of the plan. Raises
+        CannotBeKnown where a body may read them, or only the call knows which place in one.
         """
         if not arrays:
             return self, ()
@@ -347,7 +351,7 @@ class SegmentPlan(Struct, frozen=True):
             for step in self.steps
             for argument in step.every_argument
         ):
-            return None
+            raise CannotBeKnown
 
         def change(argument: KernelArgument) -> KernelArgument:
             if not isinstance(argument, ArgumentAddress) or argument.argument not in arrays:

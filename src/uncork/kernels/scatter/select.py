@@ -189,10 +189,7 @@ def _by_runs(walk: _Walk) -> _Walk:
         tuples = np.where(tuples < 0, tuples + bounds, tuples)
     if not len(tuples) or (tuples < 0).any() or (tuples >= bounds).any():
         return walk  # every call is refused, in the reference's words
-    steps = [1]
-    for size in reversed(bounds[1:].tolist()):
-        steps.insert(0, steps[0] * size)
-    places = tuples @ np.array(steps, np.int64)
+    places = tuples @ np.array(strides(sizes, 1), np.int64)
     breaks = np.flatnonzero(np.diff(places) != 1) + 1
     length = int(np.gcd.reduce(np.diff([0, *breaks, len(places)])))
     if length == 1 and len(sizes) == 1:
