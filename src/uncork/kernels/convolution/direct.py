@@ -26,7 +26,7 @@ from uncork.kernels.convolution.geometry import (
 )
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import DirectConvolution
-from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
+from uncork.kernels.extents import is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.address_table import address_table_call
 from uncork.kernels.kernel_plan import (
     In,
@@ -43,7 +43,7 @@ from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
-from uncork.symbolic import Size, SizeLike, plain
+from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
@@ -212,14 +212,14 @@ class _Maker:
         for n, groups, rows in product(range(count), runs, heights):
             yield Part((n, 1), groups, whole.channels, rows)
 
-    def lay_out(self, part: Part, scratch: SizeLike) -> list[KernelCall]:
-        """The cells that a part needs, a call for each remainder; and their offsets."""
+    def lay_out(self, part: Part, scratch: SizeLike, has_offsets: bool = False) -> list[KernelCall]:
+        """The cells that a part needs, a call for each remainder; and their offsets, unless a part
+        before has left them in the same working memory.
+        """
         g = self.g
         layout = self.layout(part)
-        begins = certainly(plain(Size.of(part.images[0])), 0)  # runs of images share them
-        found = (
-            self._find_offsets(layout, scratch + self.laid_out(part)) if self.far and begins else []
-        )
+        finds = self.far and not has_offsets
+        found = self._find_offsets(layout, scratch + self.laid_out(part)) if finds else []
         return found if direct(g) else [*found, *self._cells(part, layout, scratch)]
 
     def _find_offsets(self, layout: Layout, table: SizeLike) -> list[KernelCall]:
@@ -363,19 +363,20 @@ class _Maker:
         scratches: list[SizeLike] = [0]
         for part in own:
             scratches.append(scratches[-1] + self.size(part))
-        laid_out = zip(*(self.lay_out(part, scratch) for part, scratch in zip(own, scratches)))
-        return Stages(
-            [*laid_out, [self.compute(part, scratch) for part, scratch in zip(own, scratches)]],
-            scratches[-1],
-        )
+        *places, size = scratches
+        laid_out = zip(*map(self.lay_out, own, places), strict=True)
+        return Stages([*laid_out, [*map(self.compute, own, places)]], size)
 
 
 def over_planes(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
     parts = list(maker.parts())
+    # Parts after the first are runs of images of one layout, or have offsets that are known.
     calls: Sequence[KernelCall] = [
-        call for part in parts for call in (*maker.lay_out(part, 0), maker.compute(part, 0))
+        call
+        for index, part in enumerate(parts)
+        for call in (*maker.lay_out(part, 0, index > 0), maker.compute(part, 0))
     ]
     g = work.geometry
     if g.is_open:
