@@ -166,7 +166,10 @@ def picked(data: Array, indices: Array, axis: int, batch_dims: int) -> Array:
     """The result by NumPy's indexing, batch by batch."""
     if batch_dims:
         return np.stack(
-            [picked(part, own, axis - 1, batch_dims - 1) for part, own in zip(data, indices)]
+            [
+                picked(part, own, axis - 1, batch_dims - 1)
+                for part, own in zip(data, indices, strict=True)
+            ]
         )
     return data[(slice(None),) * axis + (indices,)]
 

@@ -327,6 +327,6 @@ def model(case: Sequence_, constants: Sequence[Array], lengths: Array | None) ->
         direction=direction,
         **more,
     )
-    for name, source in zip(("y", *states), outputs):
+    for name, source in zip(("y", *states), outputs, strict=True):
         builder.result(source, name)
     return builder.model()

@@ -45,7 +45,7 @@ def main(options: Options) -> int:
     results: list[_Gain] = []
     report = Report("gain", options)
     one = replace(options, threads=1)
-    for single, several in zip(zoo.cases(options.models), zoo.cases(options.models)):
+    for single, several in zip(zoo.cases(options.models), zoo.cases(options.models), strict=True):
         if options.wants(single.full_name) and (single.quick or not options.quick):
             gc.collect()
             results.append(_measured(single, several, one, options))

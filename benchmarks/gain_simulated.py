@@ -218,7 +218,7 @@ def simulated(model: Any, inputs: Sequence[Array], most: int, cost: Handing, nam
         alone = compile_model(model, threads=1).profile(*inputs)
     steps = [_Step(s.layer, s.operation, s.kernel, s.outputs, s.seconds) for s in alone.steps]
     for threads in counts(most):
-        for step, (shared, stages) in zip(steps, _parts(model, inputs, threads)):
+        for step, (shared, stages) in zip(steps, _parts(model, inputs, threads), strict=True):
             _simulate(step, shared, stages, threads, cost)
     return _Network(name, steps)
 

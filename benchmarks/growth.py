@@ -148,7 +148,7 @@ def prepare_layers(folder: Path, count: int, options: Options, compiling: bool) 
 
     def expect(i: int) -> list[Expected]:
         x: Array = inputs[i][0].astype(np.float64)
-        for w, b in zip(weights, biases):
+        for w, b in zip(weights, biases, strict=True):
             x = np.maximum(x @ w + b, 0)
         return [Expected(x, float(np.abs(x).max()))]
 
@@ -193,7 +193,7 @@ def prepare_layers(folder: Path, count: int, options: Options, compiling: bool) 
 def _write(path: Path, weights: Sequence[Array], biases: Sequence[Array]) -> None:
     builder = Builder("layers")
     x = builder.parameter("x", "f32", [1, _WIDTH])
-    for w, b in zip(weights, biases):
+    for w, b in zip(weights, biases, strict=True):
         (x,) = builder.add("MatMul", 1, x, builder.constant(w))
         (x,) = builder.add("Add", 1, x, builder.constant(b))
         (x,) = builder.add("ReLU", 1, x)

@@ -85,7 +85,7 @@ def sums(table: Array, indices: Sequence[Array], offsets: Sequence[Array]) -> li
     # The end of the last bag is written down, and indices are followed by some that a prefetch may
     # look at.
     padded = [np.concatenate([a, np.zeros(max(_AHEAD), a.dtype)]).astype(np.int64) for a in indices]
-    ends = [np.append(o, len(a)).astype(np.int64) for o, a in zip(offsets, indices)]
+    ends = [np.append(o, len(a)).astype(np.int64) for o, a in zip(offsets, indices, strict=True)]
 
     def way(ahead: int) -> Callable[[int], object]:
         name = f"limit_sums_{columns}_{vector}_{ahead}"
@@ -95,7 +95,7 @@ def sums(table: Array, indices: Sequence[Array], offsets: Sequence[Array]) -> li
                 lambda: _emit_sums(name, columns, vector, ahead),
                 [table.ctypes.data, a.ctypes.data, o.ctypes.data, len(o) - 1, output.ctypes.data],
             )
-            for a, o in zip(padded, ends)
+            for a, o in zip(padded, ends, strict=True)
         ]
         return lambda i: calls[i]()
 
@@ -118,7 +118,7 @@ def _emit_sums(name: str, columns: int, lanes: int, ahead: int) -> str:
             for line in range(vectors[0] * vector, (vectors[-1] + 1) * vector, 64):
                 k.prefetch(later + line)
         source = table + k.load(indices + position * 8, I64) * row
-        for total, v in zip(sums, vectors):
+        for total, v in zip(sums, vectors, strict=True):
             total.set(total.get() + k.load(source + v * vector, F32, lanes))
 
     with k.loop(0, bags) as bag:
@@ -262,7 +262,7 @@ def multiplying() -> tuple[Callable[[], int], float]:
             ]
             for row in range(rows):
                 factor = k.splat(k.load(left + row * inner * 4 + step * 4, F32), vector)
-                for total, weight in zip(sums[row], weights):
+                for total, weight in zip(sums[row], weights, strict=True):
                     total.set(k.fma(factor, weight, total.get()))
         for row in range(rows):
             for v in range(vectors):

@@ -115,7 +115,7 @@ def make_model(
     values = generator.standard_normal((touched, _COLUMNS)).astype(np.float32)
     with open(path.with_suffix(".bin"), "rb+") as file:
         file.truncate(offset + rows * _ROW)
-        for row, value in zip(picked, values):
+        for row, value in zip(picked, values, strict=True):
             file.seek(offset + int(row) * _ROW)
             file.write(value.tobytes())
     order = generator.permutation(touched)

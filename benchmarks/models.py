@@ -87,7 +87,7 @@ def cut(inputs: Sequence[Array], layout: Layout, rows: Array) -> list[Array]:
         )
     return [
         np.ascontiguousarray(given[rows]) if made is None else made
-        for given, made in zip(inputs, result)
+        for given, made in zip(inputs, result, strict=True)
     ]
 
 
@@ -240,7 +240,7 @@ def _prepare(
         shapes = [
             [
                 sizes[0] if len(set(sizes)) == 1 else -1
-                for sizes in zip(*(arrays[n].shape for arrays in inputs))
+                for sizes in zip(*(arrays[n].shape for arrays in inputs), strict=True)
             ]
             for n in range(len(inputs[0]))
         ]

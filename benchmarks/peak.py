@@ -106,7 +106,9 @@ _HEAD = ("model.bin, MB", "alone, MB", "uncork, MB", "openvino, MB", "openvino/o
 
 
 def _line(result: _Peak) -> str:
-    return f"{result.model}  " + "  ".join(f"{h} {c}" for h, c in zip(_HEAD, _cells(result)))
+    return f"{result.model}  " + "  ".join(
+        f"{h} {c}" for h, c in zip(_HEAD, _cells(result), strict=True)
+    )
 
 
 def _page(results: Sequence[_Peak]) -> str:

@@ -47,7 +47,7 @@ def ratios(outcomes: Sequence[Outcome], title: str, path: Path) -> None:
             "best peer": [o.cheapest() for o in mine],
             "ordinary call": [o.ordinary("openvino") for o in mine],
         }
-        for offset, (name, values) in zip((-0.22, 0.0, 0.22), series.items()):
+        for offset, (name, values) in zip((-0.22, 0.0, 0.22), series.items(), strict=True):
             known = [value for value in values if value]
             places = [row + offset] * len(known)
             axes.plot(
@@ -81,11 +81,11 @@ def growth(series: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], pa
     figure, grid = pyplot.subplots(
         lines, columns, figsize=(4.2 * columns, 3.2 * lines), squeeze=False, layout="constrained"
     )
-    for axes, (quantity, contenders) in zip(grid.flat, series.items()):
+    for axes, (quantity, contenders) in zip(grid.flat, series.items(), strict=True):
         for name, points in contenders.items():
             style = "o:" if name == "limit" else "o-"
             axes.plot(
-                *zip(*points),
+                *zip(*points, strict=True),
                 style,
                 markersize=3,
                 label=name,
@@ -115,7 +115,7 @@ def traffic(records: Sequence[Any], turn: int, path: Path) -> None:
     figure, grid = pyplot.subplots(
         len(cases), 2, figsize=(10, 2.4 * len(cases)), squeeze=False, layout="constrained"
     )
-    for (times, memory), case in zip(grid, cases):
+    for (times, memory), case in zip(grid, cases, strict=True):
         for record in (r for r in records if r.case == case):
             style: dict[str, Any] = {"label": record.system, "color": _SYSTEMS.get(record.system)}
             times.plot(range(len(record.new)), record.new, ".", markersize=1.5, **style)

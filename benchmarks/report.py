@@ -67,7 +67,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
             "| "
             + " | ".join(
                 cell.rjust(w) if column else cell.ljust(w)
-                for column, (cell, w) in enumerate(zip(row, widths))
+                for column, (cell, w) in enumerate(zip(row, widths, strict=True))
             )
             + " |"
         )

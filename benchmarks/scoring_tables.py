@@ -86,7 +86,9 @@ def works(models: Path, quick: bool) -> Iterator[Work]:
 def _sessions_of_gru4rec(folder: Path, count: int, generator: np.random.Generator) -> pa.Table:
     """Users' histories as recorded: most have 50 films or more."""
     histories = [
-        row[:length] for call in recorded_calls(folder) for row, length in zip(*call.inputs)
+        row[:length]
+        for call in recorded_calls(folder)
+        for row, length in zip(*call.inputs, strict=True)
     ]
     return _drawn({"items": pa.array(histories)}, count, generator)
 
@@ -98,7 +100,7 @@ def _ratings(folder: Path, count: int, generator: np.random.Generator) -> pa.Tab
         name: pa.array(dense[:, k]) for k, name in enumerate(("age", "count", "mean", "year"))
     }
     filled = np.ones(len(dense), bool)
-    for name, starts, ids in zip(_DLRM_LISTS, offsets, values):
+    for name, starts, ids in zip(_DLRM_LISTS, offsets, values, strict=True):
         rows = np.split(ids, starts[1:])
         filled &= np.array([len(row) > 0 for row in rows])
         one_each = all(len(row) == 1 for row in rows)

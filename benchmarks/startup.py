@@ -177,7 +177,7 @@ def _wrong(made: Path, recorded: Recorded) -> str:
     """What is wrong with the results in a file, or nothing."""
     with np.load(made) as stored:
         results = [stored[str(i)] for i in range(len(stored.files))]
-    for got, expected in zip(results, recorded.outputs):
+    for got, expected in zip(results, recorded.outputs, strict=True):
         if got.shape != expected.shape or not np.allclose(got, expected, rtol=1e-3, atol=1e-4):
             return "wrong result, not measured"
     return ""

@@ -67,7 +67,7 @@ def error_of(results: Sequence[Array], expected: Sequence[Expected]) -> float:
     if len(results) != len(expected):
         return math.inf
     worst = 0.0
-    for got, (value, scale) in zip(results, expected):
+    for got, (value, scale) in zip(results, expected, strict=True):
         if got.shape != value.shape:
             return math.inf
         if got.size:

@@ -69,7 +69,9 @@ class Record:
         if not self.again:
             return None
         first = int(len(self.new) * _START)
-        return statistics.median(a - b for a, b in zip(self.new[first:], self.again[first:]))
+        return statistics.median(
+            a - b for a, b in zip(self.new[first:], self.again[first:], strict=True)
+        )
 
     @property
     def growth(self) -> float:
@@ -133,7 +135,9 @@ def agree(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) ->
     if [len(sums) for sums in ours] != [len(sums) for sums in theirs]:
         return False
     return all(
-        abs(a - b) <= 1e-3 * max(1.0, abs(b)) for x, y in zip(ours, theirs) for a, b in zip(x, y)
+        abs(a - b) <= 1e-3 * max(1.0, abs(b))
+        for x, y in zip(ours, theirs, strict=True)
+        for a, b in zip(x, y, strict=True)
     )
 
 

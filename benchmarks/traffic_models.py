@@ -136,8 +136,10 @@ def decoder() -> Model:
     x = net.embedded(ids, before, net.add("Add", 1, before, net.size(ids, 1)))
     for layer, past in enumerate(pasts):
         q, k, v = (net.heads(net.dense(x, WIDTH, WIDTH)) for _ in range(3))
-        whole = [net.add("Concat", 1, old, new, axis=-2) for old, new in zip(past, (k, v))]
-        for name, kept in zip(("key", "value"), whole):
+        whole = [
+            net.add("Concat", 1, old, new, axis=-2) for old, new in zip(past, (k, v), strict=True)
+        ]
+        for name, kept in zip(("key", "value"), whole, strict=True):
             net.builder.add("Assign", 6, kept, variable_id=f"{layer}.{name}")
         x = net.rest_of_layer(x, net.add("ScaledDotProductAttention", 13, q, *whole, causal=False))
     net.builder.result(net.dense(x, WIDTH, WORDS), "logits")

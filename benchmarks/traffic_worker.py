@@ -101,7 +101,9 @@ class OnnxRuntime:
         self._names = [port.name for port in self._session.get_inputs()]
 
     def call(self, inputs: list[Array]) -> Sequence[Any]:
-        results: Sequence[Any] = self._session.run(None, dict(zip(self._names, inputs)))
+        results: Sequence[Any] = self._session.run(
+            None, dict(zip(self._names, inputs, strict=True))
+        )
         return results
 
     def reset(self) -> None:

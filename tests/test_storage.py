@@ -188,7 +188,7 @@ def test_the_value_of_every_code(element_type: ElementType) -> None:
     codes = all_codes(element_type)
     values = decode(codes, element_type)
     assert values.dtype == np.float32
-    for code, value in zip(codes.tolist(), values.tolist()):
+    for code, value in zip(codes.tolist(), values.tolist(), strict=True):
         expected = exact(element_type, code)
         if isinstance(expected, Fraction):
             # float32 has no 2**-127 without subnormals, but it has subnormals.
@@ -282,7 +282,7 @@ def test_midpoints_and_their_neighbours(element_type: ElementType) -> None:
         middle = (a + b) / 2
         probes += [middle, math.nextafter(middle, -math.inf), math.nextafter(middle, math.inf)]
     codes = encode(np.array(probes), element_type)
-    for probe, code in zip(probes, codes.tolist()):
+    for probe, code in zip(probes, codes.tolist(), strict=True):
         assert code in nearest(element_type, probe), f"{element_type}: {probe!r} became {code:#x}"
 
 
@@ -365,7 +365,7 @@ def test_nan_and_infinity() -> None:
 def test_integers_wrap(element_type: ElementType, values: list[int]) -> None:
     codes = encode(np.array(values, np.int64), element_type)
     modulus = 2**element_type.bits
-    for value, code in zip(values, codes.tolist()):
+    for value, code in zip(values, codes.tolist(), strict=True):
         assert (value - code) % modulus == 0
         assert (
             0 <= code < modulus

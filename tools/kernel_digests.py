@@ -47,7 +47,7 @@ def collect(targets: Sequence[str], folders: Sequence[Path]) -> list[str]:
         for target in targets
     ]
     found: list[str] = []
-    for target, process in zip(targets, running):
+    for target, process in zip(targets, running, strict=True):
         text, _ = process.communicate()
         if process.returncode:
             raise SystemExit(f"the process for {target} failed with status {process.returncode}")

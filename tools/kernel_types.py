@@ -85,7 +85,7 @@ def _planned(operation: type[ops.Operation], case: Case, constants: bool) -> boo
     builder = uncork.Builder("layer")
     try:
         sources: list[uncork.Source | None] = []
-        for number, (array, type_) in enumerate(zip(case.inputs, case.types)):
+        for number, (array, type_) in enumerate(zip(case.inputs, case.types, strict=True)):
             if array is None or type_ is None:
                 sources.append(None)
             elif number and constants:

@@ -138,7 +138,9 @@ def best_epochs(all_moments: Sequence[Moment], items: int, learned: bool) -> int
                 )
             if epoch == EPOCHS[-1]:
                 break
-    shown = ", ".join(f"{epochs}: {share:.3f}" for epochs, share in zip(EPOCHS, found.mean(axis=0)))
+    shown = ", ".join(
+        f"{epochs}: {share:.3f}" for epochs, share in zip(EPOCHS, found.mean(axis=0), strict=True)
+    )
     print(
         f"{'learned' if learned else 'random'} table, validation recall@{TOP} after epochs: "
         f"{shown}",

@@ -48,7 +48,7 @@ def columns(text: str) -> int:
 def table(words: Sequence[str], probabilities: NDArray[np.float32]) -> str:
     """One line a word: the most probable language, then what each language gets, in per cent."""
     rows = [("word", "language", " ".join(f"{language:>8}" for language in LANGUAGES))]
-    for word, row in zip(words, probabilities):
+    for word, row in zip(words, probabilities, strict=True):
         rows.append(
             (
                 printable(word),

@@ -147,6 +147,17 @@ class Dimension:
         o = Dimension.of(other)
         return (o.high is None or self.low <= o.high) and (self.high is None or o.low <= self.high)
 
+    def is_always(self, other: DimensionLike) -> bool:
+        """Whether both are one size in every call. Where sizes are symbols, what `infer` has
+        supposed and demanded is known; nothing is, of sizes that only bounds tell.
+        """
+        o = Dimension.of(other)
+        a, b = self.expression, o.expression
+        if a is None or b is None:
+            return False
+        facts = facts_of([a, b])
+        return a == b if facts is None else facts.certainly_equal(a, b)
+
     def agrees(self, other: DimensionLike) -> bool:
         """Whether some size fits both; where sizes are symbols, every call is required to make them
         equal.

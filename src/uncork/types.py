@@ -265,7 +265,7 @@ class PartialShape(Sequence[Dimension]):
         if self._dims is None or other._dims is None:
             return True
         return len(self._dims) == len(other._dims) and all(
-            a.compatible(b) for a, b in zip(self._dims, other._dims)
+            a.compatible(b) for a, b in zip(self._dims, other._dims, strict=True)
         )
 
     def agrees(self, other: PartialShape) -> bool:
@@ -277,7 +277,8 @@ class PartialShape(Sequence[Dimension]):
     def contains(self, shape: Sequence[int]) -> bool:
         """Whether the static `shape` is one of those described."""
         return self._dims is None or (
-            len(shape) == len(self._dims) and all(d.contains(s) for d, s in zip(self._dims, shape))
+            len(shape) == len(self._dims)
+            and all(d.contains(s) for d, s in zip(self._dims, shape, strict=True))
         )
 
     def merge(self, other: PartialShape) -> PartialShape | None:
@@ -288,7 +289,7 @@ class PartialShape(Sequence[Dimension]):
             return self
         if not self.compatible(other):
             return None
-        merged = [a.merge(b) for a, b in zip(self._dims, other._dims)]
+        merged = [a.merge(b) for a, b in zip(self._dims, other._dims, strict=True)]
         return None if None in merged else PartialShape(merged)
 
     def __str__(self) -> str:

@@ -96,7 +96,7 @@ def test_contenders_take_turns_on_ever_new_sets() -> None:
         assert own[1::2] == [
             (first + n) % 5 for n in range(6)
         ]  # each after a call that is not counted, on another set
-        assert all(warming != counted for warming, counted in zip(own[::2], own[1::2]))
+        assert all(warming != counted for warming, counted in zip(own[::2], own[1::2], strict=True))
 
 
 def test_a_slow_contender_gets_few_samples_and_a_fast_one_many() -> None:
@@ -529,7 +529,9 @@ def test_tables_to_score_have_something_in_every_list(tmp_path: Path) -> None:
         assert table["number"].to_pylist() == list(range(40))
         assert table.equals(work.draw(40, np.random.default_rng(1)))
         lists = [
-            column for name, column in zip(table.column_names, table.columns) if name != "number"
+            column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+            if name != "number"
         ]
         assert all(len(row) > 0 for column in lists for row in column.to_pylist())
 

@@ -66,13 +66,13 @@ def test_models_do_what_the_references_do(case: Traffic) -> None:
     )
     for number in range(2):
         inputs = case.call(number)
-        for got, wanted in zip(compiled(*inputs), reference(*inputs)):
+        for got, wanted in zip(compiled(*inputs), reference(*inputs), strict=True):
             np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_calls_depend_on_their_number_alone() -> None:
     for case in CASES:
-        for one, other in zip(case.call(5), case.call(5)):
+        for one, other in zip(case.call(5), case.call(5), strict=True):
             np.testing.assert_array_equal(one, other)
     shapes = {tuple(array.shape for array in CASES[0].call(number)) for number in range(40)}
     assert len(shapes) > 15

@@ -314,7 +314,9 @@ def test_a_conversion_is_exact_or_refused(target: str, data: st.DataObject) -> N
     else:
         assert all(
             _same(a, b)
-            for a, b in zip(array.tolist(), decode(taken(target, array), element_type).tolist())
+            for a, b in zip(
+                array.tolist(), decode(taken(target, array), element_type).tolist(), strict=True
+            )
         )
 
 

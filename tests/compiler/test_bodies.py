@@ -27,7 +27,7 @@ def agree(model: uncork.Model, calls: Sequence[Sequence[np.ndarray]]) -> uncork.
     """Calls in a row, by kernels and by the interpreter."""
     fast, slow = compile_model(model), compile_model(model, backend="reference")
     for arrays in calls:
-        for a, b in zip(fast(*arrays), slow(*arrays)):
+        for a, b in zip(fast(*arrays), slow(*arrays), strict=True):
             assert a.shape == b.shape
             assert a.dtype == b.dtype
             np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)

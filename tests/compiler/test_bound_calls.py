@@ -151,7 +151,7 @@ def test_a_bound_call_has_the_working_memory_that_it_needs(monkeypatch: pytest.M
         hidden_size=16,
         direction="forward",
     )
-    for name, part in zip(("y", "last"), parts):
+    for name, part in zip(("y", "last"), parts, strict=True):
         builder.result(part, name)
     compiled = uncork.compile_model(builder.model(), threads=1)
     arrays = [
@@ -164,5 +164,5 @@ def test_a_bound_call_has_the_working_memory_that_it_needs(monkeypatch: pytest.M
     monkeypatch.setattr(
         uncork.CompiledModel, "__call__", lambda *_: pytest.fail("the call was made otherwise")
     )
-    for array, wanted in zip(call(), expected):
+    for array, wanted in zip(call(), expected, strict=True):
         np.testing.assert_array_equal(array, wanted)

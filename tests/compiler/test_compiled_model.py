@@ -115,11 +115,11 @@ def test_results_are_the_callers_own(backend: Any) -> None:
             assert not np.shares_memory(a, b)
         a[...] = 99
     assert given.tolist() == IDS.tolist()
-    for a, b in zip(compiled(given), kept):
+    for a, b in zip(compiled(given), kept, strict=True):
         np.testing.assert_array_equal(a, b)
     second = compiled(given)
     given[:] = 3
-    for a, b in zip(second, kept):
+    for a, b in zip(second, kept, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -274,7 +274,7 @@ def test_backends_agree(name: str) -> None:
     first, second = (
         uncork.compile_model(BUILT[name](), backend=b)(*INPUTS[name]) for b in BACKENDS
     )
-    for a, b in zip(first, second):
+    for a, b in zip(first, second, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         if a.dtype.kind == "f":
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -58,7 +58,7 @@ def test_both_backends_agree_over_many_shapes() -> None:
     for count in (0, 1, 5, 40, 41, 7):
         for size in (0, 1, 3):
             given = call(generator, count, size)
-            for a, b in zip(fast(given), slow(given)):
+            for a, b in zip(fast(given), slow(given), strict=True):
                 assert a.shape == b.shape
                 np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
@@ -69,11 +69,11 @@ def test_results_are_the_callers_own() -> None:
     first = compiled(given)
     kept = [array.copy() for array in first]
     second = compiled(call(np.random.default_rng(3), 9, 3))
-    for array, copy in zip(first, kept):
+    for array, copy in zip(first, kept, strict=True):
         np.testing.assert_array_equal(array, copy)
     for array in second:
         array[...] = np.nan
-    for array, copy in zip(compiled(given), kept):
+    for array, copy in zip(compiled(given), kept, strict=True):
         np.testing.assert_array_equal(array, copy)
 
 

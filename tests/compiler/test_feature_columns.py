@@ -129,7 +129,7 @@ def by_hand(
 ) -> np.ndarray:
     result = np.zeros((rows, table.shape[1]))
     for row in range(rows):
-        ids = [int(v) for v, (r, _) in zip(values, indices) if r == row and v >= 0]
+        ids = [int(v) for v, (r, _) in zip(values, indices, strict=True) if r == row and v >= 0]
         for id_ in ids:
             if id_ < len(table):
                 result[row] += table[id_]

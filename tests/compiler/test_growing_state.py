@@ -227,7 +227,7 @@ def test_layers_read_the_beginning_of_a_storage(outer: list[int], copies: int) -
     generator = np.random.default_rng(3)
     for count in (2, 1, 90, 4):
         given = generator.standard_normal((*outer, count, 3)).astype(np.float32)
-        for got, expected in zip(compiled(given), slow(given)):
+        for got, expected in zip(compiled(given), slow(given), strict=True):
             np.testing.assert_array_equal(got, expected)
     assert (
         sum(row.operation == "StateValue-0" and row.kernel != "view" for row in compiled.plan.steps)

@@ -102,7 +102,7 @@ def held(model: uncork.Model, *shapes: tuple[int, ...]) -> dict[str, str]:
     for shape in shapes:
         x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
         for _ in range(2):
-            for got, wanted in zip(compiled(x), references(x)):
+            for got, wanted in zip(compiled(x), references(x), strict=True):
                 np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
     return {s.layer: s.kernel for s in compiled.plan.steps if s.operation == "Concat-1"}
 

@@ -21,7 +21,7 @@ def agree(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> None:
     """The same as the references, twice, which have no plans."""
     expected = uncork.compile_model(compiled.model, backend="reference")(*inputs)
     for _ in range(2):
-        for got, wanted in zip(compiled(*inputs), expected):
+        for got, wanted in zip(compiled(*inputs), expected, strict=True):
             assert got.shape == wanted.shape
             np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
@@ -175,7 +175,7 @@ def test_plan_for_takes_shapes_like_a_call_its_inputs() -> None:
     plan = compiled.plan_for(*shapes)
     assert kernels(plan)[0].startswith("bag_offsets_f32_i64_24")
     assert plan.steps[-1].outputs == "f32[2,24]"
-    names = dict(zip(("table", "ids", "offsets"), shapes))
+    names = dict(zip(("table", "ids", "offsets"), shapes, strict=True))
     for other in (
         compiled.plan_for(shapes),
         compiled.plan_for(**names),

@@ -154,7 +154,7 @@ def test_the_same_results(name: str, threads: int) -> None:
     expected = one(*inputs)
     for _ in range(3):
         got = many(*inputs)
-        for a, b in zip(expected, got):
+        for a, b in zip(expected, got, strict=True):
             if (
                 "sequence" in name or "directions" in name
             ):  # rows are taken together by their lengths, and sums grouped accordingly
@@ -232,7 +232,7 @@ def test_units_of_a_sequence_are_shared(
             threads = members * (2 if direction == "bidirectional" else 1)
             shared = uncork.compile_model(model(add), threads=threads)
             for _ in range(10):
-                for a, b in zip(expected, shared(*inputs_of_call)):
+                for a, b in zip(expected, shared(*inputs_of_call), strict=True):
                     np.testing.assert_array_equal(a, b)
 
 
@@ -307,8 +307,8 @@ def test_open_sizes_in_turn(
     expected = [alone(*inputs_of(size)) for size in SIZES]
     for threads in (2, 3, 8):
         shared = uncork.compile_model(model(build), threads=threads)
-        for size, wanted in zip(SIZES, expected):
-            for a, b in zip(wanted, shared(*inputs_of(size))):
+        for size, wanted in zip(SIZES, expected, strict=True):
+            for a, b in zip(wanted, shared(*inputs_of(size)), strict=True):
                 if name in ("GRU", "LSTM"):  # see above
                     np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-6)
                 else:
@@ -337,7 +337,7 @@ def test_one_long_row_is_shared() -> None:
     shared = uncork.compile_model(model(add), threads=2)
     got = shared(*arrays)
     assert "in 2 threads" in kernels(shared)
-    for a, b in zip(uncork.compile_model(model(add), threads=1)(*arrays), got):
+    for a, b in zip(uncork.compile_model(model(add), threads=1)(*arrays), got, strict=True):
         np.testing.assert_array_equal(a, b)
     with pytest.raises(uncork.InputError, match="201"):
         shared(*arrays[:-1], np.array([201]))

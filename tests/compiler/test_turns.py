@@ -494,7 +494,7 @@ def test_results_are_the_callers_own() -> None:
     expected = [r.copy() for r in compiled(given)]
     for result in (*compiled(given), *compiled(given)):
         result[...] = np.nan
-    for result, wanted in zip(compiled(given), expected):
+    for result, wanted in zip(compiled(given), expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
 
 

@@ -319,7 +319,7 @@ def test_training_learns_to_come_back(train):
 def test_old_items_are_forgotten_by_chance_and_new_ones_never(train):
     windows, lengths = train.beginnings_dropped(MOMENTS, np.random.default_rng(1))
     shorter = 0
-    for moment, row, length in zip(MOMENTS, windows.tolist(), lengths.tolist()):
+    for moment, row, length in zip(MOMENTS, windows.tolist(), lengths.tolist(), strict=True):
         assert row == list(moment.items[-length:]) + [0] * (WINDOW - length)
         shorter += length < min(WINDOW, moment.event)
     assert 0.35 * len(MOMENTS) < shorter < 0.5 * len(MOMENTS)

@@ -106,7 +106,7 @@ def test_most_words_are_recognised(model):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     right = [
         LANGUAGES[best] == language
-        for best, (_, language) in zip(probabilities.argmax(axis=1), WORDS)
+        for best, (_, language) in zip(probabilities.argmax(axis=1), WORDS, strict=True)
     ]
     assert sum(right) >= 0.9 * len(WORDS)
 

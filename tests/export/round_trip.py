@@ -64,7 +64,13 @@ def by_onnx(path: Path, folder: Path) -> Answers:
     kept: dict[str, Any] = {}
 
     def answer(given: Sequence[Array]) -> Sequence[Array]:
-        found = dict(zip(outputs, session.run(None, {**dict(zip(inputs, given)), **kept})))
+        found = dict(
+            zip(
+                outputs,
+                session.run(None, {**dict(zip(inputs, given, strict=True)), **kept}),
+                strict=True,
+            )
+        )
         for state in states:
             kept[state["input"]] = found.pop(state["output"])
             if "is_set" in state:
@@ -100,7 +106,7 @@ def differs(
     inputs: Sequence[Sequence[Array]],
     expected: Sequence[Sequence[Array]],
 ) -> str:
-    for run, (given, wanted) in enumerate(zip(inputs, expected)):
+    for run, (given, wanted) in enumerate(zip(inputs, expected, strict=True)):
         found = answers(given)
         for i, (a, b) in enumerate(zip(found, wanted, strict=True)):
             if a.dtype != b.dtype or not same(a, b):

@@ -51,7 +51,7 @@ def check_examples(
                 continue
             exported += 1
             try:
-                outputs = zip(run(target, made[1]), values, types)
+                outputs = zip(run(target, made[1]), values, types, strict=True)
                 for position, (got, value, element_type) in enumerate(outputs):
                     agree(sample, position, got, value, element_type)
             except Exception as error:  # whatever the other system raises

@@ -110,7 +110,7 @@ def test_calls_again_give_the_same(name: str) -> None:
     first = arrays_of(function(*args, **options))
     for _ in range(4):
         again = arrays_of(function(*args, **options))
-        for a, b in zip(first, again):
+        for a, b in zip(first, again, strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape and a is not b
             np.testing.assert_allclose(
                 a.astype(np.float64), b.astype(np.float64), rtol=1e-5, atol=1e-6
@@ -152,7 +152,7 @@ def test_states_of_the_same_shape_are_not_mixed_up() -> None:
     first = F.lstm_sequence(x, h, c, ids(1), w, r, b)
     for _ in range(3):
         again = F.lstm_sequence(x, lengths=ids(1), w=w, r=r, b=b, c0=c, h0=h)
-        for one, two in zip(first, again):
+        for one, two in zip(first, again, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
@@ -327,7 +327,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def sums(count: int, indices: Any, segments: Any, default: int | None = None) -> Any:
     """Segments of rows of the table, by hand."""
     wanted = np.zeros((count, 5), F32)
-    for index, segment in zip(indices, segments):
+    for index, segment in zip(indices, segments, strict=True):
         wanted[segment] += TABLE[index]
     if default is not None:
         wanted[[n for n in range(count) if n not in segments]] = TABLE[default]
@@ -426,7 +426,10 @@ def test_a_number_that_stays_beside_objects_that_hold_arrays(
         indices, segments = (np.arange(5) + turn) % 8, np.arange(5) % 3
         some = table if turn % 7 < 2 else held(table)
         got = F.embedding_segments_sum(some, indices, segments, 3)
-        wanted = [sum(table[i] for i, s in zip(indices, segments) if s == n) for n in range(3)]
+        wanted = [
+            sum(table[i] for i, s in zip(indices, segments, strict=True) if s == n)
+            for n in range(3)
+        ]
         np.testing.assert_array_equal(np.asarray(got), wanted)
 
 
@@ -506,7 +509,9 @@ def test_numbers_that_kernels_are_made_for_are_not_mixed_up() -> None:
             wanted = np.take(data, at, axis)
             np.testing.assert_array_equal(F.gather(data, at, axis), wanted)
         for axis in (1, 2):
-            wanted = np.stack([np.take(one, row, axis - 1) for one, row in zip(data, at)])
+            wanted = np.stack(
+                [np.take(one, row, axis - 1) for one, row in zip(data, at, strict=True)]
+            )
             np.testing.assert_array_equal(F.gather(data, at, axis, 1), wanted)
 
 

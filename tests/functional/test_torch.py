@@ -183,5 +183,5 @@ def test_gru_is_that_of_torch(layers: int, both: bool, batch_first: bool, biases
     options = (gru._flat_weights, biases, layers, 0.0, False, both, batch_first)
     for hx in (h0, None):
         expected = torch.gru(x, torch.zeros_like(h0) if hx is None else hx, *options)
-        for ours, theirs in zip(F.gru(x, hx, *options), expected):
+        for ours, theirs in zip(F.gru(x, hx, *options), expected, strict=True):
             np.testing.assert_allclose(ours, theirs.detach().numpy(), atol=2e-6)

@@ -268,7 +268,11 @@ def concat(g: Graph) -> object:
         v
         for v in g.values
         if v.array.dtype == data.array.dtype and v.array.ndim == data.array.ndim
-        if all(a == b for i, (a, b) in enumerate(zip(v.array.shape, data.array.shape)) if i != axis)
+        if all(
+            a == b
+            for i, (a, b) in enumerate(zip(v.array.shape, data.array.shape, strict=True))
+            if i != axis
+        )
     ]
     return g.layer("Concat", 1, data, *g.random.choices(fits, k=g.random.randint(1, 2)), axis=axis)
 
@@ -625,7 +629,12 @@ def branches(g: Graph) -> object:
     fits, other = _branch(rank, rows), _branch(rank, g.random.choice([0, 3, 5]))
     bodies = (fits, other) if condition.array else (other, fits)
     return g.layer(
-        "If", 8, condition, x, exact=False, bodies=dict(zip(("then_body", "else_body"), bodies))
+        "If",
+        8,
+        condition,
+        x,
+        exact=False,
+        bodies=dict(zip(("then_body", "else_body"), bodies, strict=True)),
     )
 
 

@@ -91,7 +91,7 @@ def _difference(slow: list[Array] | str, fast: list[Array] | str) -> str:
             if isinstance(slow, str) and slow == fast
             else f"reference {_shown(slow)}; cpu {_shown(fast)}"
         )
-    for number, (a, b) in enumerate(zip(slow, fast)):
+    for number, (a, b) in enumerate(zip(slow, fast, strict=True)):
         if a.dtype != b.dtype or a.shape != b.shape or not _close(a, b):
             return f"result {number}: reference {_shown(a)}; cpu {_shown(b)}"
     return ""

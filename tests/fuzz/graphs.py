@@ -69,7 +69,7 @@ class Graph:
         dims = tuple(not closed and self.random.random() < 0.8 for _ in array.shape)
         element_type = ElementType.of_dtype(array.dtype)
         assert element_type is not None
-        given = [None if is_open else size for is_open, size in zip(dims, array.shape)]
+        given = [None if is_open else size for is_open, size in zip(dims, array.shape, strict=True)]
         source = self.builder.parameter(f"{numbers}_{len(self.inputs)}", element_type, given)
         self.inputs.append(Input(array, dims, numbers))
         return Value(source, array)
@@ -148,7 +148,7 @@ class Graph:
             outputs = self.builder.add(type_name, opset, *sources, **attributes)
         exact = exact and all(v.exact for v in inputs)
         found = []
-        for source, spec in zip(outputs, results):
+        for source, spec in zip(outputs, results, strict=True):
             assert spec.value is not None
             if spec.value.size > MOST:
                 raise UncorkError("the graph grows too large")
@@ -207,7 +207,7 @@ def changed(generator: random.Random, given: Input) -> Array:
         return other
     lengths = [
         generator.choice(SIZES) if is_open and generator.random() < 0.5 else n
-        for n, is_open in zip(array.shape, given.open)
+        for n, is_open in zip(array.shape, given.open, strict=True)
     ]
     return drawn(generator, given.numbers, lengths).astype(array.dtype)
 
@@ -223,7 +223,8 @@ def resized(
     found = []
     for given in inputs:
         shape = [
-            sizes.get(n, n) if is_open else n for n, is_open in zip(given.array.shape, given.open)
+            sizes.get(n, n) if is_open else n
+            for n, is_open in zip(given.array.shape, given.open, strict=True)
         ]
         as_it_was = given.numbers == "sizes" or (tuple(shape) == given.array.shape and not anew)
         found.append(

@@ -78,7 +78,7 @@ def _one_layer(entry: Samples, sample: Sample, number: int) -> uncork.Model:
     case = sample.case
     builder = uncork.Builder("sample")
     sources = []
-    for position, (array, element_type) in enumerate(zip(case.inputs, case.types)):
+    for position, (array, element_type) in enumerate(zip(case.inputs, case.types, strict=True)):
         if array is None:
             break
         if number % 3 == 2 or (

@@ -215,7 +215,7 @@ class _Structure:
             (self.change_version, 3),
             (self.add_input, 3),
         ]
-        functions, weights = zip(*kinds)
+        functions, weights = zip(*kinds, strict=True)
         self.generator.choices(functions, weights)[0]()
 
     def note(self, text: str) -> None:

@@ -69,7 +69,7 @@ def test_graphs_have_open_sizes_in_front_of_every_kind_of_layer() -> None:
             behind[node.type_name] += any(
                 giver.type_name != "Parameter"
                 and not giver.outputs[source.output].spec.shape.is_static
-                for giver, source in zip(inputs, node.inputs)
+                for giver, source in zip(inputs, node.inputs, strict=True)
             )
     assert len(FINDERS) + len(LAYERS) > 30
     kinds = (
@@ -109,8 +109,8 @@ def test_a_case_is_always_the_same() -> None:
         node.type_name for node in second.model.nodes
     ]
     assert len(first.calls) == 11
-    for one, other in zip(first.calls, second.calls):
-        for a, b in zip(one, other):
+    for one, other in zip(first.calls, second.calls, strict=True):
+        for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
 
 

@@ -120,7 +120,7 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
             a.dtype.kind != "f" or bool((np.abs(a.astype(float)) < 1e6).all()) for a in inputs
         )
         for name, other in results.items():
-            for number, (a, b) in enumerate(zip(first, other)):
+            for number, (a, b) in enumerate(zip(first, other, strict=True)):
                 if not _alike(a, b, tame):
                     return {
                         "outcome": "differs",

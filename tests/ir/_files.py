@@ -183,7 +183,7 @@ def _assert_same_node(first: Node, second: Node) -> None:
         k: v for k, v in second.attributes.items() if k not in apart
     }
     assert len(first.outputs) == len(second.outputs)
-    for a, b in zip(first.outputs, second.outputs):
+    for a, b in zip(first.outputs, second.outputs, strict=True):
         assert a.spec.element_type is b.spec.element_type, where
         # An unknown rank is written as a port without dimensions, as a scalar is.
         assert (
@@ -202,7 +202,7 @@ def _assert_same_node(first: Node, second: Node) -> None:
             first.operation.value.shape, second.operation.value.shape, where
         )
     assert [tag for tag, _ in first.bodies] == [tag for tag, _ in second.bodies], where
-    for (_, a), (_, b) in zip(first.bodies, second.bodies):
+    for (_, a), (_, b) in zip(first.bodies, second.bodies, strict=True):
         assert_same(a, b)
 
 

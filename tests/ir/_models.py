@@ -76,7 +76,7 @@ def sequence() -> uncork.Model:
         linear_before_reset=True,
         clip=3.0,
     )
-    for output, name in zip(outputs, ("all", "last")):
+    for output, name in zip(outputs, ("all", "last"), strict=True):
         builder.result(output, name)
     return builder.model()
 

@@ -48,7 +48,7 @@ def test_whole_models(tmp_path: Path, openvino: OpenVino, path: Path) -> None:
     if samples.exists():
         with np.load(samples) as stored:
             inputs = [stored[f"run0/{i}"] for i in range(len(model.parameters))]
-        for a, b in zip(openvino.run(path, inputs), openvino.run(written, inputs)):
+        for a, b in zip(openvino.run(path, inputs), openvino.run(written, inputs), strict=True):
             np.testing.assert_array_equal(a, b)
 
 
@@ -60,7 +60,7 @@ def test_built_models(tmp_path: Path, openvino: OpenVino, name: str) -> None:
     compiled = uncork.load(path)
     inputs = INPUTS[name]
     expected = openvino.run(path, inputs, reshape=name == "sequence")
-    for a, b in zip(compiled(*inputs), expected):
+    for a, b in zip(compiled(*inputs), expected, strict=True):
         if a.dtype.kind == "f":
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
         else:

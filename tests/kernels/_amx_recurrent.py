@@ -47,7 +47,7 @@ def _between_fences(target: Target) -> None:
             for first, threads in ((False, 1), (True, 3)):
                 results = _fences.run_fenced(chosen, specs, outputs, first, threads, target)
                 assert results is not None
-                for got, wanted in zip(results, expected):
+                for got, wanted in zip(results, expected, strict=True):
                     np.testing.assert_allclose(
                         got, wanted.value, atol=5e-2 if precision == "bf16" else 1e-4, err_msg=label
                     )

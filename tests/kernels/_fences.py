@@ -158,7 +158,7 @@ def run_fenced(
         return None
     return [
         fence.bytes.view(o.element_type.dtype).reshape(o.shape.static).copy()
-        for fence, o in zip(made, outputs)
+        for fence, o in zip(made, outputs, strict=True)
     ]
 
 
@@ -186,7 +186,7 @@ def check(
             results = run_fenced(chosen, specs, outputs, first, threads)
             if results is not None:
                 assert expected is not None, "the reference refuses what the kernel computed"
-                for got, wanted in zip(results, expected):
+                for got, wanted in zip(results, expected, strict=True):
                     agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5)
             alone = results if threads == 1 else alone
             if not chosen.kernel.startswith(_GROUPED):
@@ -512,7 +512,7 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
                 *((targets, sources), (2, targets, 1), (2, 1, 1, sources)),
             )
         )
-        given = dict(zip(("all", "rows", "keys"), masks)) | {
+        given = dict(zip(("all", "rows", "keys"), masks, strict=True)) | {
             "boolean": spec(generator.random((2, 1, targets, sources)) < 0.7)
         }
         mask = [given[masked]] if masked else []
@@ -978,7 +978,7 @@ def yolo(generator: np.random.Generator) -> Iterator[Case]:
 def patches(generator: np.random.Generator) -> Iterator[Case]:
     ways = product([5, 16, 17, 40], [1, 2, 3, 5], [1, 2], ("same_upper", "same_lower", "valid"))
     for (columns, stride, rate, pad), name in zip(
-        ways, itertools.cycle(("f32", "u8", "f16", "i64"))
+        ways, itertools.cycle(("f32", "u8", "f16", "i64")), strict=True
     ):
         how = {"sizes": [2, 3], "strides": [1, stride], "rates": [1, rate], "auto_pad": pad}
         values = generator.integers(0, 99, (2, 3, 5, columns))

@@ -29,7 +29,7 @@ class Outside:
 
 def emit(kernel: Outside, target: Target) -> str:
     k = Kernel(kernel.name, ARGUMENTS, target)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
     value = k.load(a["input"] + a["input_at"], I8)
     k.store(value, a["output"] + a["output_at"])
     k.store(value, a["room"] + a["room_at"])

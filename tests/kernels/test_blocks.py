@@ -82,7 +82,9 @@ def convolved(
     )
     counts = [
         (n + b + e - (k - 1) * d - 1) // s + 1
-        for n, b, e, k, d, s in zip(data[2:], begin, end, filters[3:], dilations, strides)
+        for n, b, e, k, d, s in zip(
+            data[2:], begin, end, filters[3:], dilations, strides, strict=True
+        )
     ]
     expected = by_formula(x, w, strides, dilations, begin, counts)
     arrays = [to_blocks(x, blocks[0]), w if filters[0] > 1 else w[0]]
@@ -213,7 +215,7 @@ def test_filters_that_are_asked_for_in_time(rows: int, columns: int, taps: int) 
         ended=True,
     )
     asked = [
-        dict(zip(spec.arguments, operands)).get("asks_ahead")
+        dict(zip(spec.arguments, operands, strict=True)).get("asks_ahead")
         for spec, operands in chosen.calls
         if isinstance(spec, Dense)
     ]
@@ -396,8 +398,8 @@ def test_random(data: st.DataObject) -> None:
         each(0, 4),
         each(0, 4),
     )
-    reach = [(k - 1) * d + 1 for k, d in zip(taps, dilations)]
-    sizes = [max(n, r - b - e) for n, r, b, e in zip(each(1, 20), reach, begin, end)]
+    reach = [(k - 1) * d + 1 for k, d in zip(taps, dilations, strict=True)]
+    sizes = [max(n, r - b - e) for n, r, b, e in zip(each(1, 20), reach, begin, end, strict=True)]
     filters = (1, outputs * blocks[1], channels * blocks[0], *taps)
     convolved(
         (images, channels * blocks[0], *sizes),
@@ -448,7 +450,9 @@ def test_three_axes(
         numbers(generator, 2, 2 * blocks[0], *sizes),
         numbers(generator, 1, 3 * blocks[1], 2 * blocks[0], *taps),
     )
-    counts = [(n + 2 * b - k) // s + 1 for n, b, k, s in zip(sizes, begin, taps, strides)]
+    counts = [
+        (n + 2 * b - k) // s + 1 for n, b, k, s in zip(sizes, begin, taps, strides, strict=True)
+    ]
     expected = by_formula(x, w, strides, (1, 1, 1), begin, counts)
     for direct_sums in (False, True):
         operation = find("Convolution", 1)(

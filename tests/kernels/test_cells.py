@@ -69,7 +69,7 @@ def test_sizes(
         results, choice = run_native(operation, specs)
         assert isinstance(choice, KernelPlan), choice
         assert results is not None
-        for got, wanted in zip(results, operation.evaluate(specs)):
+        for got, wanted in zip(results, operation.evaluate(specs), strict=True):
             np.testing.assert_allclose(got, wanted.value, rtol=relative, atol=absolute)
 
 
@@ -96,7 +96,7 @@ def test_weights_of_the_call(
     for batch in (3, 1, 9, 3):
         given = inputs_of(operation, batch, element_type=element_type)
         for got, wanted in zip(
-            compiled(*[spec.value for spec in given]), operation.evaluate(given)
+            compiled(*[spec.value for spec in given]), operation.evaluate(given), strict=True
         ):
             np.testing.assert_allclose(got, wanted.value, rtol=relative, atol=absolute)
 

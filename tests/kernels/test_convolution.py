@@ -68,9 +68,10 @@ def by_formula(
     for pixel in np.ndindex(*counts):
         for tap in np.ndindex(*taps):
             place = [
-                p * s + t * d - b for p, s, t, d, b in zip(pixel, strides, tap, dilations, begins)
+                p * s + t * d - b
+                for p, s, t, d, b in zip(pixel, strides, tap, dilations, begins, strict=True)
             ]
-            if all(0 <= x < size for x, size in zip(place, data.shape[2:])):
+            if all(0 <= x < size for x, size in zip(place, data.shape[2:], strict=True)):
                 cell, weight = images[(..., *place)], filters[(..., *tap)].astype(np.float64)
                 result[(..., *pixel)] += np.einsum("ngc,goc->ngo", cell, weight)
     return result.reshape(len(data), groups * outputs, *counts)
@@ -86,9 +87,10 @@ def spread(data: np.ndarray, filters: np.ndarray, strides, dilations, begins, co
     for cell in np.ndindex(*data.shape[2:]):
         for tap in np.ndindex(*taps):
             pixel = [
-                c * s + t * d - b for c, s, t, d, b in zip(cell, strides, tap, dilations, begins)
+                c * s + t * d - b
+                for c, s, t, d, b in zip(cell, strides, tap, dilations, begins, strict=True)
             ]
-            if all(0 <= x < count for x, count in zip(pixel, counts)):
+            if all(0 <= x < count for x, count in zip(pixel, counts, strict=True)):
                 result[(..., *pixel)] += np.einsum(
                     "ngc,gco->ngo", images[(..., *cell)], filters[(..., *tap)].astype(np.float64)
                 )
@@ -134,7 +136,9 @@ def convolved(
     )
     counts = [
         (size + b + e - (k - 1) * d - 1) // s + 1
-        for size, b, e, k, d, s in zip(data[2:], begin, end, filters[3:], dilations, strides)
+        for size, b, e, k, d, s in zip(
+            data[2:], begin, end, filters[3:], dilations, strides, strict=True
+        )
     ]
     return compare(operation, x, w, by_formula(x, w, strides, dilations, begin, counts), threads)
 

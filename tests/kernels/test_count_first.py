@@ -110,7 +110,7 @@ def two_layers(
     first, second = nodes_of(operation, specs)
     assert first.operation is not None and second.operation is not None
     given_sources = model_of(operation, specs).nodes[-len(operation.outputs) - 1].inputs
-    values: dict[Source, TensorSpec] = dict(zip(given_sources, specs))
+    values: dict[Source, TensorSpec] = dict(zip(given_sources, specs, strict=True))
     inputs = [values[source] for source in first.inputs]
     yield first.operation, inputs
     values |= {
@@ -132,7 +132,9 @@ def by_kernels(
         for source in dict.fromkeys([*first.inputs, *second.inputs])
         if source.node != first.id
     ]
-    values: dict[Source, TensorSpec] = dict(zip(sorted(sources, key=lambda s: s.node), specs))
+    values: dict[Source, TensorSpec] = dict(
+        zip(sorted(sources, key=lambda s: s.node), specs, strict=True)
+    )
     for node in nodes:
         assert node.operation is not None
         inputs = [values[source] for source in node.inputs]
@@ -144,7 +146,7 @@ def by_kernels(
         described = node.operation.describe(inputs)
         values |= {
             Source(node.id, i): spec_of(array, d.element_type)
-            for i, (array, d) in enumerate(zip(results, described))
+            for i, (array, d) in enumerate(zip(results, described, strict=True))
         }
     return [values[Source(second.id, i)].value for i in range(len(operation.outputs))], ""
 
@@ -161,7 +163,7 @@ def check(entry: Samples, operation: Operation, specs: Sequence[TensorSpec | Non
     if results is None:
         return why
     assert expected is not None, "the reference refuses what the kernels computed"
-    for got, wanted in zip(results, expected):
+    for got, wanted in zip(results, expected, strict=True):
         agree(got, wanted.value, wanted.element_type, entry.rtol, entry.atol)
     return ""
 

@@ -37,10 +37,13 @@ def beams_of(generator: np.random.Generator, *shape: int, type_: Any = np.int32)
 
 def holds(name: str, version: int, given: list[np.ndarray], types: list[str], **how: Any) -> None:
     operation = find(name, version)(**how)
-    specs = [spec_of(array, ElementType.parse(element)) for array, element in zip(given, types)]
+    specs = [
+        spec_of(array, ElementType.parse(element))
+        for array, element in zip(given, types, strict=True)
+    ]
     results, why = run_native(operation, specs)
     assert results is not None, why
-    for got, wanted in zip(results, operation.evaluate(specs)):
+    for got, wanted in zip(results, operation.evaluate(specs), strict=True):
         np.testing.assert_array_equal(got, wanted.value)
 
 

@@ -55,7 +55,7 @@ def holds(name: str, given: list[np.ndarray], **attributes: Any) -> None:
     assert results is not None, why
     with np.errstate(all="ignore"):
         expected = operation.evaluate(specs)
-    for got, wanted in zip(results, expected):
+    for got, wanted in zip(results, expected, strict=True):
         np.testing.assert_allclose(got, wanted.value, rtol=1e-5, atol=1e-4)
 
 

@@ -29,10 +29,10 @@ def summed(equation: str, operands: list[np.ndarray]) -> np.ndarray:
     labels = sorted(set("".join(subscripts)))
     result = np.zeros([SIZES[label] for label in right])
     for place in itertools.product(*(range(SIZES[label]) for label in labels)):
-        at = dict(zip(labels, place))
+        at = dict(zip(labels, place, strict=True))
         factors = [
             operand[tuple(at[label] for label in part)]
-            for operand, part in zip(operands, subscripts)
+            for operand, part in zip(operands, subscripts, strict=True)
         ]
         result[tuple(at[label] for label in right)] += float(factors[0]) * float(factors[1])
     return result

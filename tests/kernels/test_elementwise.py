@@ -537,7 +537,7 @@ def test_integers_divided(
     near = [*range(-9, 10), limits.min, limits.min + 1, limits.max - 1, limits.max]
     values = sorted({value for value in near if limits.min <= value <= limits.max})
     pairs = [(a, b) for a in values for b in values if b]
-    a, b = (np.array(column, dtype) for column in zip(*pairs))
+    a, b = (np.array(column, dtype) for column in zip(*pairs, strict=True))
     kind = ElementType.of_dtype(np.dtype(dtype))
     assert kind is not None
     operation = find(type_name, 1)(**attributes)
@@ -589,7 +589,7 @@ def test_shifts(type_name: str, dtype: str) -> None:
     values = sorted({value for value in near if limits.min <= value <= limits.max})
     places = [0, 1, 2, limits.bits - 1, limits.bits, limits.bits + 1, 127, limits.max]
     pairs = [(a, b) for a in values for b in places]
-    a, b = (np.array(column, limits.dtype) for column in zip(*pairs))
+    a, b = (np.array(column, limits.dtype) for column in zip(*pairs, strict=True))
     kind = ElementType.of_dtype(limits.dtype)
     assert kind is not None
     operation = find(type_name, 15)()
@@ -631,7 +631,7 @@ def test_angles_of_points() -> None:
     given = [spec_of(np.ascontiguousarray(part), ElementType.f32) for part in (y, x)]
     results, choice = run_native(find("Atan2", 17)(), given)
     assert isinstance(choice, KernelPlan) and results is not None
-    wanted = [math.atan2(a, b) for a, b in zip(y.tolist(), x.tolist())]
+    wanted = [math.atan2(a, b) for a, b in zip(y.tolist(), x.tolist(), strict=True)]
     assert units_off(results[0], wanted) < 0.51
 
 

@@ -58,7 +58,7 @@ def check(entry: Samples, case: Case, shift: int = 0) -> str:
         return ""
     if results is None:
         return REFUSED
-    for position, (got, wanted) in enumerate(zip(results, expected)):
+    for position, (got, wanted) in enumerate(zip(results, expected, strict=True)):
         # f32 kernels add in another order than the reference: a few units of the last place of the
         # sum of the terms.
         agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5, f"output {position} of {case}")
@@ -69,7 +69,7 @@ def in_f32(case: Case) -> Case:
     """The same case with its floats in f32."""
     wide = [
         a if a is None or not t.is_float else storage.decode(a, t).astype(np.float32)
-        for a, t in zip(case.inputs, case.types)
+        for a, t in zip(case.inputs, case.types, strict=True)
     ]
     names = [None if t is None else "f32" if t.is_float else t.name for t in case.types]
     return Case(wide, case.attributes, names)
@@ -229,7 +229,7 @@ def test_recurrent_sizes(
     specs = [x, *states, lengths, *weights]
     results, choice = run_native(operation, specs)
     assert isinstance(choice, KernelPlan), choice
-    for got, wanted in zip(results, operation.evaluate(specs)):
+    for got, wanted in zip(results, operation.evaluate(specs), strict=True):
         np.testing.assert_allclose(got, wanted.value, rtol=1e-5, atol=3e-6)
 
 

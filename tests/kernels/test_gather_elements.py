@@ -70,7 +70,7 @@ def test_the_best_of_rows(count: int, mode: str, order: str) -> None:
         rows = np.sort(rows, -1)[:, :: 1 if order == "rising" else -1].copy()
     for k in {1, min(10, count), min(64, count)}:
         values, numbers = best(rows, k, mode, shift=4)
-        for row, got, where in zip(rows.tolist(), values.tolist(), numbers.tolist()):
+        for row, got, where in zip(rows.tolist(), values.tolist(), numbers.tolist(), strict=True):
             expected = sorted(range(count), key=lambda i: -row[i] if mode == "max" else row[i])[:k]
             assert where == expected
             assert got == [row[i] for i in expected]

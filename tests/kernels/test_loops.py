@@ -183,7 +183,9 @@ def test_every_width_of_vectors(processor: str, columns: int) -> None:
         results, choice = run_native(operation, specs, 1, target)
         assert isinstance(choice, KernelPlan), f"{operation.label()}: {choice}"
         assert results is not None
-        for position, (got, wanted) in enumerate(zip(results, operation.evaluate(specs))):
+        for position, (got, wanted) in enumerate(
+            zip(results, operation.evaluate(specs), strict=True)
+        ):
             agree(
                 got,
                 wanted.value,
@@ -209,7 +211,7 @@ def test_special_values_stay_where_they_are(value: float, columns: int) -> None:
         assert results is not None
         with np.errstate(all="ignore"):
             expected = operation.evaluate(given)
-        for got, wanted in zip(results, expected):
+        for got, wanted in zip(results, expected, strict=True):
             agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5, operation.label())
 
 

@@ -79,7 +79,9 @@ def test_constant_tuples(data: st.DataObject) -> None:
     draw = data.draw
     shape = [draw(st.integers(1, 6)) for _ in range(draw(st.integers(1, 3)))]
     first = [draw(st.integers(0, size - 1)) for size in shape]
-    block = [np.arange(f, draw(st.integers(f + 1, size))) for f, size in zip(first, shape)]
+    block = [
+        np.arange(f, draw(st.integers(f + 1, size))) for f, size in zip(first, shape, strict=True)
+    ]
     tuples = np.stack(np.meshgrid(*block, indexing="ij"), -1).reshape(-1, len(shape))
     count = len(tuples)
     order = draw(st.sampled_from(["block", "block", "turned", "any", "twice"]))
@@ -132,7 +134,7 @@ def test_constant_tuples_of_a_block_are_runs() -> None:
 
     def counted(tuples: np.ndarray) -> tuple[int, int, int]:
         spec, operands = selected(tuples).calls[-1]
-        named = dict(zip(spec.arguments, operands))
+        named = dict(zip(spec.arguments, operands, strict=True))
         return spec.tuple_length, named["count"], named["run"]
 
     assert counted(tuples) == (1, 3, 80)
@@ -167,7 +169,10 @@ def test_elements(data: st.DataObject) -> None:
     calls: Calls = []
     for _ in range(3):
         shape = [draw(st.integers(1, 12)) for _ in range(rank)]
-        sides = [size if every else draw(st.integers(1, size)) for size, every in zip(shape, whole)]
+        sides = [
+            size if every else draw(st.integers(1, size))
+            for size, every in zip(shape, whole, strict=True)
+        ]
         sides[axis] = draw(st.integers(1, 7))
         indices = integers(generator, -shape[axis], shape[axis], sides, "i4")
         calls.append([numbers(generator, shape), indices, numbers(generator, sides)])

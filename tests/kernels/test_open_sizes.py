@@ -80,7 +80,9 @@ def convolutions(draw: st.DrawFn) -> tuple[Model, list[list[np.ndarray]]]:
             ["explicit", "explicit", "valid", *([] if transposed else ["same_upper", "same_lower"])]
         )
     )
-    least = [(k - 1) * d + 1 + (3 if transposed else 0) for k, d in zip(taps, dilations)]
+    least = [
+        (k - 1) * d + 1 + (3 if transposed else 0) for k, d in zip(taps, dilations, strict=True)
+    ]
     widest = [least[0] + 6, least[-1] + 60][-axes:]
     fixed = [draw(st.sampled_from([None, None, low + 3])) for low in least]
     calls = [
@@ -88,7 +90,7 @@ def convolutions(draw: st.DrawFn) -> tuple[Model, list[list[np.ndarray]]]:
             draw(st.integers(1, 4)),
             *(
                 draw(st.integers(low, high)) if size is None else size
-                for low, high, size in zip(least, widest, fixed)
+                for low, high, size in zip(least, widest, fixed, strict=True)
             ),
         ]
         for _ in range(draw(st.integers(2, 4)))
@@ -372,7 +374,7 @@ def stretched_products(
     fixed = draw(st.lists(st.sampled_from([None, 2, 3]), min_size=3, max_size=3))
     turned = draw(st.booleans()), draw(st.booleans())
     # A size that both have is one number in the file: two open ones may stretch at the call.
-    known = [n if kind != "both" else n or 3 for n, kind in zip(fixed, kinds)]
+    known = [n if kind != "both" else n or 3 for n, kind in zip(fixed, kinds, strict=True)]
     if len(known) == 3:
         known[0] = known[0] or 2  # the kernel has two loops over batches
     generator = np.random.default_rng(draw(st.integers(0, 1 << 20)))
@@ -380,13 +382,13 @@ def stretched_products(
     for _ in range(3):
         sizes = [n or draw(st.integers(1, 3)) for n in known]
         rows, inner, columns = (draw(st.sampled_from([1, 2, 7, 16, 33])) for _ in range(3))
-        a = [1 if kind == "second" else n for n, kind in zip(sizes, kinds)]
-        b = [1 if kind == "first" else n for n, kind in zip(sizes, kinds)]
+        a = [1 if kind == "second" else n for n, kind in zip(sizes, kinds, strict=True)]
+        b = [1 if kind == "first" else n for n, kind in zip(sizes, kinds, strict=True)]
         a += [inner, rows] if turned[0] else [rows, inner]
         b += [columns, inner] if turned[1] else [inner, columns]
         calls.append((numbers(generator, a), numbers(generator, b)))
-    first: list[int | None] = [1 if k == "second" else n for n, k in zip(known, kinds)]
-    second: list[int | None] = [1 if k == "first" else n for n, k in zip(known, kinds)]
+    first: list[int | None] = [1 if k == "second" else n for n, k in zip(known, kinds, strict=True)]
+    second: list[int | None] = [1 if k == "first" else n for n, k in zip(known, kinds, strict=True)]
     return [*first, None, None], [*second, None, None], *turned, calls
 
 

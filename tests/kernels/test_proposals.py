@@ -66,7 +66,7 @@ def holds(name: str, version: int, given: list[np.ndarray], **attributes: Any) -
     specs = [spec_of(array, ElementType.f32) for array in given]
     results, why = run_native(operation, specs)
     assert results is not None, why
-    for got, wanted in zip(results, operation.evaluate(specs)):
+    for got, wanted in zip(results, operation.evaluate(specs), strict=True):
         np.testing.assert_allclose(got, wanted.value, rtol=1e-5, atol=1e-4)
 
 
@@ -122,7 +122,9 @@ def test_an_image_that_is_none_is_the_references(image: list[float]) -> None:
     shapes = (1, 12, 4, 5), (1, 24, 4, 5), (3,)
     builder = uncork.Builder()
     names = ("scores", "deltas", "image")
-    inputs = [builder.parameter(name, "f32", shape) for name, shape in zip(names, shapes)]
+    inputs = [
+        builder.parameter(name, "f32", shape) for name, shape in zip(names, shapes, strict=True)
+    ]
     (y, _) = builder.add("Proposal", 4, *inputs, **PROPOSAL, pre_nms_topn=9, post_nms_topn=9)
     builder.result(y, "y")
     given = [scores_of(generator, 9, *shapes[0]), moves_of(generator, *shapes[1])]
@@ -133,7 +135,10 @@ def test_an_image_that_is_none_is_the_references(image: list[float]) -> None:
 def test_one_plan_of_proposals_for_every_size() -> None:
     builder = uncork.Builder()
     shapes = [None, 12, None, None], [None, 24, None, None], [3]
-    inputs = [builder.parameter(n, "f32", s) for n, s in zip(("scores", "deltas", "image"), shapes)]
+    inputs = [
+        builder.parameter(n, "f32", s)
+        for n, s in zip(("scores", "deltas", "image"), shapes, strict=True)
+    ]
     how = {**PROPOSAL, "pre_nms_topn": 40, "post_nms_topn": 9}
     for number, source in enumerate(builder.add("Proposal", 4, *inputs, **how)):
         builder.result(source, f"result_{number}")
@@ -155,7 +160,9 @@ def test_generated_proposals_in_front_of_kernels(normalized: bool) -> None:
     builder = uncork.Builder()
     shapes = [None, 3], [None, None, 3, 4], [None, 12, None, None], [None, 3, None, None]
     names = ("info", "anchors", "deltas", "scores")
-    inputs = [builder.parameter(name, "f32", shape) for name, shape in zip(names, shapes)]
+    inputs = [
+        builder.parameter(name, "f32", shape) for name, shape in zip(names, shapes, strict=True)
+    ]
     rois, scores, numbers = builder.add(
         "GenerateProposals",
         9,

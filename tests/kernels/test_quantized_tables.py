@@ -122,7 +122,7 @@ def test_bags(stored: str, chain: tuple[str, str, bool], columns: int) -> None:
     offsets = np.array([0, 1, 1, 30, 77, 90, 90])
     ends = np.array([1, 1, 30, 77, 90, 90, 90])
     expected = np.stack(
-        [summed(whole, ids[a:b]) if a < b else whole[5] for a, b in zip(offsets, ends)]
+        [summed(whole, ids[a:b]) if a < b else whole[5] for a, b in zip(offsets, ends, strict=True)]
     )
     check(
         CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
@@ -155,7 +155,7 @@ def test_every_lookup(stored: str) -> None:
     ids = generator.integers(0, ROWS, (6, 5))
     weights = generator.standard_normal((6, 5)).astype(np.float32)
     sums = np.stack([summed(whole, row) for row in ids])
-    weighted = np.stack([summed(whole, row, w) for row, w in zip(ids, weights)])
+    weighted = np.stack([summed(whole, row, w) for row, w in zip(ids, weights, strict=True)])
 
     def f32(array: np.ndarray) -> TensorSpec:
         return spec_of(array, ElementType.f32)
@@ -245,7 +245,9 @@ def test_more_ids_than_are_asked_for_ahead(stored: str, count: int) -> None:
     weights = np.random.default_rng(1).standard_normal(count).astype(np.float32)
     starts = np.array([0, 1, 70, 94])
     ends = np.array([*starts[1:], count])
-    expected = np.stack([summed(whole, ids[a:b], weights[a:b]) for a, b in zip(starts, ends)])
+    expected = np.stack(
+        [summed(whole, ids[a:b], weights[a:b]) for a, b in zip(starts, ends, strict=True)]
+    )
     specs = [i64(ids), i64(starts), i64(-1), spec_of(weights, ElementType.f32)]
     check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), specs, expected)
 

@@ -142,14 +142,14 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: T
     for _ in range(2):  # the second in memory that the first has used
         got = compiled(*given)
         np.testing.assert_allclose(got[1][:, 0], expected, atol=2e-3)
-        for one, two in zip(got, full):
+        for one, two in zip(got, full, strict=True):
             np.testing.assert_allclose(one, two, atol=3e-2)
     near = compile_for(model, target, 1, "bf16x3")
     assert ("bf16x3" in str(near.plan)) == ("tiles_all" in str(compiled.plan)), (
         "elsewhere it is slower than f32"
     )
     for _ in range(2):
-        for one, two in zip(near(*given), full):
+        for one, two in zip(near(*given), full, strict=True):
             np.testing.assert_allclose(one, two, atol=5e-5)
     return str(compiled.plan)
 

@@ -28,7 +28,7 @@ def aligned(
 ) -> tuple[list[np.ndarray] | None, list[TensorSpec], Any]:
     operation = find("ROIAlign", 9)(**{**BINS, "mode": "avg", **attributes})
     types = ElementType.f32, ElementType.f32, ElementType.i64
-    specs = [spec_of(*pair) for pair in zip((data, boxes, images), types)]
+    specs = [spec_of(*pair) for pair in zip((data, boxes, images), types, strict=True)]
     return run_native(operation, specs)[0], specs, operation
 
 

@@ -29,7 +29,7 @@ def test_expressions_are_those_of_python(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     given = [chance.choice([0, 1, -3, 7, (1 << 62) + 5, -(1 << 63)]) for _ in range(2)]
     k = Kernel("expression", ["a", "b"])
-    pairs: list[tuple[Value, int]] = list(zip(k.arguments, given))
+    pairs: list[tuple[Value, int]] = list(zip(k.arguments, given, strict=True))
     kept = k.variable(k.integer(0))
 
     def step() -> None:

@@ -95,7 +95,9 @@ def test_sample(entry: Samples, sample: Sample) -> None:
     results = entry.operation(**case.attributes).evaluate(case.specs())
     values, types = sample.expected
     assert len(results) == len(values)
-    for position, (result, value, element_type) in enumerate(zip(results, values, types)):
+    for position, (result, value, element_type) in enumerate(
+        zip(results, values, types, strict=True)
+    ):
         assert result.element_type is element_type, f"output {position}"
         agree(result.value, value, element_type, sample.rtol, sample.atol, f"output {position}")
 
@@ -121,7 +123,7 @@ def test_against_loop(entry: Samples, data: st.DataObject) -> None:
     results = entry.operation(**case.attributes).evaluate(case.specs())
     expected = entry.loop(case)
     assert len(results) == len(expected)
-    for position, (result, value) in enumerate(zip(results, expected)):
+    for position, (result, value) in enumerate(zip(results, expected, strict=True)):
         carrier = (
             storage.encode(value, result.element_type)
             if result.element_type.is_float and value.dtype != result.value.dtype
@@ -183,7 +185,7 @@ def _check_inference(operation: ops.Operation, case: Case, limit: int) -> None:
     )
     for outputs in described:
         assert len(outputs) == len(results)
-        for output, result in zip(outputs, results):
+        for output, result in zip(outputs, results, strict=True):
             assert output.element_type is result.element_type
             assert output.shape.contains(result.shape.static), (
                 f"inferred {output.shape}, got {result.shape}"

@@ -36,7 +36,7 @@ def one_layer(entry: Samples, sample: Sample) -> uncork.Model:
     case = sample.case
     builder = uncork.Builder("sample")
     sources = []
-    for position, (array, element_type) in enumerate(zip(case.inputs, case.types)):
+    for position, (array, element_type) in enumerate(zip(case.inputs, case.types, strict=True)):
         port = entry.operation.inputs[min(position, len(entry.operation.inputs) - 1)]
         gives_a_shape = (
             position > 0 and not port.moved and element_type.is_integer and array.ndim <= 1
@@ -64,11 +64,13 @@ def test_sample_in_openvino(
     model = one_layer(entry, sample)
     path = tmp_path / "model.xml"
     uncork.write_model(model, path)
-    given = [a for a, n in zip(_by_position(model, sample), model.parameters)]
+    given = [a for a, n in zip(_by_position(model, sample), model.parameters, strict=True)]
     results = openvino.run(path, given)
     again = uncork.load(path, backend="reference")(*given)
     values, types = sample.expected
-    for position, (result, value, element_type) in enumerate(zip(results, values, types)):
+    for position, (result, value, element_type) in enumerate(
+        zip(results, values, types, strict=True)
+    ):
         if element_type in BEHIND_CONVERT:
             value = (
                 storage.decode(value, element_type)

@@ -27,7 +27,7 @@ BACKENDS = ("cpu", "reference")
 
 def agree(results: uncork.Results, expected: Arrays, what: str, tolerance: float = 2e-5) -> None:
     assert len(results) == len(expected)
-    for position, (got, value) in enumerate(zip(results, expected)):
+    for position, (got, value) in enumerate(zip(results, expected, strict=True)):
         got = np.asarray(got)
         assert (got.shape, got.dtype) == (value.shape, value.dtype), f"{what}, output {position}"
         if value.dtype.kind == "f":
@@ -121,7 +121,7 @@ def test_a_decoder_keeps_keys_and_values(tmp_path: Path) -> None:
     for backend in BACKENDS:
         compiled = uncork.load(path, backend=backend)
         for turn in ("first", "after reset"):
-            for call, values in zip(calls, expected):
+            for call, values in zip(calls, expected, strict=True):
                 agree(compiled(*call), values, f"{backend}, {turn}")
             compiled.reset_state()
         agree(compiled.new_request()(*calls[0]), expected[0], f"{backend}, another request")

@@ -154,7 +154,7 @@ def test_other_alignments() -> None:
     b.result(b.add("Add", 1, x, rows, auto_broadcast="none")[0], "z")
     model, slow = compile_model(b.model()), compile_model(b.model(), backend="reference")
     given = draw(2, 3), draw(1), draw(1, 3)
-    for got, expected in zip(model(*given).values(), slow(*given).values()):
+    for got, expected in zip(model(*given).values(), slow(*given).values(), strict=True):
         np.testing.assert_array_equal(got, expected)
 
 
@@ -172,7 +172,7 @@ def test_random_against_the_references(seed: int) -> None:
         x = b.parameter(f"x{number}", "f32", small)
         inputs.append(small)
         if random.random() < 0.5 and len(small) == len(whole):
-            counts = [w // s for w, s in zip(whole, small)]
+            counts = [w // s for w, s in zip(whole, small, strict=True)]
             wide = b.add("Tile", 1, x, constant(b, counts))[0]
         else:
             wide = b.add("Broadcast", 3, x, shape)[0]

@@ -75,7 +75,7 @@ def residual_net(shape: Sequence[int | None], channels: int) -> uncork.Model:
 def agree(model: uncork.Model, *arrays: np.ndarray, **options: object) -> list[str]:
     """The kernels of the steps, after both backends agreed on these arrays."""
     fast, slow = compile_model(model, **options), compile_model(model, backend="reference")
-    for a, b in zip(fast(*arrays), slow(*arrays)):
+    for a, b in zip(fast(*arrays), slow(*arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * max(1.0, float(np.abs(b).max())))
     return [step.kernel for step in fast.plan.steps]
 

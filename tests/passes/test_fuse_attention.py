@@ -243,7 +243,9 @@ def spellings(draw: st.DrawFn) -> tuple[Model, list[Array]]:
         back = np.argsort(order)
         shape = [made[back_] for back_ in (order.index(axis) for axis in range(4))]
         is_open = [open_too[order.index(axis)] for axis in range(4)]
-        source = builder.parameter(name, "f32", [None if o else s for s, o in zip(shape, is_open)])
+        source = builder.parameter(
+            name, "f32", [None if o else s for s, o in zip(shape, is_open, strict=True)]
+        )
         if order != (0, 1, 2, 3):
             (source,) = builder.add("Transpose", 1, source, constant(builder, *order))
         seen.append(source)

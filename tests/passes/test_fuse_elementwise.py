@@ -19,7 +19,7 @@ from uncork.compiler.plan import Step
 def steps(model: uncork.Model, *arrays: np.ndarray) -> list[Step]:
     """The plan of a model with static inputs, after both backends agreed to the bit on these."""
     fast, slow = compile_model(model), compile_model(model, backend="reference")
-    for a, b in zip(fast(*arrays), slow(*arrays)):
+    for a, b in zip(fast(*arrays), slow(*arrays), strict=True):
         np.testing.assert_array_equal(a, b)
     return list(fast.plan.steps)
 

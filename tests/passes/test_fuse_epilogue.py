@@ -51,7 +51,7 @@ def channels(kind: str) -> np.ndarray:
 def agree(model: uncork.Model, *arrays: np.ndarray) -> list[str]:
     """The operations of the steps, after both backends agreed on these arrays."""
     fast, slow = compile_model(model), compile_model(model, backend="reference")
-    for a, b in zip(fast(*arrays), slow(*arrays)):
+    for a, b in zip(fast(*arrays), slow(*arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)
     assert all(step.kernel != "reference" for step in fast.plan.steps)
     return [step.operation for step in fast.plan.steps]
@@ -162,7 +162,9 @@ def test_results_of_other_types_stay_apart(kind: str) -> None:
     compiled = compile_model(b.model(), threads=1)
     found, wanted = compiled(data), compile_model(b.model(), backend="reference")(data)
     assert {step.kernel for step in compiled.plan.steps}.isdisjoint({"reference"})
-    for got, expected in zip(found, wanted):  # a sum beside the border may fall to either side
+    for got, expected in zip(
+        found, wanted, strict=True
+    ):  # a sum beside the border may fall to either side
         assert np.mean(got != expected) < 0.01
 
 

@@ -24,7 +24,7 @@ def kernels(builder: uncork.Builder, *arrays: np.ndarray) -> list[str]:
     """The kernels of the steps, after both backends agreed on these arrays."""
     model = builder.model()
     fast, slow = compile_model(model), compile_model(model, backend="reference")
-    for a, b in zip(fast(*arrays), slow(*arrays)):
+    for a, b in zip(fast(*arrays), slow(*arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 * max(1.0, float(np.abs(b).max())))
     return [step.kernel for step in fast.plan.steps]
 

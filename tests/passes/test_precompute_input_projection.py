@@ -87,7 +87,7 @@ def check(
     fast = uncork.compile_model(made, threads=threads, **options)
     expected = uncork.compile_model(made, backend="reference", **options)(*given)
     for _ in range(2):
-        for got, wanted in zip(fast(*given), expected):
+        for got, wanted in zip(fast(*given), expected, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5)
     return "\n".join(step.operation for step in fast.plan.steps)
 

@@ -130,7 +130,7 @@ def agree(model: Model, *arrays: np.ndarray, level: float, **options: object) ->
         compile_model(model, threads=1, **options),
         compile_model(model, backend="reference"),
     )
-    for got, wanted in zip(fast(*arrays), slow(*arrays)):
+    for got, wanted in zip(fast(*arrays), slow(*arrays), strict=True):
         differences = np.abs(got - wanted)
         assert differences.max() <= 2 * level
         assert (differences > 1e-5 * np.abs(wanted).max()).mean() < 0.01

@@ -35,7 +35,7 @@ def model(
     x = b.parameter("x", element, [rows, None])
     k = b.parameter("k", "i64", [])
     results = b.add("TopK", 11, x, k, **settings)
-    for result, stop, name in zip(results, stops, ("values", "places")):
+    for result, stop, name in zip(results, stops, ("values", "places"), strict=True):
         b.result(result if stop is None else sliced(b, result, stop, axes, **at), name)
     return b.model()
 

@@ -217,7 +217,7 @@ def test_every_position(take: Taking, cell: str, monkeypatch: pytest.MonkeyPatch
 def test_rows_of_their_own_lengths(take: Taking, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the end of its row a step is zero."""
     pairs = [(step, length) for step in range(STEPS) for length in range(STEPS + 1)]
-    arrays = inputs(np.random.default_rng(1), *zip(*pairs))
+    arrays = inputs(np.random.default_rng(1), *zip(*pairs, strict=True))
     check(model_of(take, full=False), arrays, monkeypatch)
 
 
@@ -511,7 +511,10 @@ def test_kernel_of_lengths(data: st.DataObject) -> None:
             break
         expected.append(place + 1 if 0 <= place < int(lengths[row]) else 0)
     operation = StepLengths(steps, stride, wraps, zeros)
-    specs = [spec_of(array, element_type) for array, element_type in zip((places, lengths), types)]
+    specs = [
+        spec_of(array, element_type)
+        for array, element_type in zip((places, lengths), types, strict=True)
+    ]
     results, choice = run_native(operation, specs)
     assert isinstance(choice, KernelPlan)
     assert (None if results is None else results[0].tolist()) == expected

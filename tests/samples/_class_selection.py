@@ -44,7 +44,7 @@ def rows_of(
     """
     at = case.attributes
     boxes, scores, *counts = [
-        storage.decode(a, t) for a, t in zip(case.inputs, case.types) if a is not None
+        storage.decode(a, t) for a, t in zip(case.inputs, case.types, strict=True) if a is not None
     ]
     if counts:
         classes, number = scores.shape

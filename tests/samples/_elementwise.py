@@ -48,12 +48,12 @@ def of_type(values: Sequence[Any], shape: Sequence[int], element_type: ElementTy
 def stretched(place: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Where an element of a broadcast result comes from."""
     own = place[len(place) - len(shape) :]
-    return tuple(0 if size == 1 else i for i, size in zip(own, shape))
+    return tuple(0 if size == 1 else i for i, size in zip(own, shape, strict=True))
 
 
 def common_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(map(len, shapes))
-    columns = zip(*((1,) * (rank - len(s)) + s for s in shapes))
+    columns = zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True)
     return tuple(next((d for d in column if d != 1), 1) for column in columns)
 
 
@@ -63,7 +63,9 @@ def loop(formula: Formula, output: ElementType | None = None) -> Callable[[Case]
     """
 
     def compute(case: Case) -> list[np.ndarray]:
-        inputs = [numbers(a, t) for a, t in zip(case.inputs, case.types) if a is not None]
+        inputs = [
+            numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True) if a is not None
+        ]
         shape = common_shape(*(a.shape for a in inputs))
         attributes = {k: v for k, v in case.attributes.items() if k != "auto_broadcast"}
         values = [
@@ -94,8 +96,8 @@ def stretching_shapes(
     """Two shapes that fit by numpy's rule; with `one_way` the second stretches to the first."""
     full = draw(shapes(max_rank=3, max_side=3))
     mask = draw(st.lists(st.sampled_from([0, 0, 1, 2]), min_size=len(full), max_size=len(full)))
-    a = tuple(1 if m == 1 and not one_way else d for d, m in zip(full, mask))
-    b = tuple(1 if m == 2 else d for d, m in zip(full, mask))
+    a = tuple(1 if m == 1 and not one_way else d for d, m in zip(full, mask, strict=True))
+    b = tuple(1 if m == 2 else d for d, m in zip(full, mask, strict=True))
     short = draw(st.integers(0, len(full)))
     return (a, b[short:]) if one_way or draw(st.booleans()) else (a[short:], b)
 

@@ -31,7 +31,10 @@ def moved_box(box: Box, delta: Box, pixel: int, largest: float = math.inf) -> li
 
 
 def cut(box: Box, width: float, height: float) -> list[float]:
-    return [max(0.0, min(v, limit)) for v, limit in zip(box, (width, height, width, height))]
+    return [
+        max(0.0, min(v, limit))
+        for v, limit in zip(box, (width, height, width, height), strict=True)
+    ]
 
 
 def touching_iou(a: Box, b: Box, pixel: int) -> float:

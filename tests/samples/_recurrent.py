@@ -74,7 +74,7 @@ def gru_step(
         else:
             value = (
                 _row(w, 2 * size + j, x)
-                + _row(r, 2 * size + j, [a * c for a, c in zip(s, h)])
+                + _row(r, 2 * size + j, [a * c for a, c in zip(s, h, strict=True)])
                 + bias[2 * size + j]
             )
         n = _apply(g, _clipped(value, attributes))
@@ -125,7 +125,7 @@ STEPS: dict[str, Step] = {"GRU": gru_step, "LSTM": lstm_step, "RNN": rnn_step}
 def _wide(case: Case) -> list[Any]:
     return [
         None if a is None else storage.decode(a, t).astype(np.float64) if t.is_float else a
-        for a, t in zip(case.inputs, case.types)
+        for a, t in zip(case.inputs, case.types, strict=True)
     ]
 
 
@@ -149,7 +149,7 @@ def cell_loop(family: str) -> Callable[[Case], list[np.ndarray]]:
                 b,
                 case.attributes,
             )
-            for output, vector in zip(outputs, after):
+            for output, vector in zip(outputs, after, strict=True):
                 output[row] = vector
         return outputs
 
@@ -177,7 +177,7 @@ def sequence_loop(family: str) -> Callable[[Case], list[np.ndarray]]:
                     )
                     y[row, d, t] = state[0]
                 if length:
-                    for output, vector in zip(last, state):
+                    for output, vector in zip(last, state, strict=True):
                         output[row, d] = vector
         return [y, *last]
 

@@ -59,7 +59,7 @@ class Case:
     def specs(self) -> list[TensorSpec | None]:
         return [
             None if a is None else TensorSpec(t, PartialShape(a.shape), a)
-            for a, t in zip(self.inputs, self.types)
+            for a, t in zip(self.inputs, self.types, strict=True)
         ]
 
     def __repr__(self) -> str:

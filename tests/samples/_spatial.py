@@ -73,13 +73,16 @@ def each_window(sizes: tuple[int, ...], kernel: tuple[int, ...], attributes: dic
     """For each place of the output, the pairs (place in the kernel, place in the data or outside
     it).
     """
-    along = [axis_windows(s, k, attributes, i)[0] for i, (s, k) in enumerate(zip(sizes, kernel))]
+    along = [
+        axis_windows(s, k, attributes, i)[0]
+        for i, (s, k) in enumerate(zip(sizes, kernel, strict=True))
+    ]
     for place in itertools.product(*(range(len(w)) for w in along)):
         under = [along[axis][i] for axis, i in enumerate(place)]
         yield (
             place,
             [
-                (cell, tuple(u[c] for u, c in zip(under, cell)))
+                (cell, tuple(u[c] for u, c in zip(under, cell, strict=True)))
                 for cell in itertools.product(*map(range, kernel))
             ],
         )
@@ -89,12 +92,13 @@ def counts(
     sizes: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, Any]
 ) -> tuple[int, ...]:
     return tuple(
-        len(axis_windows(s, k, attributes, i)[0]) for i, (s, k) in enumerate(zip(sizes, kernel))
+        len(axis_windows(s, k, attributes, i)[0])
+        for i, (s, k) in enumerate(zip(sizes, kernel, strict=True))
     )
 
 
 def inside(place: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
-    return all(0 <= p < s for p, s in zip(place, sizes))
+    return all(0 <= p < s for p, s in zip(place, sizes, strict=True))
 
 
 @st.composite

@@ -52,12 +52,15 @@ def all_outputs(
     case: Case, boxes: list[list[Any]], iou: Callable[[Any, Any], float], soft_limited: bool = False
 ) -> list[np.ndarray]:
     """selected_indices, selected_scores and valid_outputs; `soft_limited` as version 5 has it."""
-    values = [None if a is None else storage.decode(a, t) for a, t in zip(case.inputs, case.types)]
+    values = [
+        None if a is None else storage.decode(a, t)
+        for a, t in zip(case.inputs, case.types, strict=True)
+    ]
     values += [None] * (6 - len(values))
     scores = values[1]
     maximum, most, least, sigma = (
         default if v is None else float(v.reshape(-1)[0])
-        for v, default in zip(values[2:], (0, 0.0, 0.0, 0.0))
+        for v, default in zip(values[2:], (0, 0.0, 0.0, 0.0), strict=True)
     )
 
     def weight(overlap: float) -> float:

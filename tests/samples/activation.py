@@ -73,7 +73,7 @@ def parametric(draw: st.DrawFn, count: int, least: int) -> Case:
 
 def parametric_loop(formula: Callable[..., float]) -> Callable[[Case], list[np.ndarray]]:
     def compute(case: Case) -> list[np.ndarray]:
-        data, *parameters = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+        data, *parameters = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
         values = [formula(x, *(p.ravel()[0] for p in parameters)) for x in data.ravel()]
         return [of_type(values, data.shape, case.types[0])]
 
@@ -100,7 +100,7 @@ def prelu_cases(draw: st.DrawFn) -> Case:
 
 
 def prelu_loop(case: Case) -> list[np.ndarray]:
-    data, slope = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    data, slope = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     channels = slope.ndim == 1 and data.ndim > 1 and slope.shape[0] == data.shape[1]
     values = []
     for place in np.ndindex(*data.shape):

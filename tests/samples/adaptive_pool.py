@@ -135,7 +135,7 @@ def loop(case: Case, mean: bool) -> list[np.ndarray]:
     for n, c, *place in np.ndindex(*result.shape):
         spans = [
             range(math.floor(i * s / count), math.ceil((i + 1) * s / count))
-            for i, s, count in zip(place, sizes, counts)
+            for i, s, count in zip(place, sizes, counts, strict=True)
         ]
         cells = list(itertools.product(*spans))
         values = [data[(n, c, *cell)] for cell in cells]
@@ -145,7 +145,7 @@ def loop(case: Case, mean: bool) -> list[np.ndarray]:
         else:
             result[where] = max(values)
             index = 0
-            for cell, size in zip(cells[values.index(max(values))], sizes):
+            for cell, size in zip(cells[values.index(max(values))], sizes, strict=True):
                 index = index * size + cell
             places[where] = index
     return [carried(result, case.types[0])] if mean else [carried(result, case.types[0]), places]

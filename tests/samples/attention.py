@@ -44,7 +44,9 @@ def cases(draw: st.DrawFn) -> Case:
     name = draw(st.sampled_from(FLOATS))
     inputs = [
         draw(arrays((*lead, *matrix), (name,), -2, 2))[0]
-        for lead, matrix in zip(leads, [(targets, size), (sources, size), (sources, depth)])
+        for lead, matrix in zip(
+            leads, [(targets, size), (sources, size), (sources, depth)], strict=True
+        )
     ]
     types = [name] * 3
     full = (*common_shape(*leads), targets, sources)
@@ -69,7 +71,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def loop(case: Case) -> list[np.ndarray]:
-    query, key, value, *rest = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    query, key, value, *rest = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     mask, scale, sink = (rest + [None] * 3)[:3]
     boolean = len(case.inputs) > 3 and case.inputs[3].dtype == bool
     (targets, size), (sources, depth) = query.shape[-2:], value.shape[-2:]

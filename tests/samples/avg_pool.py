@@ -217,7 +217,9 @@ def padding_of(size: int, kernel: int, attributes: dict[str, Any], axis: int) ->
 def loop(case: Case) -> list[np.ndarray]:
     data, attributes = plain(case, 0), case.attributes
     sizes, kernel = data.shape[2:], attributes["kernel"]
-    limits = [padding_of(s, k, attributes, i) for i, (s, k) in enumerate(zip(sizes, kernel))]
+    limits = [
+        padding_of(s, k, attributes, i) for i, (s, k) in enumerate(zip(sizes, kernel, strict=True))
+    ]
     result = np.zeros((*data.shape[:2], *counts(sizes, kernel, attributes)), object)
     for place, window in each_window(sizes, kernel, attributes):
         for n, c in np.ndindex(*data.shape[:2]):
@@ -225,7 +227,7 @@ def loop(case: Case) -> list[np.ndarray]:
             count = len(cells)
             if not attributes["exclude_pad"]:
                 count = sum(
-                    all(low <= u < high for u, (low, high) in zip(under, limits))
+                    all(low <= u < high for u, (low, high) in zip(under, limits, strict=True))
                     for _, under in window
                 )
             if count:

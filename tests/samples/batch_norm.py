@@ -43,7 +43,9 @@ def cases(draw: st.DrawFn, version: int) -> Case:
 
 
 def loop(case: Case, version: int) -> list[np.ndarray]:
-    gamma, beta, data, mean, variance = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    gamma, beta, data, mean, variance = (
+        numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True)
+    )
     if version == 5:
         data, gamma, beta = gamma, beta, data
     values = []
@@ -125,7 +127,7 @@ def group_cases(draw: st.DrawFn) -> Case:
 
 
 def group_loop(case: Case) -> list[np.ndarray]:
-    data, scale, bias = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    data, scale, bias = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     each = data.shape[1] // case.attributes["num_groups"]
     values = []
     for place in np.ndindex(*data.shape):

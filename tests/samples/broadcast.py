@@ -188,13 +188,17 @@ def loop(case: Case) -> list[np.ndarray]:
     if case.attributes["mode"] == "bidirectional":
         target = [1] * (data.ndim - len(target)) + target
         lead = len(target) - data.ndim
-        target = target[:lead] + [t if s == 1 else s for s, t in zip(data.shape, target[lead:])]
+        target = target[:lead] + [
+            t if s == 1 else s for s, t in zip(data.shape, target[lead:], strict=True)
+        ]
     if axes is None:
         axes = list(range(len(target) - data.ndim, len(target)))
     output = np.empty(target, data.dtype)
     for place in itertools.product(*map(range, target)):
         output[place] = data[
-            tuple(0 if size == 1 else place[axis] for size, axis in zip(data.shape, axes))
+            tuple(
+                0 if size == 1 else place[axis] for size, axis in zip(data.shape, axes, strict=True)
+            )
         ]
     return [output]
 

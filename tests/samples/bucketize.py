@@ -92,7 +92,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def loop(case: Case) -> list[np.ndarray]:
-    data, buckets = (storage.decode(a, t) for a, t in zip(case.inputs, case.types))
+    data, buckets = (storage.decode(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     output = np.zeros(data.shape, case.attributes.get("output_type", ElementType.i64).dtype)
     for place in np.ndindex(*data.shape):
         value = Fraction(data[place].item())

@@ -149,7 +149,7 @@ def cases(draw: st.DrawFn) -> Case:
     image, kernel, counts = [], [], []
     for axis in range(2):
         stride, dilation, begin, end = (
-            attributes.get(n, (d, d))[axis] for n, d in zip(names, (1, 1, 0, 0))
+            attributes.get(n, (d, d))[axis] for n, d in zip(names, (1, 1, 0, 0), strict=True)
         )
         kernel.append(draw(st.integers(1, 3)))
         image.append(draw(st.integers(max(0, (kernel[-1] - 1) * dilation + 1 - begin - end), 7)))

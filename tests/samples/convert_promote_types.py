@@ -41,7 +41,7 @@ def promoted(
     which = f", {scalar} a scalar" if scalar >= 0 else ""
     return Sample(
         f"{a} and {b}{given}{which}",
-        [ones(t, s) for t, s in zip((a, b), shapes)],
+        [ones(t, s) for t, s in zip((a, b), shapes, strict=True)],
         [ones(common, s) for s in shapes],
         attributes or {},
         types=[a, b],
@@ -159,7 +159,7 @@ def common_type(case: Case) -> str:
 def loop(case: Case) -> list[np.ndarray]:
     target = ElementType.parse(common_type(case))
     outputs = []
-    for array, element_type in zip(case.inputs, case.types):
+    for array, element_type in zip(case.inputs, case.types, strict=True):
         output = np.zeros(array.shape, target.dtype)
         for place in np.ndindex(*array.shape):
             value = storage.decode(array[place][None], element_type)[0].item()

@@ -327,7 +327,7 @@ def loop(case: Case, grouped: bool) -> list[np.ndarray]:
     wanted = case.inputs[2] if len(case.inputs) > 2 else None
     cuts = [
         axis_cut(s, k, case.attributes, i, None if wanted is None else int(wanted[i]))
-        for i, (s, k) in enumerate(zip(sizes, kernel))
+        for i, (s, k) in enumerate(zip(sizes, kernel, strict=True))
     ]
     result = np.zeros((len(data), groups * outputs, *(n for _, n in cuts)), object)
     strides, dilations = case.attributes["strides"], case.attributes["dilations"]
@@ -337,9 +337,9 @@ def loop(case: Case, grouped: bool) -> list[np.ndarray]:
             for cell in np.ndindex(*kernel):
                 place = tuple(
                     p * s + k * d - b
-                    for p, s, k, d, (b, _) in zip(rest, strides, cell, dilations, cuts)
+                    for p, s, k, d, (b, _) in zip(rest, strides, cell, dilations, cuts, strict=True)
                 )
-                if all(0 <= p < size for p, size in zip(place, result.shape[2:])):
+                if all(0 <= p < size for p, size in zip(place, result.shape[2:], strict=True)):
                     result[(n, group * outputs + o, *place)] += (
                         data[(n, channel, *rest)] * filters[(group, c, o, *cell)]
                     )

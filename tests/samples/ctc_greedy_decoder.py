@@ -265,7 +265,7 @@ def cases(draw: st.DrawFn, masks: bool) -> Case:
 
 
 def loop_masks(case: Case) -> list[np.ndarray]:
-    data, mask = (storage.decode(a, t) for a, t in zip(case.inputs, case.types))
+    data, mask = (storage.decode(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     steps, rows, classes = data.shape
     output = np.full((rows, steps, 1, 1), -1.0)
     for n in range(rows):
@@ -280,7 +280,9 @@ def loop_masks(case: Case) -> list[np.ndarray]:
 
 
 def loop_lengths(case: Case) -> list[np.ndarray]:
-    data, lengths, *blanks = (storage.decode(a, t) for a, t in zip(case.inputs, case.types))
+    data, lengths, *blanks = (
+        storage.decode(a, t) for a, t in zip(case.inputs, case.types, strict=True)
+    )
     rows, steps, classes = data.shape
     blank = int(blanks[0]) if blanks else classes - 1
     output = np.full((rows, steps), -1, case.attributes["classes_index_type"].dtype)

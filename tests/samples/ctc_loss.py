@@ -211,7 +211,7 @@ def cases(draw: st.DrawFn) -> Case:
 def loop(case: Case) -> list[np.ndarray]:
     """The page's definition: all paths S of logit_length classes whose decoding is the target."""
     logits, logit_length, labels, label_length, *blanks = (
-        storage.decode(a, t) for a, t in zip(case.inputs, case.types)
+        storage.decode(a, t) for a, t in zip(case.inputs, case.types, strict=True)
     )
     blank = int(blanks[0]) if blanks else logits.shape[2] - 1
     losses = []
@@ -233,7 +233,7 @@ def loop(case: Case) -> list[np.ndarray]:
                 else list(path)
             )
             if [c for c in said if c != blank] == target:
-                total += math.prod(step[c] for step, c in zip(steps, path))
+                total += math.prod(step[c] for step, c in zip(steps, path, strict=True))
         losses.append(-math.log(total) + 0.0 if total else INF)
     return [np.array(losses, np.float64)]
 

@@ -365,7 +365,9 @@ def cases(draw: st.DrawFn, told: bool) -> Case:
 
 def loop(case: Case) -> list[np.ndarray]:
     at = case.attributes
-    arrays_ = [storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)]
+    arrays_ = [
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
+    ]
     logits, scores, prior = arrays_[:3]
     size = 4 if at["normalized"] else 5
     count = prior.shape[2] // size
@@ -375,7 +377,7 @@ def loop(case: Case) -> list[np.ndarray]:
     everything = []
 
     def decoded(box: list[float], variance: list[float], offset: list[float]) -> list[float]:
-        moves = [v * o for v, o in zip(variance, offset)]
+        moves = [v * o for v, o in zip(variance, offset, strict=True)]
         if at["code_type"] == CENTER:
             sides = [box[2] - box[0], box[3] - box[1]]
             middle = [(box[i] + box[i + 2]) / 2 + moves[i] * sides[i] for i in (0, 1)]
@@ -387,7 +389,7 @@ def loop(case: Case) -> list[np.ndarray]:
                 middle[1] + half[1],
             ]
         else:
-            result = [b + m for b, m in zip(box, moves)]
+            result = [b + m for b, m in zip(box, moves, strict=True)]
         return [min(max(v, 0.0), 1.0) for v in result] if at["clip_before_nms"] else result
 
     for image in range(len(logits)):
@@ -396,7 +398,7 @@ def loop(case: Case) -> list[np.ndarray]:
         for p in range(count):
             box = own[0][p * size + size - 4 : p * size + size].tolist()
             if size == 5:
-                box = [v / s for v, s in zip(box, (4, 2, 4, 2))]
+                box = [v / s for v, s in zip(box, (4, 2, 4, 2), strict=True)]
             variance = own[1][4 * p : 4 * p + 4].tolist() if len(own) == 2 else [1.0] * 4
             for c in range(per):
                 place = slice((p * per + c) * 4, (p * per + c) * 4 + 4)

@@ -198,14 +198,17 @@ def detection_cases(draw: st.DrawFn) -> Case:
 def detection_loop(case: Case) -> list[np.ndarray]:
     at = case.attributes
     rois, deltas, scores, _ = (
-        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
     )
     everything = []
     for label in range(1, at["num_classes"]):
         boxes = {}
         for r, roi in enumerate(rois.tolist()):
             delta = [
-                d / w for d, w in zip(deltas[r, 4 * label : 4 * label + 4], at["deltas_weights"])
+                d / w
+                for d, w in zip(
+                    deltas[r, 4 * label : 4 * label + 4], at["deltas_weights"], strict=True
+                )
             ]
             box = moved_box(roi, delta, 1, at["max_delta_log_wh"])
             if roi[2] > roi[0] and roi[3] > roi[1] and scores[r, label] > at["score_threshold"]:
@@ -342,7 +345,7 @@ def grid_loop(case: Case) -> list[np.ndarray]:
             (x + 0.5) * (at["stride_x"] or image_width / across),
             (y + 0.5) * (at["stride_y"] or image_height / down),
         ] * 2
-        boxes.append([p + c for p, c in zip(prior, center)])
+        boxes.append([p + c for p, c in zip(prior, center, strict=True)])
     boxes += [[0.0] * 4] * (height * width * len(priors) - len(boxes))
     shape = (-1, 4) if at["flatten"] else (height, width, len(priors), 4)
     return [
@@ -481,7 +484,7 @@ def extract_cases(draw: st.DrawFn) -> Case:
 def extract_loop(case: Case) -> list[np.ndarray]:
     at = case.attributes
     regions, *pyramid = (
-        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
     )
     size = at["output_size"]
     output = np.zeros((len(regions), pyramid[0].shape[1], size, size))
@@ -564,7 +567,9 @@ def top_cases(draw: st.DrawFn) -> Case:
 
 
 def top_loop(case: Case) -> list[np.ndarray]:
-    regions, scores = (storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types))
+    regions, scores = (
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
+    )
     best = sorted(range(len(regions)), key=lambda r: (-scores[r], r))[: case.attributes["max_rois"]]
     output = np.zeros((case.attributes["max_rois"], 4))
     for place, r in enumerate(best):

@@ -178,9 +178,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 def loop(case: Case) -> list[np.ndarray]:
     left, arrow, right = case.attributes["equation"].partition("->")
-    operands = [numbers(a, t) for a, t in zip(case.inputs, case.types)]
+    operands = [numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True)]
     dims: list[list[str]] = []
-    for subscript, operand in zip(left.split(","), operands):
+    for subscript, operand in zip(left.split(","), operands, strict=True):
         letters = [c for c in subscript if c.isalpha()]
         covered = operand.ndim - len(letters)
         at = subscript.index("...") if "..." in subscript else 0
@@ -194,21 +194,24 @@ def loop(case: Case) -> list[np.ndarray]:
         letters = [c for c in right if c.isalpha()]
         wanted = [*letters[:at], *hidden, *letters[at:]]
     sizes: dict[str, int] = {}
-    for names, operand in zip(dims, operands):
-        for name, size in zip(names, operand.shape):
+    for names, operand in zip(dims, operands, strict=True):
+        for name, size in zip(names, operand.shape, strict=True):
             sizes[name] = size if sizes.get(name, 1) == 1 else sizes[name]
     summed = [n for n in sizes if n not in wanted]
     values = []
     for outer in itertools.product(*(range(sizes[n]) for n in wanted)):
         total = 0
         for inner in itertools.product(*(range(sizes[n]) for n in summed)):
-            place = dict(zip([*wanted, *summed], [*outer, *inner]))
+            place = dict(zip([*wanted, *summed], [*outer, *inner], strict=True))
             product = 1
-            for names, operand in zip(dims, operands):
+            for names, operand in zip(dims, operands, strict=True):
                 product = (
                     product
                     * operand[
-                        tuple(0 if size == 1 else place[n] for n, size in zip(names, operand.shape))
+                        tuple(
+                            0 if size == 1 else place[n]
+                            for n, size in zip(names, operand.shape, strict=True)
+                        )
                     ]
                 )
             total += product

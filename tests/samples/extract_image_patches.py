@@ -129,7 +129,7 @@ def loop(case: Case) -> list[np.ndarray]:
     (data,) = case.inputs
     (kh, kw), strides, rates = (case.attributes[name] for name in ("sizes", "strides", "rates"))
     counts, begins = [], []
-    for side, k, stride, rate in zip(data.shape[2:], (kh, kw), strides, rates):
+    for side, k, stride, rate in zip(data.shape[2:], (kh, kw), strides, rates, strict=True):
         places = range(side)
         if case.attributes["auto_pad"] == "valid":
             counts.append(sum(p % stride == 0 and p + (k - 1) * rate < side for p in places))

@@ -51,7 +51,7 @@ def storage_of(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def quantize_loop(case: Case) -> list[np.ndarray]:
-    x, *limits = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    x, *limits = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     steps = case.attributes["levels"] - 1
     values = []
     for place in itertools.product(*map(range, x.shape)):
@@ -90,7 +90,7 @@ def convert_cases(draw: st.DrawFn) -> Case:
 
 
 def convert_loop(case: Case) -> list[np.ndarray]:
-    data, scale, *rest = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    data, scale, *rest = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     small = (3, -6, 448.0) if case.attributes["destination_type"] is E4M3 else (2, -14, 57344.0)
     values = []
     for place in itertools.product(*map(range, data.shape)):

@@ -178,14 +178,16 @@ def cases(draw: st.DrawFn) -> Case:
 def loop(case: Case, joined: bool) -> list[np.ndarray]:
     data, indices = case.inputs
     batch = case.attributes.get("batch_dims", 0)
-    lead = tuple(b if a == 1 else a for a, b in zip(data.shape[:batch], indices.shape[:batch]))
+    lead = tuple(
+        b if a == 1 else a for a, b in zip(data.shape[:batch], indices.shape[:batch], strict=True)
+    )
     middle, size = indices.shape[batch:-1], indices.shape[-1]
     rest = data.shape[batch + size :]
     output = np.empty(lead + middle + rest, data.dtype)
     for place in itertools.product(*map(range, output.shape)):
         b, i, q = place[:batch], place[batch : batch + len(middle)], place[batch + len(middle) :]
-        from_indices = tuple(0 if s == 1 else p for p, s in zip(b, indices.shape))
-        from_data = tuple(0 if s == 1 else p for p, s in zip(b, data.shape))
+        from_indices = tuple(0 if s == 1 else p for p, s in zip(b, indices.shape, strict=True))
+        from_data = tuple(0 if s == 1 else p for p, s in zip(b, data.shape, strict=True))
         picked = [int(indices[(*from_indices, *i, k)]) for k in range(size)]
         picked = [p + data.shape[batch + k] if p < 0 else p for k, p in enumerate(picked)]
         output[place] = data[(*from_data, *picked, *q)]

@@ -350,7 +350,7 @@ def cases(draw: st.DrawFn, batched: bool) -> Case:
 def loop(case: Case, batched: bool) -> list[np.ndarray]:
     at = case.attributes
     info, anchors, deltas, scores = (
-        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
     )
     if not batched:
         info, deltas, scores = info[None], deltas[None], scores[None]

@@ -730,7 +730,7 @@ def loop(case: Case, version: int) -> list[np.ndarray]:
     else:
         axes = case.inputs[-1].tolist()
         wanted = case.inputs[1 if version == 11 or how["shape_calculation_mode"] == "sizes" else 2]
-    padded = [b + size + e for size, b, e in zip(data.shape, begins, ends)]
+    padded = [b + size + e for size, b, e in zip(data.shape, begins, ends, strict=True)]
     results = list(padded)
     for i, axis in enumerate(axes):
         by_sizes = how["shape_calculation_mode"] == "sizes"
@@ -738,10 +738,10 @@ def loop(case: Case, version: int) -> list[np.ndarray]:
         scales.append(None if by_sizes else wanted[i])
     smoothed = how["antialias"] and any(
         (results[axis] < padded[axis]) if scale is None else scale < 1
-        for axis, scale in zip(axes, scales)
+        for axis, scale in zip(axes, scales, strict=True)
     )
     along: dict[int, list[list[tuple[int, float]]]] = {}
-    for axis, scale in zip(axes, scales):
+    for axis, scale in zip(axes, scales, strict=True):
         along[axis] = [
             axis_weights(x, padded[axis], results[axis], scale, how, smoothed)
             for x in range(results[axis])
@@ -752,8 +752,8 @@ def loop(case: Case, version: int) -> list[np.ndarray]:
         for taps in itertools.product(
             *(along[axis][x] if axis in along else [(x, 1)] for axis, x in enumerate(place))
         ):
-            cell = tuple(c - b for (c, _), b in zip(taps, begins))
-            if all(0 <= c < size for c, size in zip(cell, data.shape)):
+            cell = tuple(c - b for (c, _), b in zip(taps, begins, strict=True))
+            if all(0 <= c < size for c, size in zip(cell, data.shape, strict=True)):
                 total += (
                     data[cell]
                     if how["mode"] == "nearest"

@@ -39,7 +39,7 @@ def inverted(rows: list[list[Fraction]]) -> list[list[Fraction]]:
         table[c] = [v / table[c][c] for v in table[c]]
         for r in range(n):
             if r != c:
-                table[r] = [v - table[r][c] * w for v, w in zip(table[r], table[c])]
+                table[r] = [v - table[r][c] * w for v, w in zip(table[r], table[c], strict=True)]
     return [row[n:] for row in table]
 
 

@@ -133,7 +133,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def loop(case: Case) -> list[np.ndarray]:
-    a, b = (numbers(x, t) for x, t in zip(case.inputs, case.types))
+    a, b = (numbers(x, t) for x, t in zip(case.inputs, case.types, strict=True))
     row_a, column_b = a.ndim == 1, b.ndim == 1
     if row_a:
         a = a.reshape(1, -1)

@@ -262,7 +262,7 @@ def loop(case: Case) -> list[np.ndarray]:
         ]
         return [
             (m, scores[m] * f)
-            for m, f in zip(order, factors)
+            for m, f in zip(order, factors, strict=True)
             if scores[m] * f > at["post_threshold"]
         ]
 

@@ -69,7 +69,7 @@ def loop(case: Case) -> list[np.ndarray]:
     raw = [
         w for n in range(probs.shape[0] * count) for w in philox(n, a["global_seed"], a["op_seed"])
     ]
-    random = [((x << 32) + y) % 2**52 / 2**52 for x, y in zip(raw[0::2], raw[1::2])]
+    random = [((x << 32) + y) % 2**52 / 2**52 for x, y in zip(raw[0::2], raw[1::2], strict=True)]
     output = np.empty((probs.shape[0], count), a["convert_type"].dtype)
     for row in range(probs.shape[0]):
         left = [math.exp(p) if a["log_probs"] else p for p in probs[row]]

@@ -175,7 +175,7 @@ def clipped(polygon: list[Point], a: Point, b: Point) -> list[Point]:
         return (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0])
 
     result = []
-    for p, q in zip(polygon, polygon[1:] + polygon[:1]):
+    for p, q in zip(polygon, polygon[1:] + polygon[:1], strict=True):
         here, there = side(p), side(q)
         if here >= 0:
             result.append(p)
@@ -188,13 +188,17 @@ def clipped(polygon: list[Point], a: Point, b: Point) -> list[Point]:
 def rotated_iou(a: list[Point], b: list[Point]) -> float:
     def area(polygon: list[Point]) -> float:
         return (
-            sum(p[0] * q[1] - q[0] * p[1] for p, q in zip(polygon, polygon[1:] + polygon[:1])) / 2
+            sum(
+                p[0] * q[1] - q[0] * p[1]
+                for p, q in zip(polygon, polygon[1:] + polygon[:1], strict=True)
+            )
+            / 2
         )
 
     if area(a) <= 0 or area(b) <= 0:
         return 0.0
     common = a
-    for p, q in zip(b, b[1:] + b[:1]):
+    for p, q in zip(b, b[1:] + b[:1], strict=True):
         common = clipped(common, p, q)
     return area(common) / (area(a) + area(b) - area(common))
 

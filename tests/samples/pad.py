@@ -256,10 +256,14 @@ def loop(case: Case) -> list[np.ndarray]:
     data, begin, end = case.inputs[:3]
     mode = case.attributes["pad_mode"]
     blank = case.inputs[3][()] if len(case.inputs) > 3 else "" if data.dtype == object else 0
-    output = np.empty([max(0, b + s + e) for b, s, e in zip(begin, data.shape, end)], data.dtype)
+    output = np.empty(
+        [max(0, b + s + e) for b, s, e in zip(begin, data.shape, end, strict=True)], data.dtype
+    )
     for place in itertools.product(*map(range, output.shape)):
-        source = [p - int(b) for p, b in zip(place, begin)]
-        if mode == "constant" and not all(0 <= i < s for i, s in zip(source, data.shape)):
+        source = [p - int(b) for p, b in zip(place, begin, strict=True)]
+        if mode == "constant" and not all(
+            0 <= i < s for i, s in zip(source, data.shape, strict=True)
+        ):
             output[place] = blank
             continue
         for axis, size in enumerate(data.shape):

@@ -20,7 +20,7 @@ UNSET = "OpenVINO leaves what it does not write uninitialised"
 
 def out(*boxes: list[float], variance: list[float] | None = None) -> list[np.ndarray]:
     """The output from boxes in pixels of the image."""
-    flat = [v / s for box in boxes for v, s in zip(box, (20, 10, 20, 10))]
+    flat = [v / s for box in boxes for v, s in zip(box, (20, 10, 20, 10), strict=True)]
     return [np.array([flat, (variance or [0.1] * 4) * len(boxes)], np.float32)]
 
 
@@ -351,9 +351,9 @@ def loop_clustered(case: Case) -> list[np.ndarray]:
     boxes = []
     for y, x in itertools.product(range(rows), range(columns)):
         own = (width / columns, height / rows) if step_x == step_y == 0 else (step_x, step_y)
-        for w, h in zip(at["width"], at["height"]):
+        for w, h in zip(at["width"], at["height"], strict=True):
             box = around((x + at["offset"]) * own[0], (y + at["offset"]) * own[1], (w, h))[0]
-            boxes.append([v / s for v, s in zip(box, (width, height, width, height))])
+            boxes.append([v / s for v, s in zip(box, (width, height, width, height), strict=True)])
     return written(boxes, at, at["clip"])
 
 
@@ -375,7 +375,7 @@ def loop(case: Case) -> list[np.ndarray]:
             else ((x + 0.5) * width / columns, (y + 0.5) * height / rows)
         )
         here = []
-        for size, density in zip(at["fixed_size"], map(int, at["density"])):
+        for size, density in zip(at["fixed_size"], map(int, at["density"]), strict=True):
             apart = int(size / density)
             for ratio in at["fixed_ratio"] or ratios:
                 root = math.sqrt(ratio)
@@ -412,7 +412,10 @@ def loop(case: Case) -> list[np.ndarray]:
                     else others + larger
                 ),
             )
-        boxes += [[v / s for v, s in zip(box, (width, height, width, height))] for box in here]
+        boxes += [
+            [v / s for v, s in zip(box, (width, height, width, height), strict=True)]
+            for box in here
+        ]
     if at["fixed_size"]:
         count = len(ratios) * len(at["fixed_size"])
         count += sum(

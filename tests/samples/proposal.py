@@ -280,7 +280,7 @@ def cases(draw: st.DrawFn) -> Case:
 def loop(case: Case) -> list[np.ndarray]:
     at = case.attributes
     scores, deltas, info = (
-        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
     )
     flow = at["framework"] == "tensorflow"
     pixel = 0 if flow else 1
@@ -302,7 +302,7 @@ def loop(case: Case) -> list[np.ndarray]:
             range(scores.shape[2]), range(scores.shape[3]), range(len(anchors))
         ):
             shift = [at["feat_stride"] * v for v in ((y, x) if flow else (x, y))] * 2
-            box = [v + s for v, s in zip(anchors[a], shift)]
+            box = [v + s for v, s in zip(anchors[a], shift, strict=True)]
             if flow:
                 box = cut(box, width, height)
             delta = deltas[image, 4 * a : 4 * a + 4, y, x] / [at["box_coordinate_scale"]] * 1
@@ -321,7 +321,7 @@ def loop(case: Case) -> list[np.ndarray]:
                 [
                     image,
                     *(
-                        [v / s for v, s in zip(box, (width, height) * 2)]
+                        [v / s for v, s in zip(box, (width, height) * 2, strict=True)]
                         if at["normalize"]
                         else box
                     ),

@@ -170,7 +170,7 @@ def loop(case: Case) -> list[np.ndarray]:
         image, (x1, y1, x2, y2) = data[int(boxes[r, 0])], boxes[r, 1:]
         if at["mode"] == "average":
             spans = []
-            for i, size, first, last in zip(place, sizes, (y1, x1), (y2, x2)):
+            for i, size, first, last in zip(place, sizes, (y1, x1), (y2, x2), strict=True):
                 start, end = away(first) * scale, (away(last) + 1) * scale
                 step = max(end - start, 0.1) / group
                 spans.append(
@@ -193,13 +193,15 @@ def loop(case: Case) -> list[np.ndarray]:
         total = 0.0
         for part in np.ndindex(*parts):
             where = []
-            for k, n, i, size, a, b in zip(part, parts, place, sizes, (y1, x1), (y2, x2)):
+            for k, n, i, size, a, b in zip(
+                part, parts, place, sizes, (y1, x1), (y2, x2), strict=True
+            ):
                 start, end = (scale * (a + (b - a) * q / n) for q in (k, k + 1))
                 where.append(
                     ((start + end) / 2 if group == 1 else start + (end - start) * i / (group - 1))
                     * (size - 1)
                 )
-            if all(0 <= w <= size - 1 for w, size in zip(where, sizes)):
+            if all(0 <= w <= size - 1 for w, size in zip(where, sizes, strict=True)):
                 total += hat(image[(part[0] * parts[1] + part[1]) * at["output_dim"] + o], *where)
         result[(r, o, *place)] = total / math.prod(parts)
     return [carried(result, case.types[0])]

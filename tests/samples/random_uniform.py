@@ -85,7 +85,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def loop(case: Case) -> list[np.ndarray]:
-    shape, low, high = (numbers(a, t) for a, t in zip(case.inputs, case.types))
+    shape, low, high = (numbers(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     low, high = low.item(), high.item()
     a = case.attributes
     count, element_type = math.prod(shape.tolist()), a["output_type"]
@@ -100,7 +100,7 @@ def loop(case: Case) -> list[np.ndarray]:
     if pairs:
         raw = [
             (y << 32) + x if element_type is I64 and not torch else (x << 32) + y
-            for x, y in zip(raw[0::2], raw[1::2])
+            for x, y in zip(raw[0::2], raw[1::2], strict=True)
         ]
     values = []
     for x in raw[:count]:

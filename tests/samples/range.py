@@ -130,7 +130,7 @@ def cases(draw: st.DrawFn, free: bool) -> Case:
     types = [draw(names) for _ in range(3)] if free else [draw(names)] * 3
     output = draw(names) if free else types[0]
     inputs = []
-    for name, low in zip(types, (-60, -60, -12)):
+    for name, low in zip(types, (-60, -60, -12), strict=True):
         element_type = ElementType.parse(name)
         quarters = draw(
             st.integers(0 if element_type.kind == "unsigned" else low, -low).filter(
@@ -145,7 +145,9 @@ def cases(draw: st.DrawFn, free: bool) -> Case:
 def loop(case: Case) -> list[np.ndarray]:
     """Step by step while the stop is ahead; quarters are exact in every float type here."""
     output = case.attributes.get("output_type", case.types[0])
-    start, stop, step = (float(storage.decode(a, t)) for a, t in zip(case.inputs, case.types))
+    start, stop, step = (
+        float(storage.decode(a, t)) for a, t in zip(case.inputs, case.types, strict=True)
+    )
     if output.is_integer:
         start, stop, step = int(start), int(stop), int(step)
     values = []

@@ -95,9 +95,9 @@ def loop(case: Case) -> list[np.ndarray]:
     )
     output = np.empty(data.shape, data.dtype)
     for place in itertools.product(*map(range, data.shape)):
-        output[tuple(s - 1 - p if b else p for p, s, b in zip(place, data.shape, back))] = data[
-            place
-        ]
+        output[
+            tuple(s - 1 - p if b else p for p, s, b in zip(place, data.shape, back, strict=True))
+        ] = data[place]
     return [output]
 
 

@@ -278,7 +278,8 @@ def loop(case: Case) -> list[np.ndarray]:
             if mode == "asymmetric":
                 sides = max(sides[0], 1.0), max(sides[1], 1.0)
         counts = [
-            at["sampling_ratio"] or max(0, math.ceil(side / n)) for side, n in zip(sides, bins)
+            at["sampling_ratio"] or max(0, math.ceil(side / n))
+            for side, n in zip(sides, bins, strict=True)
         ]
         values = []
         for s in range(counts[0]):

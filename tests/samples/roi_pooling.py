@@ -121,7 +121,7 @@ def loop(case: Case) -> list[np.ndarray]:
         x1, y1, x2, y2 = boxes[r, 1:]
         if at["method"] == "max":
             spans = []
-            for i, n, size, first, last in zip(place, bins, sizes, (y1, x1), (y2, x2)):
+            for i, n, size, first, last in zip(place, bins, sizes, (y1, x1), (y2, x2), strict=True):
                 start = away(first * at["spatial_scale"])
                 cells = max(away(last * at["spatial_scale"]) - start + 1, 1)
                 spans.append(
@@ -140,7 +140,7 @@ def loop(case: Case) -> list[np.ndarray]:
         else:
             where = [
                 ((a + b) / 2 if n == 1 else a + (b - a) * i / (n - 1)) * (size - 1)
-                for i, n, size, a, b in zip(place, bins, sizes, (y1, x1), (y2, x2))
+                for i, n, size, a, b in zip(place, bins, sizes, (y1, x1), (y2, x2), strict=True)
             ]
             result[(r, c, *place)] = hat(image, *where)
     return [carried(result, case.types[0])]

@@ -101,7 +101,9 @@ def loop(case: Case) -> list[np.ndarray]:
         total[axis] += int(shift if shift.ndim == 0 else shift[k])
     output = np.empty(data.shape, data.dtype)
     for place in itertools.product(*map(range, data.shape)):
-        output[tuple((p + t) % s for p, t, s in zip(place, total, data.shape))] = data[place]
+        output[tuple((p + t) % s for p, t, s in zip(place, total, data.shape, strict=True))] = data[
+            place
+        ]
     return [output]
 
 

@@ -101,7 +101,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def loop(case: Case) -> list[np.ndarray]:
-    rows, values = (storage.decode(a, t) for a, t in zip(case.inputs, case.types))
+    rows, values = (storage.decode(a, t) for a, t in zip(case.inputs, case.types, strict=True))
     output = np.zeros(values.shape, case.attributes.get("output_type", ElementType.i64).dtype)
     for place in np.ndindex(*values.shape):
         row = rows if rows.ndim == 1 else rows[place[:-1]]

@@ -97,19 +97,21 @@ def cases(draw: st.DrawFn) -> Case:
         shape = target if keeps else tuple(1 if draw(st.booleans()) else s for s in target)
         own.append(shape if keeps else shape[draw(st.integers(0, len(shape))) :])
     name = draw(arrays(()))[1]
-    mask, then, other = (draw(arrays(s, (t,)))[0] for s, t in zip(own, ("boolean", name, name)))
+    mask, then, other = (
+        draw(arrays(s, (t,)))[0] for s, t in zip(own, ("boolean", name, name), strict=True)
+    )
     return Case([mask, then, other], {"auto_broadcast": mode}, [None, name, name])
 
 
 def loop(case: Case) -> list[np.ndarray]:
     rank = max(a.ndim for a in case.inputs)
     padded = [(1,) * (rank - a.ndim) + a.shape for a in case.inputs]
-    shape = [next((s for s in sizes if s != 1), 1) for sizes in zip(*padded)]
+    shape = [next((s for s in sizes if s != 1), 1) for sizes in zip(*padded, strict=True)]
     output = np.empty(shape, case.inputs[1].dtype)
     for place in itertools.product(*map(range, shape)):
         mask, then, other = (
-            a[tuple(0 if s == 1 else p for p, s in zip(place, sizes))[rank - a.ndim :]]
-            for a, sizes in zip(case.inputs, padded)
+            a[tuple(0 if s == 1 else p for p, s in zip(place, sizes, strict=True))[rank - a.ndim :]]
+            for a, sizes in zip(case.inputs, padded, strict=True)
         )
         output[place] = then if mask else other
     return [output]

@@ -163,11 +163,11 @@ def loop(case: Case) -> list[np.ndarray]:
     data, start, stop, step = case.inputs[:4]
     axes = [int(a) for a in case.inputs[4]] if len(case.inputs) > 4 else list(range(len(start)))
     visited = [list(range(s)) for s in data.shape]
-    for axis, bounds in zip(axes, zip(start, stop, step)):
+    for axis, bounds in zip(axes, zip(start, stop, step, strict=True), strict=True):
         visited[axis] = chosen(data.shape[axis], *map(int, bounds))
     output = np.empty([len(v) for v in visited], data.dtype)
     for place in itertools.product(*map(range, output.shape)):
-        output[place] = data[tuple(v[p] for v, p in zip(visited, place))]
+        output[place] = data[tuple(v[p] for v, p in zip(visited, place, strict=True))]
     return [output]
 
 

@@ -93,7 +93,7 @@ def visited(case: Case) -> list[list[int]]:
     )
     axes = [int(a) for a in numbers[3]] if len(numbers) > 3 else range(len(numbers[0]))
     places = [list(range(s)) for s in data.shape]
-    for axis, each in zip(axes, zip(*numbers[:3])):
+    for axis, each in zip(axes, zip(*numbers[:3], strict=True), strict=True):
         places[axis] = chosen(data.shape[axis], *map(int, each))
     return places
 
@@ -113,7 +113,7 @@ def loop(case: Case) -> list[np.ndarray]:
     places = visited(case)
     output = data.copy()
     for place in itertools.product(*map(range, updates.shape)):
-        output[tuple(v[p] for v, p in zip(places, place))] = updates[place]
+        output[tuple(v[p] for v, p in zip(places, place, strict=True))] = updates[place]
     return [output]
 
 

@@ -133,11 +133,11 @@ def cases(draw: st.DrawFn, forward: bool) -> Case:
     inner = draw(shapes(min_rank=1, max_rank=3, max_side=3))
     blocks = [draw(st.integers(1, 3)) for _ in inner]
     batch = draw(st.integers(0, 2))
-    whole = [s * b for s, b in zip(inner, blocks)]
+    whole = [s * b for s, b in zip(inner, blocks, strict=True)]
     first = [draw(st.integers(0, n)) for n in whole]
-    last = [draw(st.integers(0, n - f)) for n, f in zip(whole, first)]
+    last = [draw(st.integers(0, n - f)) for n, f in zip(whole, first, strict=True)]
     shape = (
-        (batch, *(n - f - e for n, f, e in zip(whole, first, last)))
+        (batch, *(n - f - e for n, f, e in zip(whole, first, last, strict=True)))
         if forward
         else (batch * math.prod(blocks), *inner)
     )
@@ -152,7 +152,10 @@ def pair(place: tuple[int, ...], blocks: list[int], batch: int) -> tuple[int, ..
     for block in reversed(blocks):
         rest, b = divmod(rest, block)
         within.append(b)
-    return (n, *(s * block + b for s, block, b in zip(place[1:], blocks, reversed(within))))
+    return (
+        n,
+        *(s * block + b for s, block, b in zip(place[1:], blocks, reversed(within), strict=True)),
+    )
 
 
 def forward(case: Case) -> list[np.ndarray]:
@@ -160,14 +163,16 @@ def forward(case: Case) -> list[np.ndarray]:
     blocks = [int(b) for b in block_shape[1:]]
     sizes = [
         (s + int(b) + int(e)) // block
-        for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks)
+        for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks, strict=True)
     ]
     output = np.full(
         [data.shape[0] * math.prod(blocks), *sizes], "" if data.dtype == object else 0, data.dtype
     )
     for place in itertools.product(*map(range, output.shape)):
-        source = tuple(p - int(b) for p, b in zip(pair(place, blocks, data.shape[0]), begin))
-        if all(0 <= p < s for p, s in zip(source, data.shape)):
+        source = tuple(
+            p - int(b) for p, b in zip(pair(place, blocks, data.shape[0]), begin, strict=True)
+        )
+        if all(0 <= p < s for p, s in zip(source, data.shape, strict=True)):
             output[place] = data[source]
     return [output]
 
@@ -178,12 +183,12 @@ def backward(case: Case) -> list[np.ndarray]:
     batch = data.shape[0] // math.prod(blocks)
     sizes = [
         s * block - int(b) - int(e)
-        for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks)
+        for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks, strict=True)
     ]
     output = np.empty([batch, *sizes], data.dtype)
     for place in itertools.product(*map(range, data.shape)):
-        target = tuple(p - int(b) for p, b in zip(pair(place, blocks, batch), begin))
-        if all(0 <= p < s for p, s in zip(target, output.shape)):
+        target = tuple(p - int(b) for p, b in zip(pair(place, blocks, batch), begin, strict=True))
+        if all(0 <= p < s for p, s in zip(target, output.shape, strict=True)):
             output[target] = data[place]
     return [output]
 

@@ -153,7 +153,7 @@ def cases(draw: st.DrawFn) -> Case:
 def loop(case: Case) -> list[np.ndarray]:
     values, sizes, places, fill = case.inputs
     rows: list[list[tuple[int, object]]] = [[] for _ in range(int(sizes[0]))]
-    for value, (row, column) in zip(values, places.tolist()):
+    for value, (row, column) in zip(values, places.tolist(), strict=True):
         after = sum(c <= column for c, _ in rows[row])
         rows[row].insert(after, (column, value))
     empty = [not entries for entries in rows]

@@ -116,7 +116,7 @@ def unsqueezed(case: Case) -> list[np.ndarray]:
     new = {(int(a) + rank) % rank for a in axes.reshape(-1)}
     old = [i for i in range(rank) if i not in new]
     shape = [1] * rank
-    for i, size in zip(old, data.shape):
+    for i, size in zip(old, data.shape, strict=True):
         shape[i] = size
     output = np.empty(shape, data.dtype)
     for place in itertools.product(*map(range, shape)):

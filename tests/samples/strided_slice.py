@@ -274,7 +274,9 @@ def loop(case: Case) -> list[np.ndarray]:
         visited.append(list(range(size)))
     output = np.empty(shape, data.dtype)
     for place in itertools.product(*map(range, shape)):
-        output[place] = data[tuple(v[0 if w is None else place[w]] for v, w in zip(visited, where))]
+        output[place] = data[
+            tuple(v[0 if w is None else place[w]] for v, w in zip(visited, where, strict=True))
+        ]
     return [output]
 
 

@@ -72,9 +72,11 @@ def loop(case: Case) -> list[np.ndarray]:
     rank = max(data.ndim, len(repeats))
     sizes = [1] * (rank - data.ndim) + list(data.shape)
     times = [1] * (rank - len(repeats)) + [int(n) for n in repeats]
-    output = np.empty([s * t for s, t in zip(sizes, times)], data.dtype)
+    output = np.empty([s * t for s, t in zip(sizes, times, strict=True)], data.dtype)
     for place in itertools.product(*map(range, output.shape)):
-        output[place] = data[tuple(p % s for p, s in zip(place, sizes))[rank - data.ndim :]]
+        output[place] = data[
+            tuple(p % s for p, s in zip(place, sizes, strict=True))[rank - data.ndim :]
+        ]
     return [output]
 
 

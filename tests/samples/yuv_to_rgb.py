@@ -171,7 +171,9 @@ def cases(draw: st.DrawFn, pairs: bool) -> Case:
 
 
 def loop(case: Case, pairs: bool, bgr: bool) -> list[np.ndarray]:
-    planes = [storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types)]
+    planes = [
+        storage.decode(a, t).astype(float) for a, t in zip(case.inputs, case.types, strict=True)
+    ]
     batch, height, width, _ = planes[0].shape
     if len(planes) == 1:
         height = height * 2 // 3

@@ -95,7 +95,7 @@ def test_workers_share_the_tables(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()
     try:
-        for worker, unit in zip(engine._workers, prepared.units):
+        for worker, unit in zip(engine._workers, prepared.units, strict=True):
             worker._send((prepared.job, folder))
             worker._answer()
             worker._send(unit)

@@ -228,7 +228,7 @@ print(ray.data.from_arrow(rows).map_batches(scorer, batch_format="pyarrow").take
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    rows = [{"key": key, "sums": sums} for key, sums in zip("abc", SUMS)]
+    rows = [{"key": key, "sums": sums} for key, sums in zip("abc", SUMS, strict=True)]
     assert done.stdout.strip().splitlines()[-1] == str(rows)
 
 
@@ -267,4 +267,4 @@ print([tuple(row) for row in scored.collect()])
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip().splitlines()[-1] == str(list(zip("abc", SUMS)))
+    assert done.stdout.strip().splitlines()[-1] == str(list(zip("abc", SUMS, strict=True)))

@@ -230,12 +230,12 @@ def test_best_is_a_stable_sort(dtype: type, count: int) -> None:
     elif dtype is np.int64:
         scores[generator.random(scores.shape) < 0.2] = np.iinfo(np.int64).min
     places, found = best(scores, count)
-    for row, got, values in zip(scores.tolist(), places.tolist(), found.tolist()):
+    for row, got, values in zip(scores.tolist(), places.tolist(), found.tolist(), strict=True):
         order = sorted(
             range(12), key=lambda i: (row[i] != row[i], -row[i] if row[i] == row[i] else 0, i)
         )[:count]
         assert got == order
-        assert all(v == row[i] or v != v for v, i in zip(values, order))
+        assert all(v == row[i] or v != v for v, i in zip(values, order, strict=True))
 
 
 def test_top_k(picks: Path, bags: Path, tmp_path: Path) -> None:
@@ -243,7 +243,9 @@ def test_top_k(picks: Path, bags: Path, tmp_path: Path) -> None:
     results = scored(
         bags, write(tmp_path / "rows.parquet", rows), inputs=BAGS, top_k=2, outputs={"best": "sums"}
     )
-    for row, items, scores in zip(rows, column(results, "best_items"), column(results, "best")):
+    for row, items, scores in zip(
+        rows, column(results, "best_items"), column(results, "best"), strict=True
+    ):
         sums = summed(row.items)
         assert items == sorted(range(3), key=lambda i: (-sums[i], i))[:2]
         assert scores == [sums[i] for i in items]

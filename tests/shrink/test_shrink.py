@@ -506,5 +506,7 @@ def test_openvino_runs_the_file(
     uncork.write_model(shrunk.model, tmp_path / "small.xml")
     arrays_in_order = [INPUTS[name] for name in ("ids", "offsets", "segments", "places")]
     expected = openvino.run(tmp_path / "small.xml", arrays_in_order)
-    for got, wanted in zip(uncork.load(tmp_path / "small.xml")(*arrays_in_order), expected):
+    for got, wanted in zip(
+        uncork.load(tmp_path / "small.xml")(*arrays_in_order), expected, strict=True
+    ):
         np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)

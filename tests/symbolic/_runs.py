@@ -19,7 +19,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 def observed(model: Model, inputs: Sequence[Array], state: State) -> dict[Source, TensorSpec]:
     """What every layer of one call gave; the state is that after the call then."""
-    given = dict(zip(model.parameters, inputs))
+    given = dict(zip(model.parameters, inputs, strict=True))
     specs: dict[Source, TensorSpec] = {}
     assigned: State = {}
     for node in model.nodes:
@@ -91,13 +91,15 @@ class Plans:
         self, label: str, said: TensorSpec, seen: TensorSpec, values: dict[Symbol, int]
     ) -> None:
         assert said.rank is not None, f"{label}: the rank is unknown"
-        for dim, size in zip(said.shape, seen.shape.static):
+        for dim, size in zip(said.shape, seen.shape.static, strict=True):
             self.compared += 1
             assert dim.as_size().evaluate(values) == size, (
                 f"{label}: {said} is {seen} with {values}"
             )
         for element, value in zip(
-            said.elements or (), () if seen.value is None else seen.value.ravel().tolist()
+            said.elements or (),
+            () if seen.value is None else seen.value.ravel().tolist(),
+            strict=True,
         ):
             known = element.exact_value(values) if isinstance(element, Size) else element
             assert known is None or known == value, (

@@ -134,7 +134,7 @@ def test_relations_look_at_values(values: tuple[int, ...], broken: list[str]) ->
     facts.require_at_least(a, 3)
     facts.suppose_equal(a, b)
     facts.require_multiple(c, 4)
-    bound = dict(zip(facts.symbols, values))
+    bound = dict(zip(facts.symbols, values, strict=True))
     assert [str(r) for r in (*facts.guards, *facts.checks) if not r.holds(bound)] == broken
 
 

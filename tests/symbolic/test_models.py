@@ -47,7 +47,9 @@ def random_inputs(
     for parameter in model.parameters:
         spec = model.by_id[parameter].outputs[0].spec
         named = symbolic.by_id[parameter].outputs[0].spec.shape
-        shape = [int(d) if d.is_static else sizes[str(n)] for d, n in zip(spec.shape, named)]
+        shape = [
+            int(d) if d.is_static else sizes[str(n)] for d, n in zip(spec.shape, named, strict=True)
+        ]
         if spec.element_type.is_float:
             arrays.append(generator.standard_normal(shape).astype(spec.element_type.dtype))
         else:

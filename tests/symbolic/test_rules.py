@@ -117,16 +117,20 @@ def check(
             f"{type(relation).__name__} {relation} does not hold for {values}"
         )
     assert len(outputs) == len(results)
-    for output, result in zip(outputs, results):
+    for output, result in zip(outputs, results, strict=True):
         assert output.element_type is result.element_type
         assert output.shape.contains(result.shape.static), (
             f"inferred {output.shape}, got {result.shape}"
         )
-        for dim, size in zip(output.shape if output.rank is not None else (), result.shape.static):
+        for dim, size in zip(
+            output.shape if output.rank is not None else (), result.shape.static, strict=True
+        ):
             assert not dim.is_open or dim.as_size().evaluate(values) == size, (
                 f"{dim} is not {size}: {output.shape}, {values}"
             )
-        for element, value in zip(output.elements or (), result.value.ravel().tolist()):
+        for element, value in zip(
+            output.elements or (), result.value.ravel().tolist(), strict=True
+        ):
             known = element.exact_value(values) if isinstance(element, Size) else element
             assert known is None or known == value, f"element {element} is not {value}"
         if output.value is not None:
@@ -182,9 +186,9 @@ def test_other_sizes(entry: Samples, sample: Sample) -> None:
                     f"{symbol} = {other} is refused by no check"
                 )
                 continue
-            for output, number in zip(outputs, numbers if kept else ()):
+            for output, number in zip(outputs, numbers if kept else (), strict=True):
                 for dim, found in zip(
-                    output.shape if output.rank is not None else (), number.shape
+                    output.shape if output.rank is not None else (), number.shape, strict=True
                 ):
                     if dim.is_open and found.is_static:
                         assert dim.as_size().evaluate(values) == int(found), (
@@ -224,7 +228,7 @@ def test_refusal(entry: Samples, refusal: Refusal) -> None:
     symbolic = Symbolic(operation, specs, 1.0, False, random.Random(0))
     numbers = [
         s if s is None or s.value is t.value else TensorSpec(s.element_type, s.shape)
-        for s, t in zip(specs, symbolic.specs)
+        for s, t in zip(specs, symbolic.specs, strict=True)
     ]
     try:
         operation.describe(numbers)

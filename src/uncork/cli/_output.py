@@ -52,7 +52,7 @@ def _json(value: Any, line: str) -> str:
         return json.dumps(value, allow_nan=False)
     texts = [_json(item, line + "  ") for item in items]
     if isinstance(value, dict):
-        texts = [f"{json.dumps(key)}: {text}" for key, text in zip(value, texts)]
+        texts = [f"{json.dumps(key)}: {text}" for key, text in zip(value, texts, strict=True)]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return opening + ",".join(f"{line}  {text}" for text in texts) + line + closing
 

@@ -37,7 +37,7 @@ def results_text(
     """Every result, one after the other."""
     labels = labels_of(compiled.model)
     parts = []
-    for name, array in zip(unique_names(compiled.outputs), results):
+    for name, array in zip(unique_names(compiled.outputs), results, strict=True):
         heading = f"{printable(name)} {describe_array(array)}"
         parts.append(f"{heading}\n{_shown(array, labels, beside)}")
     return "\n".join(parts)
@@ -61,7 +61,7 @@ def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) ->
     width = max(map(len, lines))
     cells = [line + [""] * (width - len(line)) for line in lines]
     if words is not None:
-        cells = [[_cut(word), *line] for word, line in zip(words, cells)]
+        cells = [[_cut(word), *line] for word, line in zip(words, cells, strict=True)]
     elif len(rows) > 1:
         cells = [[str(i), *line] for i, line in enumerate(cells)]
     aligned = range(1 if words is not None or len(rows) > 1 else 0, len(cells[0]))

@@ -148,13 +148,15 @@ def execute(arguments: argparse.Namespace) -> int:
     expected = (
         None
         if arguments.expect is None
-        else compared(arguments.expect, dict(zip(names, results)), compiled, arguments.tolerance)
+        else compared(
+            arguments.expect, dict(zip(names, results, strict=True)), compiled, arguments.tolerance
+        )
     )
     if arguments.output:
-        write_arrays(arguments.output, dict(zip(names, results)))
+        write_arrays(arguments.output, dict(zip(names, results, strict=True)))
     outputs = [
         summarise(n, p.names, p.element_type, a)
-        for n, p, a in zip(names, compiled.outputs, results)
+        for n, p, a in zip(names, compiled.outputs, results, strict=True)
     ]
     latency = None if arguments.repeat is None else _latency(compiled, inputs, arguments.repeat)
     shown = (

@@ -137,7 +137,8 @@ def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
 def _arrays(model: Model, inputs: Any) -> list[Array]:
     given: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     return [
-        accept(port, value) for port, value in zip(model.inputs, match(model.inputs, given, {}))
+        accept(port, value)
+        for port, value in zip(model.inputs, match(model.inputs, given, {}), strict=True)
     ]
 
 
@@ -167,7 +168,7 @@ def open_peer(
             node.outputs[0].spec.element_type.name,
             array,
         )
-        for i, (node, array) in enumerate(zip(nodes, arrays))
+        for i, (node, array) in enumerate(zip(nodes, arrays, strict=True))
     ]
     return PeerProcess(kind, file, inputs, weights, against if kind == "uncork" else kind)
 
@@ -196,10 +197,13 @@ def _compare_outputs(
         return
     compiled = compile_model(model, backend=backend, ids="as-written")
     ours = compiled(
-        [present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)]
+        [
+            present(port.element_type, array)
+            for port, array in zip(compiled.inputs, arrays, strict=True)
+        ]
     )
     allowed = _allowed_of_all(model)
-    for name, port, mine, other in zip(names, model.outputs, ours, theirs):
+    for name, port, mine, other in zip(names, model.outputs, ours, theirs, strict=True):
         rounding = allowed + 4 * step(port.element_type) if port.element_type.is_float else 0.0
         seen = difference(np.asarray(mine), np.asarray(other), rounding)
         found.outputs.append(OutputReport(name, seen.verdict, seen.reason, seen))

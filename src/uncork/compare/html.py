@@ -108,7 +108,7 @@ def _cells(cells: list[str], first_number: int) -> str:
     ]
     return "".join(
         f'<td class="{kind}" title="{escape(cell)}">{escape(cell)}</td>'
-        for kind, cell in zip(classes, cells)
+        for kind, cell in zip(classes, cells, strict=True)
     )
 
 
@@ -123,7 +123,7 @@ def histogram(found: Difference | None) -> str:
         f"above {BORDERS[-1]:g}",
     ]
     bars = []
-    for i, (count, label) in enumerate(zip(found.histogram, labels)):
+    for i, (count, label) in enumerate(zip(found.histogram, labels, strict=True)):
         height = 0.0 if not count else max(1.0, 16.0 * count / most)
         bars.append(
             f'<rect x="{9 * i}" y="{16 - height:.1f}" width="8" '

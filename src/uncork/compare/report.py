@@ -179,7 +179,7 @@ def extract(found: Comparison, folder: Path) -> None:
     names = unique_names(single.inputs)
     inputs = {
         name: present(port.element_type, bad.inputs[s])
-        for name, port, s in zip(names, single.inputs, sources)
+        for name, port, s in zip(names, single.inputs, sources, strict=True)
     }
     results = unique_names(single.outputs)
     expected = {

@@ -48,7 +48,7 @@ def matched(model: Model, peer: PeerModel) -> dict[Source, str]:
     result = _by_layer(model, peer)
     by_name = _by_name(model, peer)
     if peer.numbered:
-        by_position = zip((Source(p, 0) for p in model.parameters), peer.inputs)
+        by_position = zip((Source(p, 0) for p in model.parameters), peer.inputs, strict=True)
         inputs, shapes = (
             {t.key: t.inputs for t in peer.tensors},
             {t.key: t.shape for t in peer.tensors},

@@ -90,7 +90,7 @@ class Walk:
         self._backend: Backend = backend
         self._matches = matched(model, peer.model)
         self._specs = _specs(model, inputs)
-        self._given = dict(zip(model.parameters, inputs))
+        self._given = dict(zip(model.parameters, inputs, strict=True))
         self._uses = Counter(source for node in model.nodes for source in node.inputs)
         self._values: dict[Source, Array] = {}
         self.first_bad: Bad | None = None
@@ -266,7 +266,7 @@ def _specs(model: Model, inputs: Sequence[Array]) -> dict[Source, TensorSpec]:
         parameter: TensorSpec(
             model.by_id[parameter].outputs[0].spec.element_type, PartialShape(array.shape)
         )
-        for parameter, array in zip(model.parameters, inputs)
+        for parameter, array in zip(model.parameters, inputs, strict=True)
     }
     sized, _ = infer(model, given, trust_ports=True)
     return {
@@ -295,6 +295,12 @@ def _run_alone(single: Model, inputs: Sequence[Array], backend: Backend) -> list
     """
     compiled = compile_model(single, backend=backend, ids="as-written")
     results = compiled(
-        [present(port.element_type, array) for port, array in zip(compiled.inputs, inputs)]
+        [
+            present(port.element_type, array)
+            for port, array in zip(compiled.inputs, inputs, strict=True)
+        ]
     )
-    return [carrier(array, port.element_type) for port, array in zip(compiled.outputs, results)]
+    return [
+        carrier(array, port.element_type)
+        for port, array in zip(compiled.outputs, results, strict=True)
+    ]

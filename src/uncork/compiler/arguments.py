@@ -66,7 +66,7 @@ class Results(Sequence[Array]):
 
     def items(self) -> list[tuple[str, Array]]:
         """All pairs of a name and an array; see `unique_names`."""
-        return list(zip(self.keys(), self._arrays))
+        return list(zip(self.keys(), self._arrays, strict=True))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The array of a name, a position or a port; `default` where there is none."""
@@ -84,7 +84,10 @@ class Results(Sequence[Array]):
     def __repr__(self) -> str:
         return (
             "Results("
-            + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays))
+            + ", ".join(
+                f"{p.name}: {describe_array(a)}"
+                for p, a in zip(self._ports, self._arrays, strict=True)
+            )
             + ")"
         )
 

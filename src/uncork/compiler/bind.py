@@ -34,14 +34,16 @@ class BoundCall:
         outputs: Sequence[Any] | Mapping[str, Any] | None,
     ) -> None:
         self._compiled = compiled
-        self._inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs)]
+        self._inputs = [
+            _stays(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)
+        ]
         self._given = given = None if outputs is None else _in_order(compiled.outputs, outputs)
         self._run: Callable[..., int] | None = None
         native = compiled.native_call(self._inputs)
         made = None if native is None else native.results(self._inputs)
         call = None if native is None else native.bound(self._inputs)
         if made is not None and call is not None:
-            for port, array, own in zip(compiled.outputs, given or [], made):
+            for port, array, own in zip(compiled.outputs, given or [], made, strict=True):
                 _fits(port, array, own)
             bound = given or made
             self._run = call.run
@@ -60,9 +62,9 @@ class BoundCall:
         given = self._given
         if given is None:
             return results
-        for port, array, result in zip(self._compiled.outputs, given, results):
+        for port, array, result in zip(self._compiled.outputs, given, results, strict=True):
             _fits(port, array, result)
-        for array, result in zip(given, results):
+        for array, result in zip(given, results, strict=True):
             array[...] = result
         return Results(self._compiled.outputs, given)
 

@@ -179,7 +179,7 @@ def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
     ]
     return (
         model
-        if all(a is b for a, b in zip(nodes, model.nodes))
+        if all(a is b for a, b in zip(nodes, model.nodes, strict=True))
         else replace(model, nodes=tuple(nodes))
     )
 

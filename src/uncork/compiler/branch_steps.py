@@ -67,7 +67,7 @@ class Branch(Struct, frozen=True):
             for axis, size in enumerate(made.sizes):
                 pairs += BodyAddress(self.body, "kept", number, axis), size
         widths = (len(PAIR), len(ROOM_OF), len(SIZE), len(ALIKE))
-        counts = [len(rows[name]) // width for name, width in zip(COUNTS, widths)]
+        counts = [len(rows[name]) // width for name, width in zip(COUNTS, widths, strict=True)]
         return [*counts, *(word for name in COUNTS for word in rows[name])]
 
     def _grow(
@@ -163,7 +163,7 @@ def branch_step(
     head: dict[str, KernelArgument] = {
         "turns": turns_function(),
         "condition": condition,
-        "realloc": dict(zip(LOOP_FUNCTIONS, loop_functions()))["realloc"],
+        "realloc": dict(zip(LOOP_FUNCTIONS, loop_functions(), strict=True))["realloc"],
         "then": BodyAddress(branches[0].body),
         "other": BodyAddress(branches[1].body),
         "then_words": len(then),

@@ -97,14 +97,17 @@ class CompiledModel:
         """The results of a call that is not like the one before it."""
         arrays = [
             accept(port, value)
-            for port, value in zip(self.inputs, match(self.inputs, inputs, named))
+            for port, value in zip(self.inputs, match(self.inputs, inputs, named), strict=True)
         ]
         if self.model.sinks:
             with self._turn:
                 results = self._executor.run_with_state(arrays, self._state)
         else:
             results = self._executor.run(arrays)
-        shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
+        shown = [
+            present(port.element_type, array)
+            for port, array in zip(self.outputs, results, strict=True)
+        ]
         return Results(self.outputs, owned(shown, arrays))
 
     def _repeated_with_state(
@@ -119,7 +122,7 @@ class CompiledModel:
         return None if results is None else Results(self.outputs, results)
 
     def _need_no_conversion(self, inputs: Sequence[Any]) -> bool:
-        for value, dtype in zip(inputs, self._dtypes):
+        for value, dtype in zip(inputs, self._dtypes, strict=True):
             if (
                 type(value) is not np.ndarray
                 or value.dtype is not dtype

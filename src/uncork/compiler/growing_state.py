@@ -152,7 +152,7 @@ class GrowingStateExecutor(OfVariables):
         new.update(
             {
                 name: (k[0], length, k[2])
-                for name, k, length in zip(self._names, given.kept, arrays[last:])
+                for name, k, length in zip(self._names, given.kept, arrays[last:], strict=True)
             }
         )
         state.update(new)

@@ -70,7 +70,7 @@ class JoinedTensors:
         if first is not None:
             follows = all(
                 part is not None and part.begins_at(first.whole, first.offset + offset)
-                for part, offset in zip(parts, offsets)
+                for part, offset in zip(parts, offsets, strict=True)
             )
             if source in self.parts or not follows:
                 return
@@ -79,7 +79,7 @@ class JoinedTensors:
             return
         else:
             own = self.parts.setdefault(source, JoinedPart(source, 0))
-            for root, offset in zip(roots, offsets):
+            for root, offset in zip(roots, offsets, strict=True):
                 self.parts[root] = JoinedPart(own.whole, own.offset + offset)
         self.views.add(node.id)
 

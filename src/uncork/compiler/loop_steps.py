@@ -138,7 +138,8 @@ def _gives(
     return (
         len(results) == len(plan.results)
         and all(
-            len(result.sizes or ()) == len(sizes) for result, sizes in zip(plan.results, results)
+            len(result.sizes or ()) == len(sizes)
+            for result, sizes in zip(plan.results, results, strict=True)
         )
         and all(
             outputs[o.port].element_type.dtype == plan.results[o.result].dtype

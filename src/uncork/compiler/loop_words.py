@@ -60,7 +60,7 @@ class LoopWords(Struct):
             "control": BodyAddress(self.loop.body),
             **self._limits(),
             **{name: len(words) // width[name] for name, words in self._rows.items()},
-            **dict(zip(LOOP_FUNCTIONS, loop_functions())),
+            **dict(zip(LOOP_FUNCTIONS, loop_functions(), strict=True)),
         }
         rows = [word for words in self._rows.values() for word in words]
         return loop_function(), (*(head[name] for name in LOOP), *rows)

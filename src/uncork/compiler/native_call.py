@@ -78,14 +78,14 @@ class NativeCall:
             return None
         fixed = [
             replace(array_guard, shape=array.shape)
-            for array_guard, array in zip(self.plan.array_guards, inputs)
+            for array_guard, array in zip(self.plan.array_guards, inputs, strict=True)
         ]
         results = self.results(inputs)
         if results is None:
             return None
         written = [
             ArrayGuard(result.dtype, array.shape, written=True)
-            for result, array in zip(self.plan.results, results)
+            for result, array in zip(self.plan.results, results, strict=True)
         ]
         call = NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
         call.grow((*inputs, *results))

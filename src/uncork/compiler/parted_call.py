@@ -199,7 +199,7 @@ class _Instance:
                 segment, made = part
                 found = segment.run(*arrays)
                 if type(found) is list:
-                    for number, array in zip(made, found):
+                    for number, array in zip(made, found, strict=True):
                         arrays[number] = array
                 elif found != OK:
                     return int(found)
@@ -233,7 +233,7 @@ class _Instance:
         except UncorkError:
             return False
         values: list[Array] = []
-        for number, shape, array in zip(step.outputs, step.shapes, outputs):
+        for number, shape, array in zip(step.outputs, step.shapes, outputs, strict=True):
             if shape is not None and not _fits(array, shape):
                 return False
             if np.may_share_memory(array, self.context.memory) or np.may_share_memory(
@@ -285,7 +285,7 @@ def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
     assert operation is not None
     specs = [
         TensorSpec(tensor.element_type, PartialShape(value.shape), value)
-        for tensor, value in zip(step.inputs, inputs)
+        for tensor, value in zip(step.inputs, inputs, strict=True)
     ]
     return [_value_of(output) for output in operation.evaluate(specs)]
 
@@ -297,5 +297,5 @@ def _value_of(spec: TensorSpec) -> Array:
 
 def _fits(array: Array, shape: Sequence[int | None]) -> bool:
     return array.ndim == len(shape) and all(
-        want is None or want == got for want, got in zip(shape, array.shape)
+        want is None or want == got for want, got in zip(shape, array.shape, strict=True)
     )

@@ -57,7 +57,7 @@ class Plan(Struct, frozen=True):
         rows: list[Sequence[str]] = [_HEADING, *self._rows()]
         widths = [min(_WIDEST, max(len(row[c]) for row in rows)) for c in range(len(_HEADING))]
         lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
         guards = [f"for calls with {guard}" for guard in self.guards]

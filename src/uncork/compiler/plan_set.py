@@ -167,7 +167,7 @@ class PlanSet:
     def _for_shapes(self, shapes: Sequence[Sequence[int | None] | None]) -> PlanSet:
         return self._for(
             (parameter, axis, size)
-            for parameter, shape in zip(self._model.parameters, shapes)
+            for parameter, shape in zip(self._model.parameters, shapes, strict=True)
             for axis, size in enumerate(shape or ())
         )
 
@@ -286,7 +286,7 @@ class PlanSet:
             if shape is not None
         ]
         known = len(whole) == len(shapes) and all(
-            len(a) == len(b or ()) for a, b in zip(whole, shapes)
+            len(a) == len(b or ()) for a, b in zip(whole, shapes, strict=True)
         )
         if self._every is None and not known:
             raise NotPlanned("the rank of an input is known at the call only")
@@ -403,7 +403,7 @@ class PlanSet:
 def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     """The sizes of a call, and the elements of its small integer inputs."""
     hints: dict[Origin, int] = {}
-    for parameter, array in zip(model.parameters, inputs):
+    for parameter, array in zip(model.parameters, inputs, strict=True):
         hints |= {Origin(parameter, 0, axis): size for axis, size in enumerate(array.shape)}
         if array.dtype.kind in "iu" and array.size <= _FEW:
             hints |= {

@@ -135,7 +135,9 @@ def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int
     offsets, needed = plan_buffers(
         [Buffer(size, buffer.first, buffer.last) for buffer, size in known]
     )
-    return {buffer.buffer: offset for (buffer, _), offset in zip(known, offsets)}, needed
+    return {
+        buffer.buffer: offset for (buffer, _), offset in zip(known, offsets, strict=True)
+    }, needed
 
 
 def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:

@@ -138,7 +138,7 @@ class Profile:
         rows = self.rows()
         widths = [min(44, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
         lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
         return "\n".join([*lines, self.summary()])
@@ -191,9 +191,12 @@ def profile(
     """Measure every step of a call. Raises InputError for inputs that do not fit."""
     arrays = [
         accept(port, value)
-        for port, value in zip(compiled.inputs, match(compiled.inputs, inputs, {}))
+        for port, value in zip(compiled.inputs, match(compiled.inputs, inputs, {}), strict=True)
     ]
-    shown = [present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)]
+    shown = [
+        present(port.element_type, array)
+        for port, array in zip(compiled.inputs, arrays, strict=True)
+    ]
     fresh = compiled.new_request()  # with variables that are nobody's
     with at_most(executor.threads):
         model = executor.model if compiled.model.sinks else executor.as_it_runs(arrays)
@@ -225,7 +228,7 @@ def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any
     try:
         return compiled.bind(*arrays)
     except InputError:  # of types that NumPy does not have: without their conversions
-        given = [accept(port, array) for port, array in zip(compiled.inputs, arrays)]
+        given = [accept(port, array) for port, array in zip(compiled.inputs, arrays, strict=True)]
         executor = compiled.executor
         return lambda: executor.run_as_before(given) or executor.run(given)
 
@@ -249,7 +252,7 @@ class _Steps:
     ) -> None:
         self._model, self._executor, self._compile_layer = model, executor, compile_layer
         self._values: dict[Source, Array] = {
-            Source(p, 0): array for p, array in zip(model.parameters, inputs)
+            Source(p, 0): array for p, array in zip(model.parameters, inputs, strict=True)
         }
         shapes = {number: array.shape for number, array in enumerate(inputs)}
         #: Layers that have nothing to do in the plan: a Concat whose inputs lie side by side.
@@ -293,7 +296,7 @@ class _Steps:
             raise error.at(node.label) from None
         outputs = [
             TensorSpec(port.spec.element_type, PartialShape(array.shape))
-            for port, array in zip(node.outputs, results)
+            for port, array in zip(node.outputs, results, strict=True)
         ]
         for position, array in enumerate(results):
             self._values[Source(node.id, position)] = array
@@ -333,11 +336,11 @@ class _Steps:
         compiled = self._compile_layer(single, self._executor.target, self._executor.threads)
         arrays = [
             present(port.element_type, values[source])
-            for port, source in zip(compiled.inputs, sources)
+            for port, source in zip(compiled.inputs, sources, strict=True)
         ]
         results = [
             carrier(array, port.element_type)
-            for port, array in zip(compiled.outputs, compiled(*arrays))
+            for port, array in zip(compiled.outputs, compiled(*arrays), strict=True)
         ]
         steps = compiled.plan.steps
         kernel = ", ".join(dict.fromkeys(step.kernel for step in steps)) or "constant"

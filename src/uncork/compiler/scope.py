@@ -42,13 +42,18 @@ def scoped(
     Kernels need the last axes of `inner` inputs, by number; None where nobody knows of which.
     """
     found = []
-    for index, (parameter, shape) in enumerate(zip(model.parameters, shapes)):
+    for index, (parameter, shape) in enumerate(zip(model.parameters, shapes, strict=True)):
         declared = model.by_id[parameter].outputs[0].spec.shape
         left = scope is Scope.INNER_SIZES and inner is not None and index not in inner
         kept = [not left and _is_kept(scope, axis, len(shape)) for axis in range(len(shape))]
         if declared.rank is not None:
-            kept = [is_kept and not dim.is_static for is_kept, dim in zip(kept, declared.dims)]
-        found.append(tuple(size if is_kept else None for size, is_kept in zip(shape, kept)))
+            kept = [
+                is_kept and not dim.is_static
+                for is_kept, dim in zip(kept, declared.dims, strict=True)
+            ]
+        found.append(
+            tuple(size if is_kept else None for size, is_kept in zip(shape, kept, strict=True))
+        )
     return tuple(found)
 
 
@@ -63,9 +68,9 @@ def narrowed(model: Model, shapes: Shapes) -> dict[int, TensorSpec]:
     stays.
     """
     specs: dict[int, TensorSpec] = {}
-    for parameter, shape in zip(model.parameters, shapes):
+    for parameter, shape in zip(model.parameters, shapes, strict=True):
         spec = model.by_id[parameter].outputs[0].spec
         dims = spec.shape.dims if spec.rank is not None else (DYNAMIC,) * len(shape)
-        sizes = [dim if size is None else size for dim, size in zip(dims, shape)]
+        sizes = [dim if size is None else size for dim, size in zip(dims, shape, strict=True)]
         specs[parameter] = replace(spec, shape=PartialShape(sizes))
     return specs

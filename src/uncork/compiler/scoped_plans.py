@@ -228,7 +228,7 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
     """
     return [
         array if array.dtype is array_guard.dtype else array.view(array_guard.dtype)
-        for array, array_guard in zip(inputs, plan.array_guards)
+        for array, array_guard in zip(inputs, plan.array_guards, strict=True)
     ]
 
 

@@ -144,7 +144,7 @@ class SizePlanner(BodyPlanner):
             )
             for s in symbols
         )
-        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result)]
+        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, result, strict=True)]
         return result
 
     def _reads(
@@ -153,7 +153,7 @@ class SizePlanner(BodyPlanner):
         """The kernels that read sizes which this layer's kernel finds, with their arguments. The
         next segment is made of these sizes.
         """
-        for symbol, found in zip(symbols, self._bound(symbols)):
+        for symbol, found in zip(symbols, self._bound(symbols), strict=True):
             source, position = Source(node.id, symbol.origin.output), symbol.origin.position
             element_type = specs[source.output].element_type
             location = self._location(source)

@@ -176,7 +176,7 @@ class InitialValues:
             try:
                 computed = {
                     node.id: value
-                    for node, value in zip(self._computed, self._executor.run(inputs))
+                    for node, value in zip(self._computed, self._executor.run(inputs), strict=True)
                 }
             except UncorkError:
                 return None
@@ -253,7 +253,7 @@ def owned_values(
     views, are copied.
     """
     shared = {id(array) for array in theirs}
-    return {name: _own(array, shared) for name, array in zip(names, arrays)}
+    return {name: _own(array, shared) for name, array in zip(names, arrays, strict=True)}
 
 
 def _own(array: Array, theirs: set[int]) -> Array:

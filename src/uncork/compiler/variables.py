@@ -66,7 +66,7 @@ def _held(read: Node | None, assigned: TensorSpec) -> TensorSpec:
         return TensorSpec(spec.element_type, PartialShape())
     dims = [
         a if (a.low, a.high) == (b.low, b.high) else Dimension()
-        for a, b in zip(spec.shape.dims, assigned.shape.dims)
+        for a, b in zip(spec.shape.dims, assigned.shape.dims, strict=True)
     ]
     return TensorSpec(spec.element_type, PartialShape(dims))
 

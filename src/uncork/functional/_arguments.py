@@ -40,7 +40,7 @@ class Arguments:
         found = Arguments(args, options)
         found.numbers = tuple(
             position
-            for position, (own, other) in enumerate(zip(self.all, found.all))
+            for position, (own, other) in enumerate(zip(self.all, found.all, strict=True))
             if own is not other
         )
         return found if found.numbers else None

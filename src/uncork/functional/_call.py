@@ -119,7 +119,7 @@ class Call:
         operation = find(self.type_name, self.opset)
         if operation is None:
             raise AssertionError(f"{self.type_name}-{self.opset} is not registered")
-        names = dict(zip((port.name for port in operation.inputs), self.specs))
+        names = dict(zip((port.name for port in operation.inputs), self.specs, strict=False))
         try:
             called = operation(**self.attributes, strict=self.strict)
             outputs = called.evaluate(list(self.specs.values()))

@@ -357,7 +357,9 @@ def _among(
     """
     array_guards: list[ArrayGuard | IdentityGuard] = [IdentityGuard(value) for value in given]
     known: dict[int, Array] = {}
-    for index, (position, array_guard) in enumerate(zip(positions, native.plan.array_guards)):
+    for index, (position, array_guard) in enumerate(
+        zip(positions, native.plan.array_guards, strict=True)
+    ):
         if position in numbers:
             known[index] = np.array(given[position])
         else:

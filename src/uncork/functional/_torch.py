@@ -155,7 +155,7 @@ def gru(
             for n in range(first, first + directions)
         ]
         h0 = np.ascontiguousarray(states[first : first + directions].transpose(1, 0, 2))
-        w, r, b = (np.stack(parts) for parts in zip(*packed))
+        w, r, b = (np.stack(parts) for parts in zip(*packed, strict=True))
         direction = "bidirectional" if bidirectional else "forward"
         y, h = gru_sequence(x, h0, lengths, w, r, b, direction, linear_before_reset=True)
         x = np.ascontiguousarray(y.transpose(0, 2, 1, 3)).reshape(

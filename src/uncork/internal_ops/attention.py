@@ -108,7 +108,7 @@ class FusedAttention(Operation):
             moves=tuple(map(tuple, moves)),
             order=tuple(order),
             factor=factor,
-            counted=dict(zip(("key", "value"), counted)),
+            counted=dict(zip(("key", "value"), counted, strict=True)),
         )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
@@ -120,8 +120,8 @@ class FusedAttention(Operation):
         own = len(given) - len(counts)
         return {
             **dict.fromkeys(_INPUTS),
-            **dict(zip(_INPUTS, given[:own])),
-            **dict(zip(counts, given[own:])),
+            **dict(zip(_INPUTS, given[:own], strict=True)),
+            **dict(zip(counts, given[own:], strict=True)),
         }
 
     def infer(
@@ -142,7 +142,9 @@ class FusedAttention(Operation):
         """
         given = self.named(inputs)
         lying = [self._first_of(given, name) for name in _INPUTS[:3]]
-        return [(spec, _moved_spec(spec, moves)) for spec, moves in zip(lying, self.moves)]
+        return [
+            (spec, _moved_spec(spec, moves)) for spec, moves in zip(lying, self.moves, strict=True)
+        ]
 
     def _first_of(self, given: dict[str, TensorSpec | None], name: str) -> TensorSpec:
         """The spec of an input, with its counted axis cut to the count where it has one."""
@@ -157,7 +159,7 @@ class FusedAttention(Operation):
     def reference(self, query: Array, key: Array, value: Array, *others: Array | None) -> Array:
         given = self.named([query, key, value, *others])
         arrays: list[Array | None] = []
-        for name, moves in zip(_INPUTS, self.moves):
+        for name, moves in zip(_INPUTS, self.moves, strict=True):
             data, count, axis = given[name], given.get(f"{name}_count"), self.counted.get(name)
             assert data is not None
             if count is not None and axis is not None:

@@ -97,7 +97,7 @@ class OnBlocks(Operation):
         """The inputs as the operation takes them."""
         return [
             _plain(spec) if lies and spec is not None else spec
-            for spec, lies in zip(specs, self.lies)
+            for spec, lies in zip(specs, self.lies, strict=True)
         ]
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:

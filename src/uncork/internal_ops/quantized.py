@@ -249,7 +249,8 @@ class OnCodes(Operation):
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
         return [
-            None if spec is None else _plain(held, spec) for held, spec in zip(self.held, specs)
+            None if spec is None else _plain(held, spec)
+            for held, spec in zip(self.held, specs, strict=True)
         ]
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:

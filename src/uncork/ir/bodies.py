@@ -39,7 +39,7 @@ class GraphBody:
         """The specs of the results for these inputs; where the inputs do not fit, the error names
         the inner layers.
         """
-        for index, (given, declared) in enumerate(zip(inputs, self.input_specs)):
+        for index, (given, declared) in enumerate(zip(inputs, self.input_specs, strict=True)):
             name = self.model.by_id[self.model.parameters[index]].name
             if given.element_type is not declared.element_type or not given.shape.compatible(
                 declared.shape
@@ -56,7 +56,7 @@ class GraphBody:
         if plain and key in memory:
             return memory[key]
         checked, problems = infer(
-            self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True
+            self.model, dict(zip(self.model.parameters, inputs, strict=True)), trust_ports=True
         )
         if problems:
             raise ValidationError.of_all("", problems)
@@ -67,7 +67,9 @@ class GraphBody:
 
     def check(self, inputs: Sequence[Array]) -> None:
         """Refuse arrays that the body's parameters do not take."""
-        for array, declared, parameter in zip(inputs, self.input_specs, self.model.parameters):
+        for array, declared, parameter in zip(
+            inputs, self.input_specs, self.model.parameters, strict=True
+        ):
             if not declared.shape.contains(array.shape):
                 name = self.model.by_id[parameter].name
                 raise ValidationError(

@@ -61,7 +61,7 @@ class BooleanSums:
         """Remember which of a node's outputs are counts, now that its types are inferred."""
         if outputs is None:
             return
-        for position, (port, spec) in enumerate(zip(node.outputs, outputs)):
+        for position, (port, spec) in enumerate(zip(node.outputs, outputs, strict=False)):
             if (
                 not port.typed
                 and port.spec.element_type is _BOOLEAN

@@ -190,7 +190,7 @@ class Builder:
             )
         )
         sources = tuple(Source(node_id, i) for i in range(len(ports)))
-        self._specs.update(zip(sources, specs))
+        self._specs.update(zip(sources, specs, strict=False))
         return sources
 
 

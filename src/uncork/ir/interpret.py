@@ -27,7 +27,7 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     """
     state = {} if state is None else state
     assigned: State = {}
-    given = dict(zip(model.parameters, inputs))
+    given = dict(zip(model.parameters, inputs, strict=True))
     uses = Counter(source for node in model.nodes for source in node.inputs)
     values: dict[Source, TensorSpec] = {}
     results: dict[int, Array] = {}

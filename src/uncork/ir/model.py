@@ -143,11 +143,11 @@ class Model(Graph, frozen=True, dict=True):
             for r in results
         ]
         shared: dict[Source, list[str]] = {}
-        for result, names in zip(results, own):
+        for result, names in zip(results, own, strict=True):
             shared.setdefault(result.inputs[0], []).extend(names)
         tensors: list[tuple[str, ...]] = []
         layers: list[tuple[str, ...]] = []
-        for result, names in zip(results, own):
+        for result, names in zip(results, own, strict=True):
             source = result.inputs[0]
             producer = self.by_id[source.node]
             tensors.append(
@@ -182,10 +182,12 @@ def _told_apart(
     """The names of each port: its tensor names, and those layer names that no other port has in any
     way, because a name must not pick the wrong port.
     """
-    uses = Counter(name for ours, others in zip(tensors, layers) for name in {*ours, *others})
+    uses = Counter(
+        name for ours, others in zip(tensors, layers, strict=True) for name in {*ours, *others}
+    )
     return [
         tuple(dict.fromkeys((*ours, *(n for n in others if uses[n] == 1))))
-        for ours, others in zip(tensors, layers)
+        for ours, others in zip(tensors, layers, strict=True)
     ]
 
 

@@ -63,7 +63,7 @@ class GraphReader(Struct):
         for layer_id in order:
             layer = layers[layer_id]
             arguments = [sources.get((layer_id, position)) for position in range(len(layer.inputs))]
-            without = [i for i, a in zip(layer.inputs, arguments) if a is None]
+            without = [i for i, a in zip(layer.inputs, arguments, strict=True) if a is None]
             node = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
             # With an input missing, what inference says of the others would be about the wrong
             # ports.
@@ -107,7 +107,9 @@ class GraphReader(Struct):
         """Check that what the file says at the end of an edge does not contradict what it says at
         its beginning.
         """
-        for position, (element, source) in enumerate(zip(layer.input_ports, arguments)):
+        for position, (element, source) in enumerate(
+            zip(layer.input_ports, arguments, strict=True)
+        ):
             said = self._port(
                 element, f"input {position}", place + layer.label, precision_needed=False
             )
@@ -184,7 +186,7 @@ class GraphReader(Struct):
         said = [self._port(port, f"output {i}", where) for i, port in enumerate(layer.output_ports)]
         outputs = tuple(
             Port(p.spec, split_names(port.get("names", "")), _extras(port), p.typed)
-            for p, port in zip(said, layer.output_ports)
+            for p, port in zip(said, layer.output_ports, strict=True)
         )
         if layer.type_name == "Parameter" and not outputs:
             self.diagnostics.add(where, "has no output port", ports_of(where))

@@ -82,17 +82,21 @@ class _Inference:
         ports = node.outputs + tuple(Port(spec) for spec in specs[len(node.outputs) :])
         return replace(
             node,
-            outputs=tuple(Port(spec, port.names, port.extras) for spec, port in zip(specs, ports)),
+            outputs=tuple(
+                Port(spec, port.names, port.extras) for spec, port in zip(specs, ports, strict=True)
+            ),
         )
 
     def finished(self, node: Node) -> Node:
         """The node with all equalities put in that are known now."""
         specs = [self._with_equalities(port.spec) for port in node.outputs]
-        if all(spec is port.spec for spec, port in zip(specs, node.outputs)):
+        if all(spec is port.spec for spec, port in zip(specs, node.outputs, strict=True)):
             return node
         return replace(
             node,
-            outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, specs)),
+            outputs=tuple(
+                replace(port, spec=spec) for port, spec in zip(node.outputs, specs, strict=True)
+            ),
         )
 
     def _described(self, node: Node) -> tuple[TensorSpec, ...]:
@@ -123,7 +127,9 @@ class _Inference:
         return (
             not node.bodies
             and (node.type_name in ("Const", "Parameter") or not all(map(_tells, arguments)))
-            and all(given is self.model.spec(s) for given, s in zip(arguments, node.inputs))
+            and all(
+                given is self.model.spec(s) for given, s in zip(arguments, node.inputs, strict=True)
+            )
             and all(port.spec.shape.is_static and not _is_read(port.spec) for port in node.outputs)
         )
 

@@ -47,7 +47,7 @@ def infer(
         if outputs is not None and node.type_name != "Result":
             ports = (
                 Port(spec, port.names, port.extras)
-                for spec, port in zip(outputs, _padded(node.outputs, outputs))
+                for spec, port in zip(outputs, _padded(node.outputs, outputs), strict=True)
             )
             node = replace(node, outputs=tuple(ports))
         nodes.append(node)
@@ -66,7 +66,7 @@ def specialised(body: AnyGraph) -> AnyGraph:
 
 
 def _settled_as(said: Node, checked: Node) -> Node:
-    ports = zip(said.outputs, checked.outputs)
+    ports = zip(said.outputs, checked.outputs, strict=True)
     outputs = tuple(
         p if p.spec.element_type is c.spec.element_type and p.typed else c for p, c in ports
     )
@@ -129,7 +129,7 @@ def _held_against_file(
                 f"expected {len(inferred)} output ports, the file has {len(node.outputs)}",
             )
         )
-    for position, (port, found) in enumerate(zip(node.outputs, inferred)):
+    for position, (port, found) in enumerate(zip(node.outputs, inferred, strict=True)):
         said = port.spec
         if not port.typed:
             continue

@@ -131,7 +131,9 @@ def _graph(root: ElementTree.Element, model: Model, binary: _BinaryWriter) -> No
                 position,
             )
             keys = ("from-layer", "from-port", "to-layer", "to-port")
-            ElementTree.SubElement(edges, "edge", {k: str(n) for k, n in zip(keys, numbers)})
+            ElementTree.SubElement(
+                edges, "edge", {k: str(n) for k, n in zip(keys, numbers, strict=True)}
+            )
     root.extend(xml.thawed(extra) for extra in model.extras)
 
 

@@ -117,7 +117,8 @@ def parts_along(
             for parts in range(1, max(1, min(count, threads // prod(some))) + 1)
         ]
     largest = {
-        some: prod(-(-count // parts) for count, parts in zip(blocks, some)) for some in found
+        some: prod(-(-count // parts) for count, parts in zip(blocks, some, strict=True))
+        for some in found
     }
     limit = min(largest.values()) * _WORTH
     return max(some for some in found if largest[some] <= limit)
@@ -132,7 +133,9 @@ def grid(
     parts = parts_along(axes, threads, whole)
     divided = whole_shares if whole else shares
     return list(
-        combinations(*(divided(size, some, block) for (size, block), some in zip(axes, parts)))
+        combinations(
+            *(divided(size, some, block) for (size, block), some in zip(axes, parts, strict=True))
+        )
     )
 
 

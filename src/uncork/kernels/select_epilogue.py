@@ -46,7 +46,7 @@ def ending(
     ):
         return None
     if result.rank is None or not all(
-        has_extents(spec) for spec, of_sums in zip(inputs, own) if not of_sums
+        has_extents(spec) for spec, of_sums in zip(inputs, own, strict=True) if not of_sums
     ):
         return None
     try:
@@ -55,7 +55,11 @@ def ending(
         return None
     if isinstance(found, str):
         return None
-    shapes = [shape for position, shape in zip(found.inputs, found.shapes) if not own[position]]
+    shapes = [
+        shape
+        for position, shape in zip(found.inputs, found.shapes, strict=True)
+        if not own[position]
+    ]
     kinds = {kind_of(shape, result.shape, axis) for shape in shapes}
     apart = ELEMENT in kinds and result.rank == _VOLUMES
     return None if "" in kinds or apart else found
@@ -86,7 +90,7 @@ def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
     sizes = [dim.size for dim in result.dims]
     return (
         ELEMENT
-        if all(size is not None and same(a, size) for a, size in zip(aligned, sizes))
+        if all(size is not None and same(a, size) for a, size in zip(aligned, sizes, strict=True))
         else ""
     )
 
@@ -112,7 +116,7 @@ def epilogue_of(
         if found is None:
             raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
         arguments: list[tuple[bool, int]] = []
-        for position, shape in zip(found.inputs, found.shapes):
+        for position, shape in zip(found.inputs, found.shapes, strict=True):
             number = member.arguments[position]
             if own[position]:
                 arguments.append((False, 0 if number == 0 else number - first_member + 1))
@@ -177,5 +181,5 @@ def operands_for(
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
     return [
         In(position, begin[kind]) if isinstance(position, int) else int(position.ctypes.data)
-        for kind, position in zip(epilogue.operands, positions)
+        for kind, position in zip(epilogue.operands, positions, strict=True)
     ]

@@ -187,5 +187,6 @@ def union(first: TensorSpec, second: TensorSpec) -> TensorSpec | None:
     if first.rank is None or second.rank is None or first.rank != second.rank:
         return TensorSpec(first.element_type, PartialShape())
     return TensorSpec(
-        first.element_type, PartialShape([a.union(b) for a, b in zip(first.shape, second.shape)])
+        first.element_type,
+        PartialShape([a.union(b) for a, b in zip(first.shape, second.shape, strict=True)]),
     )

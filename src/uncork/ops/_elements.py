@@ -118,7 +118,7 @@ def by_moving(
     inputs; the other inputs, which say whereto, have to be known.
     """
     arrays: list[Array | None] = []
-    for position, (spec, part) in enumerate(zip(bound, parts)):
+    for position, (spec, part) in enumerate(zip(bound, parts, strict=True)):
         port = operation.inputs[min(position, len(operation.inputs) - 1)]
         if spec is None:
             arrays.append(None)
@@ -150,13 +150,13 @@ def by_place(
     arrays = [
         part.ravel() for part in np.broadcast_arrays(*[part for part in parts if part is not None])
     ]
-    places = list(zip(*arrays))
+    places = list(zip(*arrays, strict=True))
     result = np.full(len(places), None, object)
     numbers = [i for i, place in enumerate(places) if all(_constant(e) is not None for e in place)]
     if numbers:
         specs = [
             _numbers(spec, [array[i] for i in numbers])
-            for spec, array in zip(bound, arrays)
+            for spec, array in zip(bound, arrays, strict=True)
             if spec is not None
         ]
         values = operation.evaluate(specs)[0].value

@@ -285,7 +285,8 @@ class Operation:
                     f"infer {len(outputs)}"
                 )
             return tuple(
-                self._finished(spec, result, moves) for spec, result in zip(outputs, several)
+                self._finished(spec, result, moves)
+                for spec, result in zip(outputs, several, strict=True)
             )
 
     # ---- shared machinery

@@ -54,28 +54,22 @@ class PReLU(Operation):
     output = Output("T")
 
     def by_channel(self, data: PartialShape, slope: PartialShape) -> bool:
-        """Whether the slope has one number for each channel; not while a dimension that decides is
-        unknown.
+        """Whether the slope has one number for each channel, as `infer` decided; not while a
+        dimension that decides is unknown.
         """
         return (
             data.rank is not None
             and data.rank > 1
             and slope.rank == 1
-            and slope[0].is_static
-            and data[1] == int(slope[0])
+            and slope[0].is_always(data[1])
         )
 
     def infer(self, data: TensorSpec, slope: TensorSpec) -> PartialShape:
-        if data.rank is None or slope.rank is None or self.by_channel(data.shape, slope.shape):
+        if data.rank is None or slope.rank is None:
             return data.shape
-        open_channels = (
-            slope.rank == 1 and data.rank > 1 and _supposed_equal(slope.shape[0], data.shape[1])
-        )
-        return (
-            data.shape
-            if open_channels
-            else broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
-        )
+        if slope.rank == 1 and data.rank > 1 and _supposed_equal(slope.shape[0], data.shape[1]):
+            return data.shape
+        return broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
 
     def reference(self, data: Array, slope: Array) -> Array:
         if self.by_channel(PartialShape(data.shape), PartialShape(slope.shape)):
@@ -97,7 +91,7 @@ class _Parametric(Operation):
     """A function of each element and two numbers that are inputs."""
 
     def infer(self, data: TensorSpec, *parameters: TensorSpec) -> PartialShape:
-        for port, spec in zip(self.inputs[1:], parameters):
+        for port, spec in zip(self.inputs[1:], parameters, strict=False):
             require_one(self, port.name, spec)
         return data.shape
 

@@ -112,7 +112,7 @@ class AdaptiveMaxPool8(_AdaptivePool):
         if not largest.size:
             return largest, indices
         numbered = np.arange(math.prod(sizes)).reshape(sizes)
-        along = [bounds(size, count) for size, count in zip(sizes, counts)]
+        along = [bounds(size, count) for size, count in zip(sizes, counts, strict=True)]
         for place in np.ndindex(*counts):
             box = tuple(slice(*along[axis][i]) for axis, i in enumerate(place))
             whole = (slice(None), slice(None))

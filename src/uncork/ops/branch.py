@@ -39,7 +39,7 @@ class If8(SubGraphOperation):
         with maybe_run(inputs, certain=False):
             other = self._described(self.bodies[self.body_names[1]], inputs)
         merged: list[TensorSpec] = []
-        for position, (a, b) in enumerate(zip(then, other)):
+        for position, (a, b) in enumerate(zip(then, other, strict=True)):
             both = union(a, b)
             self.require(
                 both is not None,

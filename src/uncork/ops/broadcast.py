@@ -92,7 +92,7 @@ class _Broadcast(Operation):
     ) -> PartialShape:
         """The output's shape: the target, with the dimensions filled in that only `data` tells."""
         dims = [Dimension.of(n) for n in target]
-        for dim, axis in zip(data.shape, axes):
+        for dim, axis in zip(data.shape, axes, strict=True):
             if target[axis] is None:
                 dims[axis] = DYNAMIC if dim.contains(1) else dim
                 continue
@@ -113,7 +113,7 @@ class _Broadcast(Operation):
             target = list(np.broadcast_shapes(data.shape, tuple(target)))
         elif self.mode != "numpy" and axes_mapping is not None:
             places = [1] * len(target)
-            for size, axis in zip(data.shape, axes_mapping):
+            for size, axis in zip(data.shape, axes_mapping, strict=True):
                 places[int(axis)] = size
             data = data.reshape(places)
         return np.array(np.broadcast_to(data, target), order="C")

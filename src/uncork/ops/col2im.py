@@ -132,7 +132,7 @@ class Col2Im15(Operation):
         shape = (
             *batch,
             channels,
-            *(s + b + e for s, b, e in zip(image, self.pads_begin, self.pads_end)),
+            *(s + b + e for s, b, e in zip(image, self.pads_begin, self.pads_end, strict=True)),
         )
         check_array_fits(shape, data)
         padded = np.zeros(shape, data.dtype)

@@ -71,7 +71,9 @@ class ConvolutionBackpropData1(Sliding):
         self.require_channels(inputs, groups * channels, filters)
         sizes = [
             self._size(axis, d, k)
-            for axis, (d, k) in enumerate(zip(inputs.dims[2:], weights.dims[self.lead :]))
+            for axis, (d, k) in enumerate(
+                zip(inputs.dims[2:], weights.dims[self.lead :], strict=True)
+            )
         ]
         if output_shape is not None:
             sizes = self._given_sizes(output_shape)
@@ -121,10 +123,10 @@ class ConvolutionBackpropData1(Sliding):
         kernel, sizes = weights.shape[3:], data.shape[2:]
         reached = [
             stride * (size - 1) + extent(k, d)
-            for stride, size, k, d in zip(self.strides, sizes, kernel, self.dilations)
+            for stride, size, k, d in zip(self.strides, sizes, kernel, self.dilations, strict=True)
         ]
         begins, results = self.cut(reached, output_shape)
-        room = [max(r, b + n) for r, b, n in zip(reached, begins, results)]
+        room = [max(r, b + n) for r, b, n in zip(reached, begins, results, strict=True)]
         check_array_fits((len(data), groups, outputs, *room), data)
         canvas = np.zeros((groups, outputs, len(data), *room), data.dtype)
         spreading = weights.reshape(groups, channels, outputs * math.prod(kernel)).transpose(
@@ -139,13 +141,17 @@ class ConvolutionBackpropData1(Sliding):
             # What each pixel adds through each cell of the kernel: [G, O, k.., N, p..]
             spread = (spreading @ pixels).reshape(groups, outputs, *kernel, len(some), *sizes)
             for cell in np.ndindex(*kernel):
-                starts = [k * d for k, d in zip(cell, self.dilations)]
+                starts = [k * d for k, d in zip(cell, self.dilations, strict=True)]
                 places = [
-                    slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, sizes, self.strides)
+                    slice(b, b + (n - 1) * s + 1, s)
+                    for b, n, s in zip(starts, sizes, self.strides, strict=True)
                 ]
                 target: tuple[Any, ...] = (..., images, *places)
                 canvas[target] += spread[(slice(None),) * 2 + cell]
-        kept: tuple[Any, ...] = (..., *(slice(b, b + n) for b, n in zip(begins, results)))
+        kept: tuple[Any, ...] = (
+            ...,
+            *(slice(b, b + n) for b, n in zip(begins, results, strict=True)),
+        )
         output: Array = np.moveaxis(canvas[kept], 2, 0)
         return output.reshape(len(data), groups * outputs, *results)
 
@@ -155,12 +161,12 @@ class ConvolutionBackpropData1(Sliding):
             pads = [self.fixed_pads(axis) for axis in range(self.axes)]
             return [b for b, _ in pads], [
                 r + self.output_padding[axis] - b - e
-                for axis, (r, (b, e)) in enumerate(zip(reached, pads))
+                for axis, (r, (b, e)) in enumerate(zip(reached, pads, strict=True))
             ]
         results = [int(n) for n in output_shape]
         totals = [
             max(0, r + self.output_padding[axis] - n)
-            for axis, (r, n) in enumerate(zip(reached, results))
+            for axis, (r, n) in enumerate(zip(reached, results, strict=True))
         ]
         return [t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals], results
 

@@ -95,7 +95,9 @@ class _Detection(Operation):
     def infer(self, *specs: TensorSpec | None) -> PartialShape:
         self.require((specs[3] is None) == (specs[4] is None), "expected 3 or 5 inputs, got 4")
         shapes = {
-            port.name: spec.shape for port, spec in zip(self.inputs, specs) if spec is not None
+            port.name: spec.shape
+            for port, spec in zip(self.inputs, specs, strict=False)
+            if spec is not None
         }
         for name, shape in shapes.items():
             self.require(
@@ -106,12 +108,8 @@ class _Detection(Operation):
                 shape,
             )
         images = self._images(shapes)
-        priors, classes = self._counts(
-            {name: s[-1].static_size for name, s in shapes.items() if s.rank is not None}, shapes
-        )
-        return PartialShape(
-            [1, 1, self._rows(images, Dimension.of(priors), Dimension.of(classes)), 7]
-        )
+        priors, classes = self._counts(shapes)
+        return PartialShape([1, 1, self._rows(images, priors, classes), 7])
 
     def _rows(self, images: Dimension, priors: Dimension, classes: Dimension) -> Dimension:
         if self.keep_top_k[0] > 0:
@@ -153,57 +151,51 @@ class _Detection(Operation):
                 images = images.merge(proposals[0]) or images
         return images
 
-    def _counts(
-        self, lengths: dict[str, int | None], shapes: dict[str, PartialShape]
-    ) -> tuple[int | None, int | None]:
-        """The numbers of priors and classes, from whatever length of a last dimension tells them;
-        all must agree.
+    def _counts(self, shapes: dict[str, PartialShape]) -> tuple[Dimension, Dimension]:
+        """The numbers of priors and classes, from whatever last dimension tells them; all must
+        agree.
         """
-        priors: int | None = None
-        classes: int | None = self.num_classes
+        lengths = {name: shape[-1] for name, shape in shapes.items() if shape.rank is not None}
+        priors, classes = DYNAMIC, Dimension.of(self.num_classes)
 
-        def quotient(name: str, divisor: int) -> int:
-            length = lengths[name]
-            assert length is not None
+        def quotient(name: str, divisor: int) -> Dimension:
             self.require(
-                length % divisor == 0,
+                lengths[name].is_multiple_of(divisor),
                 "input '{}': expected a multiple of {} as its last dimension, got {}",
                 name,
                 divisor,
                 shapes[name],
             )
-            return length // divisor
+            return lengths[name] // divisor
 
         per_prior: dict[str, int] = {"proposals": self.prior_size, "aux_class_preds": 2}
         for _ in range(2):
-            if self.share_location or classes is not None:
-                per_prior |= dict.fromkeys(
-                    ("box_logits", "aux_box_preds"),
-                    4 * (1 if self.share_location else classes or 1),
-                )
-            if classes is not None:
-                per_prior["class_preds"] = classes
+            if self.share_location or classes.is_static:
+                boxes = 4 * (1 if self.share_location else int(classes) or 1)
+                per_prior |= dict.fromkeys(("box_logits", "aux_box_preds"), boxes)
+            if classes.is_static:
+                per_prior["class_preds"] = int(classes)
             for name, per in per_prior.items():
-                if lengths.get(name) is not None:
-                    found = quotient(name, per)
+                if name in lengths:
+                    merged = priors.merge(quotient(name, per))
                     self.require(
-                        priors in (None, found),
+                        merged is not None,
                         "input '{}': expected numbers for {} priors, got {}",
                         name,
                         priors,
                         shapes[name],
                     )
-                    priors = found
-            if priors == 0:
+                    priors = merged or priors
+            if priors.high == 0:
                 self.require(
-                    classes is not None,
+                    classes.is_static,
                     "expected at least one prior, got proposals {}",
                     shapes["proposals"],
                 )
-            elif priors is not None and classes is None and lengths.get("class_preds") is not None:
-                classes = quotient("class_preds", priors)
+            elif priors.is_static and not classes.is_static and "class_preds" in lengths:
+                classes = quotient("class_preds", int(priors))
                 self.require(
-                    classes > 0,
+                    classes.covers(1),
                     "expected at least one class, got class_preds {}",
                     shapes["class_preds"],
                 )

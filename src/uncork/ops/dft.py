@@ -110,14 +110,14 @@ class _Fourier(Operation):
         full = [data.shape[axis] for axis in axes]
         if not self.to_complex and full:
             full[-1] = 2 * (full[-1] - 1)
-        return [size if wanted == -1 else wanted for size, wanted in zip(full, given)]
+        return [size if wanted == -1 else wanted for size, wanted in zip(full, given, strict=True)]
 
     def reference(self, data: Array, axes: Array, signal_size: Array | None) -> Array:
         values = data[..., 0] + 1j * data[..., 1] if self.from_complex else data
         places = [a % values.ndim for a in axes.tolist()]
         sizes = self.sizes(values, places, signal_size)
         results = list(values.shape)
-        for axis, size in zip(places, sizes):
+        for axis, size in zip(places, sizes, strict=True):
             results[axis] = size
         if not places:
             return data

@@ -113,7 +113,7 @@ class Einsum(Operation):
         )
         sizes: dict[_Label, Dimension] = {}
         covered: int | None = 0
-        for position, (subscript, operand) in enumerate(zip(subscripts, operands)):
+        for position, (subscript, operand) in enumerate(zip(subscripts, operands, strict=True)):
             open_ended = _ELLIPSIS in subscript
             rank = operand.rank
             if rank is None:
@@ -132,7 +132,7 @@ class Einsum(Operation):
                     "".join(subscript),
                 )
                 dims = {}
-                for label, dim in zip(self.spread(subscript, rank), operand.shape):
+                for label, dim in zip(self.spread(subscript, rank), operand.shape, strict=True):
                     merged = dims.get(label, dim).merge(dim)
                     self.require(
                         merged is not None,
@@ -174,7 +174,7 @@ class Einsum(Operation):
         subscripts, output = self.parsed()
         factors = [
             (operand, self.spread(subscript, operand.ndim))
-            for subscript, operand in zip(subscripts, operands)
+            for subscript, operand in zip(subscripts, operands, strict=True)
         ]
         covered = max(
             (sum(isinstance(label, int) for label in labels) for _, labels in factors), default=0

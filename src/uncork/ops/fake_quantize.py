@@ -41,7 +41,7 @@ class FakeQuantize(Broadcasting):
 
     def infer(self, x: TensorSpec, *limits: TensorSpec) -> PartialShape:
         mode = "onto" if self.auto_broadcast == "numpy" else self.auto_broadcast
-        for port, limit in zip(self.inputs[1:], limits):
+        for port, limit in zip(self.inputs[1:], limits, strict=False):
             shape = broadcast_shapes(
                 self, [x.shape, limit.shape], ["X", port.name], mode, self.auto_broadcast_axis
             )

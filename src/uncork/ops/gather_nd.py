@@ -59,7 +59,8 @@ class GatherND8(Operation):
             indices.shape,
         )
         stretched = [
-            broadcast_dimension(a, b) for a, b in zip(data.shape[:batch], indices.shape[:batch])
+            broadcast_dimension(a, b)
+            for a, b in zip(data.shape[:batch], indices.shape[:batch], strict=True)
         ]
         self.require(
             None not in stretched,

@@ -118,7 +118,7 @@ class GenerateProposals9(_Proposals):
     ) -> tuple[Array, ...]:
         pixel = 0 if self.normalized else 1
         regions, found_scores = [np.zeros((0, 4), scores.dtype)], [np.zeros(0, scores.dtype)]
-        for info, image_deltas, image_scores in zip(im_info, deltas, scores):
+        for info, image_deltas, image_scores in zip(im_info, deltas, scores, strict=True):
             boxes, values = self.in_order(
                 anchors.reshape(-1, 4), image_deltas, image_scores, pixel, info
             )

@@ -74,7 +74,10 @@ class GridSample9(Operation):
         if 0 in data.shape:
             return np.zeros((*data.shape[:2], *grid.shape[1:3]), data.dtype)
         return np.stack(
-            [self._read(image, places[..., 1], places[..., 0]) for image, places in zip(data, grid)]
+            [
+                self._read(image, places[..., 1], places[..., 0])
+                for image, places in zip(data, grid, strict=True)
+            ]
         )
 
     def _read(self, image: Array, rows: Array, columns: Array) -> Array:
@@ -111,7 +114,7 @@ class GridSample9(Operation):
         weights = [
             np.where(np.isnan(part), part, keys_kernel(part - i, -0.75)) for i in range(-1, 3)
         ]
-        return [(self._cell(low + i, size), w) for i, w in zip(range(-1, 3), weights)]
+        return [(self._cell(low + i, size), w) for i, w in zip(range(-1, 3), weights, strict=True)]
 
     def _cell(self, places: Array, size: int) -> Array:
         """Whole coordinates, moved into the image by the padding mode."""

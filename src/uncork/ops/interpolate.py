@@ -107,10 +107,13 @@ class Interpolating(Operation):
         filled = (
             list(given) + [0] * (rank - len(given)) for given in (self.pads_begin, self.pads_end)
         )
-        return list(zip(*filled))
+        return list(zip(*filled, strict=True))
 
     def padded_shape(self, shape: PartialShape) -> list[Dimension]:
-        return [dim + begin + end for dim, (begin, end) in zip(shape, self.pads(len(shape)))]
+        return [
+            dim + begin + end
+            for dim, (begin, end) in zip(shape, self.pads(len(shape)), strict=True)
+        ]
 
     def settings(self, is_padded: bool, rank: int) -> Settings:
         """The attributes that say how data of a rank is resized."""
@@ -118,7 +121,9 @@ class Interpolating(Operation):
 
     def padded(self, data: Array) -> Array:
         pads = self.pads(data.ndim)
-        check_array_fits([begin + size + end for size, (begin, end) in zip(data.shape, pads)], data)
+        check_array_fits(
+            [begin + size + end for size, (begin, end) in zip(data.shape, pads, strict=True)], data
+        )
         return np.pad(data, pads)
 
     def sized(self, name: str, position: int, size: Dimension, wanted: Element) -> Dimension:
@@ -196,7 +201,8 @@ class Interpolate1(Interpolating):
     def reference(self, data: Array, target_spatial_shape: Array) -> Array:
         padded = self.padded(data)
         axes = [
-            Axis(a, padded.shape[a], int(n), None) for a, n in zip(self.axes, target_spatial_shape)
+            Axis(a, padded.shape[a], int(n), None)
+            for a, n in zip(self.axes, target_spatial_shape, strict=True)
         ]
         return resize(padded, axes, self.settings(padded.shape != data.shape, data.ndim))
 
@@ -311,12 +317,14 @@ class InterpolateByInputs(Interpolating):
         padded = self.padded(data)
         numbers = range(data.ndim) if axes is None else axes.tolist()
         if self.shape_calculation_mode == "sizes":
-            plan = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted)]
+            plan = [
+                Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted, strict=True)
+            ]
         else:
             scales = at_least_f32(wanted)
             plan = [
                 Axis(a, padded.shape[a], scaled_size(padded.shape[a], s), s)
-                for a, s in zip(numbers, scales)
+                for a, s in zip(numbers, scales, strict=True)
             ]
         return resize(padded, plan, self.settings(padded.shape != data.shape, data.ndim))
 

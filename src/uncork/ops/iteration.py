@@ -100,7 +100,9 @@ class Iteration(SlicingOperation):
             again = self.map.body.describe([later[i] for i in range(len(later))])
         except UncorkError:
             return None
-        return later if all(a.shape == b.shape for a, b in zip(results, again)) else None
+        return (
+            later if all(a.shape == b.shape for a, b in zip(results, again, strict=True)) else None
+        )
 
     def _widened(
         self,
@@ -155,7 +157,9 @@ class Iteration(SlicingOperation):
         # Still changing: sizes that grow with every iteration have no bound.
         return TensorSpec(
             both.element_type,
-            PartialShape([d if d == b else DYNAMIC for d, b in zip(both.shape, before.shape)]),
+            PartialShape(
+                [d if d == b else DYNAMIC for d, b in zip(both.shape, before.shape, strict=True)]
+            ),
         )
 
     def _output(

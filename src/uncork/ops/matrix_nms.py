@@ -47,7 +47,7 @@ def shared_boxes(boxes: Array, scores: Array) -> list[Image]:
     places = np.arange(boxes.shape[0] * boxes.shape[1]).reshape(boxes.shape[:2])
     return [
         Image(np.broadcast_to(b, (*s.shape, 4)), s, np.broadcast_to(p, s.shape))
-        for b, s, p in zip(boxes, scores, places)
+        for b, s, p in zip(boxes, scores, places, strict=True)
     ]
 
 

@@ -107,7 +107,9 @@ class MulticlassNms9(MulticlassNms8):
         classes, number = scores.shape
         places = np.arange(classes * number).reshape(number, classes).T
         ends = np.cumsum(roisnum, dtype=np.int64)
-        parts = [slice(int(end - count), int(end)) for end, count in zip(ends, roisnum)]
+        parts = [
+            slice(int(end - count), int(end)) for end, count in zip(ends, roisnum, strict=True)
+        ]
         return self.selection(
             [Image(boxes[:, p], scores[:, p], places[:, p]) for p in parts], scores.dtype
         )

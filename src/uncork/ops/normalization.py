@@ -99,7 +99,7 @@ class LRN(_WithAxes):
         squares = np.pad(data * data, [(radius.get(i, 0),) * 2 for i in range(data.ndim)])
         total = np.zeros_like(data)
         for offset in itertools.product(*(range(2 * radius[i] + 1) for i in along)):
-            start = dict(zip(along, offset))
+            start = dict(zip(along, offset, strict=True))
             total = (
                 total
                 + squares[

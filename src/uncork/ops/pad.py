@@ -75,7 +75,10 @@ class Pad12(Operation):
             return PartialShape([None] * ranks[0]) if ranks else PartialShape()
         begins, ends = (spec.sizes() or [None] * data.rank for spec in (pads_begin, pads_end))
         return PartialShape(
-            [self.padded(axis, *each) for axis, each in enumerate(zip(data.shape, begins, ends))]
+            [
+                self.padded(axis, *each)
+                for axis, each in enumerate(zip(data.shape, begins, ends, strict=True))
+            ]
         )
 
     def padded(self, axis: int, dim: Dimension, begin: Element, end: Element) -> Dimension:
@@ -144,7 +147,9 @@ class Pad12(Operation):
     def reference(
         self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None
     ) -> Array:
-        for axis, (begin, end) in enumerate(zip(map(int, pads_begin), map(int, pads_end))):
+        for axis, (begin, end) in enumerate(
+            zip(map(int, pads_begin), map(int, pads_end), strict=True)
+        ):
             size = data.shape[axis]
             place = np.arange(max(0, begin + size + end)) - begin
             inside = (place >= 0) & (place < size)

@@ -207,7 +207,7 @@ class PriorBox1(Priors):
     def _fixed(self) -> tuple[Array, Array]:
         """The offsets from the center and the half sides of the boxes of fixed_size."""
         places, halves = [np.zeros((0, 2), np.float32)], [np.zeros((0, 2), np.float32)]
-        for size, density in zip(self.fixed_size, map(int, self.density)):
+        for size, density in zip(self.fixed_size, map(int, self.density), strict=True):
             shift = int(size / density)
             along = (np.arange(density) * shift + (shift / 2 - int(size) // 2)).astype(np.float32)
             around = np.stack(np.broadcast_arrays(along, along[:, np.newaxis]), axis=-1).reshape(

@@ -91,7 +91,7 @@ class PSROIPooling1(Operation):
             np.clip(np.nan_to_num(v), 0, limit).astype(int).tolist()
             for v in (np.floor(bounds[:-1]), np.ceil(bounds[1:]))
         )
-        return [slice(begin, end) for begin, end in zip(first, last)]
+        return [slice(begin, end) for begin, end in zip(first, last, strict=True)]
 
     def _read(self, image: Array, box: Array, result: Array) -> None:
         x1, y1, x2, y2 = box * box.dtype.type(self.spatial_scale)

@@ -54,7 +54,7 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
     # An integer that is half of a size, say, is whole in every call that is not refused.
     start, stop, step = (
         floor(Size.of(e)) if spec.element_type.is_integer else Size.of(e)
-        for spec, e in zip(specs, elements)
+        for spec, e in zip(specs, elements, strict=True)
         if e is not None
     )
     if step.constant == 0 or (whole and not step.is_whole):
@@ -63,7 +63,7 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
         return None
     if not all(
         size.is_whole and whole_number(spec.element_type, size) is not None
-        for spec, size in zip(specs, (start, stop))
+        for spec, size in zip(specs, (start, stop), strict=True)
     ):
         return None
     ratio = (stop - start).over(step)

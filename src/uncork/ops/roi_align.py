@@ -94,7 +94,7 @@ class _Align(Operation):
             self, "batch_indices", batch_indices, wrong, f"0 to {len(data) - 1}", 0, len(data) - 1
         )
         output = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), data.dtype)
-        for box, image, result in zip(rois, batch_indices.tolist(), output):
+        for box, image, result in zip(rois, batch_indices.tolist(), output, strict=True):
             left, top, width, height = self.frame(box)
             columns, rows = (
                 self._cells(*axis)

@@ -42,7 +42,7 @@ class Roll7(Operation):
     def reference(self, data: Array, shift: Array, axes: Array) -> Array:
         output = data
         shifts = np.broadcast_to(shift.reshape(-1), axes.size)
-        for by, axis in zip(map(int, shifts), map(int, axes.reshape(-1))):
+        for by, axis in zip(map(int, shifts), map(int, axes.reshape(-1)), strict=True):
             size = data.shape[axis]
             output = output.take((np.arange(size) - by % max(size, 1)) % max(size, 1), axis)
         return output

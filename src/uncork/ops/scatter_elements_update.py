@@ -52,7 +52,8 @@ class _Elements(Operation):
         along = None if number is None else normalised_axis(self, number, data.rank)
         if along is not None and indices.rank is not None:
             fits = [
-                k == along or d.covers(i) for k, (i, d) in enumerate(zip(indices.shape, data.shape))
+                k == along or d.covers(i)
+                for k, (i, d) in enumerate(zip(indices.shape, data.shape, strict=True))
             ]
             self.require(
                 all(fits),

@@ -48,14 +48,14 @@ class Select1(Broadcasting):
             return None
         then, else_ = (
             unknown_elements(s) if p is None and s is not None else p
-            for s, p in zip(bound[1:], choices)
+            for s, p in zip(bound[1:], choices, strict=False)
         )
         if then is None or else_ is None:
             return None
         arrays = np.broadcast_arrays(cond, then, else_)
         taken = [
             None if c is None else a if c else b
-            for c, a, b in zip(*(array.ravel().tolist() for array in arrays))
+            for c, a, b in zip(*(array.ravel().tolist() for array in arrays), strict=True)
         ]
         result = np.full(len(taken), None, object)
         result[:] = taken

@@ -96,12 +96,16 @@ class SpaceToBatch2(_Blocks):
         self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array
     ) -> Array:
         blank = "" if data.dtype == object else 0
-        pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end)]
-        padded = np.full([b + s + e for s, (b, e) in zip(data.shape, pads)], blank, data.dtype)
-        padded[tuple(slice(b, b + s) for s, (b, _) in zip(data.shape, pads))] = data
+        pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end, strict=True)]
+        padded = np.full(
+            [b + s + e for s, (b, e) in zip(data.shape, pads, strict=True)], blank, data.dtype
+        )
+        padded[tuple(slice(b, b + s) for s, (b, _) in zip(data.shape, pads, strict=True))] = data
         blocks = [int(b) for b in block_shape[1:]]
-        sizes = [s // b for s, b in zip(padded.shape[1:], blocks)]
-        split = padded.reshape([len(padded), *(n for pair in zip(sizes, blocks) for n in pair)])
+        sizes = [s // b for s, b in zip(padded.shape[1:], blocks, strict=True)]
+        split = padded.reshape(
+            [len(padded), *(n for pair in zip(sizes, blocks, strict=True) for n in pair)]
+        )
         spatial = range(1, 2 * len(blocks), 2)
         order = [*(a + 1 for a in spatial), 0, *spatial]
         return np.asarray(split.transpose(order).reshape([len(padded) * math.prod(blocks), *sizes]))
@@ -166,7 +170,10 @@ class BatchToSpace2(_Blocks):
         split = data.reshape([*blocks, batch, *data.shape[1:]])
         order = [count, *(a for k in range(count) for a in (count + 1 + k, k))]
         joined = split.transpose(order).reshape(
-            [batch, *(s * b for s, b in zip(data.shape[1:], blocks))]
+            [batch, *(s * b for s, b in zip(data.shape[1:], blocks, strict=True))]
         )
-        keep = (slice(int(b), s - int(e)) for s, b, e in zip(joined.shape, crops_begin, crops_end))
+        keep = (
+            slice(int(b), s - int(e))
+            for s, b, e in zip(joined.shape, crops_begin, crops_end, strict=True)
+        )
         return np.array(joined[tuple(keep)], order="C")

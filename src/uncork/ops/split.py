@@ -39,7 +39,7 @@ def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[T
     if ends[-1] != known.shape[axis]:
         return parts
     cuts = np.split(known, ends[:-1], axis)
-    return [spec_of(part, cut) or part for part, cut in zip(parts, cuts)]
+    return [spec_of(part, cut) or part for part, cut in zip(parts, cuts, strict=True)]
 
 
 class _Split(Operation):

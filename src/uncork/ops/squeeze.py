@@ -45,12 +45,15 @@ class Squeeze1(Operation):
         ones = [d.contains(1) for d in data.shape]
         maybe = [d.contains(1) and not d.is_static for d in data.shape]
         if not numbers:
-            ones = [one and _supposed_one(d, usual=False) for d, one in zip(data.shape, ones)]
-            maybe = [m and not d.is_open for d, m in zip(data.shape, maybe)]
+            ones = [
+                one and _supposed_one(d, usual=False)
+                for d, one in zip(data.shape, ones, strict=True)
+            ]
+            maybe = [m and not d.is_open for d, m in zip(data.shape, maybe, strict=True)]
             return (
                 PartialShape()
                 if any(maybe)
-                else PartialShape([d for d, one in zip(data.shape, ones) if not one])
+                else PartialShape([d for d, one in zip(data.shape, ones, strict=True) if not one])
             )
         known = known_axes(self, numbers, data.rank, unique=self.strict)
         chosen = all_known(known)

@@ -38,7 +38,7 @@ class Tile1(Operation):
         rank = max(data.rank, len(numbers))
         dims = (Dimension(1, 1),) * (rank - data.rank) + data.shape.dims
         times = [1] * (rank - len(numbers)) + sizes(self, "repeats", repeats)
-        return PartialShape([d * t for d, t in zip(dims, times)])
+        return PartialShape([d * t for d, t in zip(dims, times, strict=True)])
 
     def reference(self, data: Array, repeats: Array) -> Array:
         return np.tile(data, [int(n) for n in repeats])

@@ -35,7 +35,9 @@ class _Planes(Operation):
 
     def infer(self, *specs: TensorSpec | None) -> PartialShape:
         planes = [
-            (port.name, spec.shape) for port, spec in zip(self.inputs, specs) if spec is not None
+            (port.name, spec.shape)
+            for port, spec in zip(self.inputs, specs, strict=False)
+            if spec is not None
         ]
         self.require(
             len(planes) in (1, len(self.inputs)),

@@ -115,7 +115,7 @@ def _by_element(
     given = [extents(spec) for spec in specs]
     fits = all(
         same_extents(shape, own) and (inside or _is_one(own))
-        for inside, shape, own in zip(lies, found.shapes, given)
+        for inside, shape, own in zip(lies, found.shapes, given, strict=True)
     )
     return (
         Between(lies, block, operation)

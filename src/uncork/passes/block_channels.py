@@ -75,7 +75,7 @@ class _Candidate(Struct, frozen=True):
     @property
     def sources(self) -> list[Source]:
         """The inputs that would lie in blocks."""
-        return [source for source, lies in zip(self.node.inputs, self.lies) if lies]
+        return [source for source, lies in zip(self.node.inputs, self.lies, strict=True) if lies]
 
 
 def block_channels(model: Model, target: Target) -> Model:
@@ -129,7 +129,11 @@ def _candidate(
         epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
     except KernelDeclined:
         return None
-    like = {position for position, kind in zip(others, epilogue.operands) if kind == ELEMENT}
+    like = {
+        position
+        for position, kind in zip(others, epilogue.operands, strict=True)
+        if kind == ELEMENT
+    }
     if any(specs[position].value is not None for position in like):
         return None
     side = 0 if node.hints.direct_sums else _side(g, room)

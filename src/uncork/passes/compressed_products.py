@@ -171,7 +171,7 @@ def _parameter(
     if value is None or value.ndim > len(stored):
         return None
     sizes = (1,) * (len(stored) - value.ndim) + value.shape
-    if any(size not in (1, whole) for size, whole in zip(sizes, stored)):
+    if any(size not in (1, whole) for size, whole in zip(sizes, stored, strict=True)):
         return None
     value = value.reshape(sizes)
     if len(stored) == 2:

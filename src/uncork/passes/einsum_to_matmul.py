@@ -74,9 +74,12 @@ def _product(model: Model, node: Node) -> _Product | None:
     if any(spec.value is not None for spec in specs):
         return None
     subscripts, out = operation.parsed()
-    a, b = (operation.spread(s, len(spec.shape)) for s, spec in zip(subscripts, specs))
+    a, b = (operation.spread(s, len(spec.shape)) for s, spec in zip(subscripts, specs, strict=True))
     result = operation.spread(out, len(output.shape))
-    sizes = {**dict(zip(b, specs[1].shape.dims)), **dict(zip(a, specs[0].shape.dims))}
+    sizes = {
+        **dict(zip(b, specs[1].shape.dims, strict=True)),
+        **dict(zip(a, specs[0].shape.dims, strict=True)),
+    }
     twice = len(set(a)) < len(a) or len(set(b)) < len(b)
     alone = any(label not in result for label in set(a) ^ set(b))
     both = [label for label in a if label in b]

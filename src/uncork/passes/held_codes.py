@@ -46,7 +46,9 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
     if not all(spec.shape[1].is_static for spec in specs):
         return None
     counts = [int(spec.shape[1]) for spec in specs]
-    held = [Held(grids[source], True, count) for source, count in zip(node.inputs, counts)]
+    held = [
+        Held(grids[source], True, count) for source, count in zip(node.inputs, counts, strict=True)
+    ]
     if isinstance(operation, POOLS):
         return Step(QuantizedPool(operation, held, held[0]), held, held[0])
     if normalised_axis(operation, operation.axis, rank) != 1 or any(
@@ -78,7 +80,8 @@ class Rewriting:
                 self.nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
                 continue
             inputs = tuple(
-                self._held(source, held) for source, held in zip(self.inputs(node), step.held)
+                self._held(source, held)
+                for source, held in zip(self.inputs(node), step.held, strict=True)
             )
             port = node.outputs[0]
             if step.result != PLAIN:

@@ -105,7 +105,7 @@ def _order(chain: Sequence[Node]) -> list[Node]:
     shaped = replace(last.outputs[0].spec, shape=first.outputs[0].spec.shape)
     inputs = tuple(Source(first.id, 0) if source == moved else source for source in last.inputs)
     result = [replace(last, id=ids[0], inputs=inputs, outputs=(Port(shaped),))]
-    for move, before, id_ in zip(moves, ids, ids[1:]):
+    for move, before, id_ in zip(moves, ids, ids[1:], strict=False):
         inputs = (Source(before, 0), *move.inputs[1:])
         ports = last.outputs if id_ == last.id else move.outputs
         result.append(replace(move, id=id_, inputs=inputs, outputs=ports))

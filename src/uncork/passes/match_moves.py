@@ -68,7 +68,9 @@ def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | Non
     data, wide, made = sizes
     if data is None or wide is None or made is None or not len(data) == len(wide) == len(made) + 1:
         return None
-    axes = [axis for axis, (one, many) in enumerate(zip(data, wide)) if not same(one, many)]
+    axes = [
+        axis for axis, (one, many) in enumerate(zip(data, wide, strict=True)) if not same(one, many)
+    ]
     if len(axes) != 1 or axes[0] == 0 or not certainly(data[axes[0]], 1):
         return None
     (axis,) = axes

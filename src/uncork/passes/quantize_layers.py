@@ -150,7 +150,7 @@ class _Layers:
             return None
         channels, outputs = (int(spec.shape[axis]) for spec in (specs[0], result))
         held = [Held(self.grids[node.inputs[0]], windows, channels)]
-        for source, spec in zip(_inputs(node)[1:], specs[1:]):
+        for source, spec in zip(_inputs(node)[1:], specs[1:], strict=True):
             if kind_of(extents(spec), result.shape, axis) != ELEMENT:
                 held.append(PLAIN)
                 continue
@@ -165,7 +165,7 @@ class _Layers:
                     made,
                     [
                         held.spec(spec.shape) if held != PLAIN else spec
-                        for held, spec in zip(made.held, specs)
+                        for held, spec in zip(made.held, specs, strict=True)
                     ],
                 )
             except KernelDeclined:
@@ -202,7 +202,7 @@ class _Layers:
     def _read_as_codes(self, source: Source, last: bool = True) -> bool:
         for reader in self.read_by.get(source, ()):
             step = self.new.get(reader.id)
-            given = () if step is None else zip(_inputs(reader), step.held)
+            given = () if step is None else zip(_inputs(reader), step.held, strict=True)
             if any(
                 own == source and held.grid is not None and held.last == last for own, held in given
             ):

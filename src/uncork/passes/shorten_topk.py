@@ -38,7 +38,7 @@ def shorten_topk(model: Model) -> Model:
         most = max(ends.values())
         operation = LeadingBest(node.operation, most)
         specs = operation.describe([model.spec(source) for source in node.inputs])
-        ports = [replace(port, spec=spec) for port, spec in zip(node.outputs, specs)]
+        ports = [replace(port, spec=spec) for port, spec in zip(node.outputs, specs, strict=True)]
         new[node.id] = replace(node, operation=operation, outputs=tuple(ports))
         for reader, end in ends.items():
             if end == most:

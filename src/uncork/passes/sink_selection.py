@@ -198,7 +198,7 @@ def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -
     )
     if not same_extents([before[axis] for axis in old], [after[axis] for axis in new]):
         return None
-    place = dict(zip(old, new))
+    place = dict(zip(old, new, strict=True))
     return Axes(place[axes.step], None if axes.batch is None else place[axes.batch])
 
 

@@ -80,7 +80,7 @@ class _Layers:
         self.nodes.append(made)
         if isinstance(node.operation, Convert1) and made.outputs[0].spec.element_type is _SINGLE:
             self._same[Source(node.id, 0)] = made.inputs[0]
-        for index, (port, was) in enumerate(zip(made.outputs, node.outputs)):
+        for index, (port, was) in enumerate(zip(made.outputs, node.outputs, strict=True)):
             if port.spec.element_type is was.spec.element_type:
                 continue
             source = Source(node.id, index)
@@ -112,8 +112,10 @@ class _Layers:
             outputs = operation.describe(specs)
         except UncorkError:
             return None
-        ports = tuple(replace(p, spec=spec) for p, spec in zip(node.outputs, outputs))
-        if not all(_stands_for(port.spec, was.spec) for port, was in zip(ports, node.outputs)):
+        ports = tuple(replace(p, spec=spec) for p, spec in zip(node.outputs, outputs, strict=True))
+        if not all(
+            _stands_for(port.spec, was.spec) for port, was in zip(ports, node.outputs, strict=True)
+        ):
             return None
         inputs = tuple(self._in_f32(source) for source in node.inputs)
         return replace(node, inputs=inputs, outputs=ports)

@@ -207,7 +207,7 @@ class BatchScorer:
         functions = ("column", "stack", "padded", "values")
         return [
             (i, a)
-            for i, (b, a) in enumerate(zip(self.mapping.inputs, arrays))
+            for i, (b, a) in enumerate(zip(self.mapping.inputs, arrays, strict=True))
             if b.expression.function in functions
         ]
 
@@ -217,7 +217,7 @@ class BatchScorer:
         expression = self.mapping.inputs[position].expression
         if expression.function != "values":
             return places // max(1, array.size // max(1, len(array)))
-        for other, made in zip(self.mapping.inputs, arrays):
+        for other, made in zip(self.mapping.inputs, arrays, strict=True):
             if (
                 other.expression.columns == expression.columns
                 and other.expression.function == "offsets"

@@ -91,7 +91,7 @@ def plan_outputs(
     """
     names = unique_names(ports)
     listed = ", ".join(
-        f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports)
+        f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports, strict=True)
     )
     columns: list[OutputColumn] = []
     for column, said in ({name: name for name in names} if wanted is None else wanted).items():

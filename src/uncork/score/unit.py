@@ -164,7 +164,8 @@ class UnitScorer:
             *([getattr(f, n) or None for f in faults] for n in ("column", "value", "layer")),
         ]
         columns = [
-            pa.chunked_array([pa.array(values, f.type)]) for values, f in zip(said, REJECT_FIELDS)
+            pa.chunked_array([pa.array(values, f.type)])
+            for values, f in zip(said, REJECT_FIELDS, strict=True)
         ]
         rows = pa.Table.from_batches(found)
         return pa.Table.from_arrays([*columns, *rows.columns], schema=self.job.reject_schema)

@@ -29,7 +29,7 @@ def output_errors(
     names: Sequence[str], expected: Sequence[Array], got: Sequence[Array]
 ) -> list[OutputError]:
     """One error for each output, from arrays of equal shapes."""
-    return [_error(name, a, b) for name, a, b in zip(names, expected, got)]
+    return [_error(name, a, b) for name, a, b in zip(names, expected, got, strict=True)]
 
 
 def _error(name: str, expected: Array, got: Array) -> OutputError:

@@ -34,7 +34,9 @@ def _ports(before: Model, after: Model) -> Iterator[str]:
     for kind in ("input", "output"):
         old, new = _listed(before, kind), _listed(after, kind)
         if len(old) == len(new):
-            for (name, spec), (now, other) in zip(list(old.items()), list(new.items())):
+            for (name, spec), (now, other) in zip(
+                list(old.items()), list(new.items()), strict=True
+            ):
                 if name not in new and now not in old and spec == other:
                     yield f"{kind} {name} {spec}: is called {now}"
                     del old[name], new[now]
@@ -53,7 +55,7 @@ def _constants(before: Model, after: Model) -> Iterator[str]:
     constants are replaced.
     """
     old, new = list(all_nodes(before)), list(all_nodes(after))
-    for node, was in zip(new, old) if len(new) == len(old) else ():
+    for node, was in zip(new, old, strict=True) if len(new) == len(old) else ():
         constant = node.operation
         if not isinstance(constant, Const) or constant is was.operation or node.id != was.id:
             continue

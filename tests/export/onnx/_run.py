@@ -66,5 +66,5 @@ def run(proto: Any, feeds: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
     """The outputs, in order, of inputs by name or in order."""
     ready = session(proto)
     if not isinstance(feeds, Mapping):
-        feeds = {port.name: value for port, value in zip(ready.get_inputs(), feeds)}
+        feeds = {port.name: value for port, value in zip(ready.get_inputs(), feeds, strict=True)}
     return [np.asarray(value) for value in ready.run(None, dict(feeds))]

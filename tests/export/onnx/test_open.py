@@ -50,7 +50,7 @@ def test_roll_along_axes_of_the_call(shift: list[int], axes: list[int]) -> None:
     ready = layer("Roll", 7, ("f32", [None, 3]), ("i64", [None]), ("i32", [None]))
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     expected = x
-    for by, axis in zip(np.broadcast_to(np.array(shift, object), len(axes)), axes):
+    for by, axis in zip(np.broadcast_to(np.array(shift, object), len(axes)), axes, strict=True):
         expected = np.roll(expected, by % x.shape[axis], axis)
     y = answer(ready, x, np.array(shift, np.int64), np.array(axes, np.int32))
     np.testing.assert_array_equal(y, expected)
@@ -140,7 +140,7 @@ def test_patches_of_images_of_any_size(
     sizes, rates = (2, 3), (1, 2)
     x = np.arange(1, 1 + math.prod(sides), dtype=np.float32).reshape(sides)
     cuts = []
-    for side, size, rate, stride in zip(sides, sizes, rates, strides):
+    for side, size, rate, stride in zip(sides, sizes, rates, strides, strict=True):
         reach = (size - 1) * rate + 1
         count = -(-side // stride) if auto_pad != "valid" else max(0, (side - reach) // stride + 1)
         total = 0 if auto_pad == "valid" else max(0, (count - 1) * stride + reach - side)
@@ -181,7 +181,8 @@ def test_means_of_as_many_windows_as_the_call_says(counts: tuple[int, int]) -> N
     expected = np.zeros((1, 2, *counts), np.float32)
     for i, j in np.ndindex(*counts):
         rows, columns = (
-            slice(k * n // m, -(-(k + 1) * n // m)) for k, n, m in zip((i, j), (4, 5), counts)
+            slice(k * n // m, -(-(k + 1) * n // m))
+            for k, n, m in zip((i, j), (4, 5), counts, strict=True)
         )
         expected[:, :, i, j] = x[:, :, rows, columns].mean((2, 3))
     y = answer(ready, x, counts)

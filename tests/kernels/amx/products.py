@@ -56,7 +56,7 @@ def every_tile_in_every_place() -> None:
             tiles[0], result
         ).release().run()
         assert (result == c.astype(int) + a.astype(int) @ b.astype(int)).all(), tiles
-        assert all((left == right).all() for left, right in zip(factors, after)), tiles
+        assert all((left == right).all() for left, right in zip(factors, after, strict=True)), tiles
 
 
 @case

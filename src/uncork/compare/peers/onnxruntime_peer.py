@@ -29,6 +29,7 @@ class OnnxRuntimePeer:
             zip(
                 names,
                 (self._array(given) for given in in_order(inputs, [(name,) for name in names])),
+                strict=True,
             )
         )
         self._results = [value.name for value in graph.output]

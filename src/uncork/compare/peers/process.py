@@ -68,7 +68,7 @@ class PeerProcess:
             part = waiting.pop(0)
             values = self._asked("values", part)
             if not isinstance(values, Failed):
-                result.update(zip(part, values))
+                result.update(zip(part, values, strict=True))
             elif len(part) == 1:
                 result[part[0]] = values
             else:

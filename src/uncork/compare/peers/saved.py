@@ -22,7 +22,8 @@ class SavedPeer:
             for key in arrays
         ]
         self.model = PeerModel(
-            tuple(PeerTensor(key, key, "", 0, own) for key, own in zip(arrays, names)), ()
+            tuple(PeerTensor(key, key, "", 0, own) for key, own in zip(arrays, names, strict=True)),
+            (),
         )
 
     def outputs(self) -> list[Array] | Failed:

@@ -43,7 +43,7 @@ class UncorkPeer:
             compiled(
                 [
                     present(port.element_type, array)
-                    for port, array in zip(compiled.inputs, self._inputs)
+                    for port, array in zip(compiled.inputs, self._inputs, strict=True)
                 ]
             )
         )

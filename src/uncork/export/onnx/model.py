@@ -54,14 +54,14 @@ def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) ->
     reserved = [
         settings.names.unique(model.names_of_output(i)[0]) for i in range(len(model.results))
     ]
-    values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
+    values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs, strict=True)}
     lower_nodes(graph, model, values, problems)
     problems.extend(_outputs_without_rank(model, values))
     if problems:
         raise UnsupportedError.of_all(model.source, problems)
     infos = [value_info(t.name, t.type, t.shape, t.name) for t in inputs]
     outputs = []
-    for name, result in zip(reserved, model.results):
+    for name, result in zip(reserved, model.results, strict=True):
         source = model.by_id[result].inputs[0]
         output = named(graph, values[source], name)
         outputs.append(value_info(output, model.spec(source).element_type, values[source].shape))
@@ -194,7 +194,7 @@ def _lowered(graph: Graph, node: Node, inputs: Sequence[Tensor]) -> list[Tensor]
     made = {name: n for n in graph.nodes[first:] for name in n.output}
     return [
         _settled(graph, node, i, tensor, spec, made)
-        for i, (tensor, spec) in enumerate(zip(tensors, specs))
+        for i, (tensor, spec) in enumerate(zip(tensors, specs, strict=True))
     ]
 
 

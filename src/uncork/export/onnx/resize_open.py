@@ -104,7 +104,7 @@ class OpenAxis:
         g, zero, one = self.g, self._number(0), self._number(1)
         cells = [low, g.op("Add", low, one)]
         weights = []
-        for cell, weight in zip(cells, (g.op("Sub", one, part), part)):
+        for cell, weight in zip(cells, (g.op("Sub", one, part), part), strict=True):
             counts = g.op(
                 "And",
                 g.op("GreaterOrEqual", cell, zero),
@@ -114,7 +114,9 @@ class OpenAxis:
         total = g.op("Add", *weights)
         none = g.op("Equal", total, zero)
         divisor = g.op("Where", none, one, total)
-        return [(self._inside(c), g.op("Div", w, divisor)) for c, w in zip(cells, weights)]
+        return [
+            (self._inside(c), g.op("Div", w, divisor)) for c, w in zip(cells, weights, strict=True)
+        ]
 
     def _keys(self, d: Tensor) -> Tensor:
         """The weight at a distance by Keys' cubic convolution kernel."""

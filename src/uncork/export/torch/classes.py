@@ -74,12 +74,12 @@ def _contracted(items: Sequence[Item], prefix: tuple[str, ...]) -> list[Item] | 
     reads; None where that cannot be.
     """
     inside = [i.path[: len(prefix)] == prefix for i in items]
-    members = [item for item, is_inside in zip(items, inside) if is_inside]
+    members = [item for item, is_inside in zip(items, inside, strict=True) if is_inside]
     own = {name for item in members for name in item.writes}
     tainted: set[str] = set()
     before: list[Item] = []
     after: list[Item] = []
-    for item, is_inside in zip(items, inside):
+    for item, is_inside in zip(items, inside, strict=True):
         late = any(name in tainted for name in item.reads)
         if is_inside:
             if late:
@@ -89,7 +89,12 @@ def _contracted(items: Sequence[Item], prefix: tuple[str, ...]) -> list[Item] | 
             tainted.update(item.writes)
         else:
             before.append(item)
-    outside = {n for item, is_inside in zip(items, inside) if not is_inside for n in item.reads}
+    outside = {
+        n
+        for item, is_inside in zip(items, inside, strict=True)
+        if not is_inside
+        for n in item.reads
+    }
     reads = dict.fromkeys(n for m in members for n in m.reads if n not in own)
     writes = [n for m in members for n in m.writes if n in outside]
     blocks = [b for m in members for b in m.blocks]
@@ -188,7 +193,7 @@ class Renderer:
             inner_text = _result(item.writes)
             made = self.render(
                 class_name(_word(item.group)),
-                _renamed_arguments(inner, dict(zip(sorted(passed), own_names))),
+                _renamed_arguments(inner, dict(zip(sorted(passed), own_names, strict=True))),
                 [*item.reads, *own_names],
                 inner_text,
                 item.group,

@@ -61,7 +61,7 @@ def torch_source(model: Model, approximate: bool = False) -> TorchSource:
     writer = Writer(program, arguments[0] if arguments else None)
     values: Values = {}
     with writer.block("inputs"):
-        for parameter, argument in zip(model.parameters, arguments):
+        for parameter, argument in zip(model.parameters, arguments, strict=True):
             node = model.by_id[parameter]
             try:
                 values[Source(parameter, 0)] = _given(writer, argument, node.outputs[0].spec)
@@ -224,11 +224,13 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
         result = lowerings()[node.type_name](w, operation, *(wide or padded))
         several = list(result) if isinstance(result, (list, tuple)) else [result]
         if wide is not None:
-            several = [_rounded(written, spec) for written, spec in zip(several, specs)]
+            several = [
+                _rounded(written, spec) for written, spec in zip(several, specs, strict=True)
+            ]
         assert len(several) >= len(specs), f"{node.label}: {len(several)} outputs"
         return [
             _settled(w, node, i, written, spec)
-            for i, (written, spec) in enumerate(zip(several, specs))
+            for i, (written, spec) in enumerate(zip(several, specs, strict=True))
         ]
 
 

@@ -37,7 +37,7 @@ class _Head(Struct, frozen=True):
 def emit_attention(spec: Attention, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
     block = Block(k, spec, a)
     packed = a["scratch"] + spec.fixed_offsets["keys"]
     copied = packed + (

@@ -23,7 +23,7 @@ _SUMS = 8
 def emit_few_queries(spec: FewQueries, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
     block = Block(k, spec, a)
     queries = a["targets"] * a["members"]
     with k.loop(a["first"], a["first"] + a["count"]) as pair:
@@ -36,7 +36,10 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
             # The last query again where there are not so many: what is written twice is the same.
             numbers = [k.minimum(first + r, queries - 1) for r in range(spec.query_rows)]
             members = [number // a["targets"] for number in numbers]
-            targets = [number - member * a["targets"] for number, member in zip(numbers, members)]
+            targets = [
+                number - member * a["targets"]
+                for number, member in zip(numbers, members, strict=True)
+            ]
 
             def rows(
                 name: str,
@@ -48,7 +51,7 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
                 begin = a[name] + batch * a[f"{name}_batch"] + head * a[f"{name}_head"]
                 return [
                     begin + m * a[f"{name}_member"] + t * a[f"{name}_row"]
-                    for m, t in zip(members, targets)
+                    for m, t in zip(members, targets, strict=True)
                 ]
 
             _attend(
@@ -98,7 +101,7 @@ def _attend(
     parts = [
         [
             block.load(q + start * block.stored.bytes, spec.lanes, tail)
-            for start, tail in zip(starts, tails)
+            for start, tail in zip(starts, tails, strict=True)
         ]
         for q in query
     ]
@@ -116,7 +119,7 @@ def _attend(
                         k,
                         [
                             block.load(line + start * block.stored.bytes, spec.lanes, tail)
-                            for start, tail in zip(starts, tails)
+                            for start, tail in zip(starts, tails, strict=True)
                         ],
                         own,
                     )
@@ -136,7 +139,7 @@ def _attend(
 
 def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:
     total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:]):
+    for x, y in zip(a[1:], b[1:], strict=True):
         total = k.fma(x, y, total)
     return total
 

@@ -196,7 +196,11 @@ def _tensors(
     strides describe the tensors.
     """
     views: dict[str, View] = {}
-    for name, moves in (*zip(("query", "key", "value"), fused.moves), ("mask", ()), ("sink", ())):
+    for name, moves in (
+        *zip(("query", "key", "value"), fused.moves, strict=True),
+        ("mask", ()),
+        ("sink", ()),
+    ):
         spec = given[name]
         if spec is not None:
             view = contiguous(extents(spec), spec.element_type.dtype.itemsize)
@@ -215,7 +219,7 @@ def _tensors(
             continue
         view = views[name]
         axes = ((one,) * (2 - len(view.axes)) + view.axes) if len(view.axes) < 2 else view.axes
-        for axis, size in zip(axes[-2:], wanted):
+        for axis, size in zip(axes[-2:], wanted, strict=True):
             if not axis.is_one and not same(axis.size, size):
                 raise KernelDeclined("whether a tensor stretches is known at the call only")
         views[name] = View(axes, view.offset)

@@ -17,7 +17,7 @@ def relative_operands(
     """The places of the epilogue's operands, by name: of an operand of elements its distance from
     the result, of any other its address.
     """
-    kinds = zip(epilogue.arguments, epilogue.operands)
+    kinds = zip(epilogue.arguments, epilogue.operands, strict=True)
     return {name: given[name] - target if kind == ELEMENT else given[name] for name, kind in kinds}
 
 
@@ -25,7 +25,7 @@ def advanced_operands(
     epilogue: Epilogue, places: Mapping[str, Value], channels: Value
 ) -> dict[str, Value]:
     """The places for channels (or columns) that begin so many bytes later."""
-    kinds = zip(epilogue.arguments, epilogue.operands)
+    kinds = zip(epilogue.arguments, epilogue.operands, strict=True)
     return {
         name: places[name] + channels if kind == CHANNEL else places[name] for name, kind in kinds
     }
@@ -40,7 +40,7 @@ def apply_epilogue(
     values = [total]
     values += [
         spread(k, operand(name, kind), total.lanes)
-        for name, kind in zip(epilogue.arguments, epilogue.operands)
+        for name, kind in zip(epilogue.arguments, epilogue.operands, strict=True)
     ]
     for op in epilogue.ops:
         values.append(

@@ -25,7 +25,7 @@ _SPLIT = (0, 2, 4, 6, 1, 3, 5, 7)
 def emit_digits(spec: Digits, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     inner, unit = a["inner"], spec.unit
     runs = (inner + (unit - 1)) // unit
     with k.loop(a["first"], a["first"] + a["count"]) as row:

@@ -29,7 +29,7 @@ _TILE_ARGUMENTS = (
 def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     tile = _tile(k, spec)
     places = relative_operands(spec.end, a, a["output"])
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
@@ -132,7 +132,7 @@ def _parameters(
 def _tile(outer: Kernel, spec: DotRows) -> Kernel:
     names = [*_TILE_ARGUMENTS, *spec.end.arguments]
     k = Kernel("tile", names, inside=outer)
-    a = dict(zip(names, k.arguments))
+    a = dict(zip(names, k.arguments, strict=True))
     rows, vectors = range(spec.rows), range(spec.vectors)
     totals = [[k.variable(k.constant(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
     sums = [
@@ -165,7 +165,9 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
     results = [[total.get() for total in line] for line in totals]
     if spec.stored.scales and not spec.stored.group:
         scales = [k.load(a["scales"] + v * spec.lanes * 4, F32, spec.lanes) for v in vectors]
-        results = [[total * scale for total, scale in zip(line, scales)] for line in results]
+        results = [
+            [total * scale for total, scale in zip(line, scales, strict=True)] for line in results
+        ]
     extra = {name: a[name] for name in ("target", "target_row", "left", *spec.end.arguments)}
     with k.if_else(a["left"] >= spec.width, likely=True) as (whole, partly):
         end = row_epilogue(spec, spec.width)
@@ -216,11 +218,11 @@ def _sum(
         if spec.stored.bits == 4:
             split = [[x & 0x0F0F0F0F for x in codes], [(x >> 4) & 0x0F0F0F0F for x in codes]]
         for half, some in enumerate(split):
-            for line, of_row in zip(lines, sums):
+            for line, of_row in zip(lines, sums, strict=True):
                 for d, of_place in enumerate(of_row):
                     address = line + word * spec.per_word + (d * spec.unit + half * 4)
                     numbers = k.splat(k.load(address, I32), spec.lanes)
-                    for total, weights in zip(of_place, some):
+                    for total, weights in zip(of_place, some, strict=True):
                         total.set(added(k, spec.how, total.get(), weights, numbers))
 
     unrolled = 2 if spec.stored.bits == 8 else 1

@@ -21,7 +21,7 @@ _ACCUMULATORS = 8
 def emit_few_rows(spec: FewRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     stored = spec.stored
     decoder = Decoder(k, stored, a["inner"])
     data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)
@@ -160,7 +160,7 @@ def multiply_rows(
             block(position, False)
     with k.if_(whole < a["inner"]):
         block(whole, True)
-    for row, number in zip(sums, numbers):
+    for row, number in zip(sums, numbers, strict=True):
         result = _across(
             k, [_joined([variable.get() for variable in accumulators]) for accumulators in row]
         )

@@ -22,7 +22,7 @@ _EXTRA = ("target", "target_row", "left")
 def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     extra = (*_EXTRA, *spec.end.arguments)
     full, tail = of_panels(
         k,

@@ -230,9 +230,11 @@ class _Maker:
             distances = (down, self.block, right), self._in_filters(run.blocks)
             for first in range(0, steps, vector_members):
                 begins = self._channels_of(run, first), first * distances[1][1]
-                for word, (begin, some) in enumerate(zip(begins, distances)):
+                for word, (begin, some) in enumerate(zip(begins, distances, strict=True)):
                     place = Scratch(table + first * in_table[1] + word * 8)
-                    yield address_table_call(place, begin, list(zip(counts, in_table, some)))
+                    yield address_table_call(
+                        place, begin, list(zip(counts, in_table, some, strict=True))
+                    )
 
     def lay_out(
         self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]
@@ -350,6 +352,7 @@ class _Maker:
                 zip(
                     spec.end.arguments,
                     operands_for(spec.end, work.others, block * work.lanes * 4, made),
+                    strict=True,
                 )
             ),
         }

@@ -137,7 +137,7 @@ class _Maker:
             "all_groups": work.outputs // self.blocks,
         }
         ends = operands_for(self.spec.end, work.others, channel, made)
-        operands |= zip(self.spec.end.arguments, ends)
+        operands |= zip(self.spec.end.arguments, ends, strict=True)
         return self.spec, [operands[name] for name in self.spec.arguments]
 
     def stages(self, threads: int) -> Stages:
@@ -238,7 +238,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
             "result_width": g.columns.count,
             "top": g.rows.begin,
             "left": g.columns.begin,
-            **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0))),
+            **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0), strict=True)),
         }
         return spec, [operands[name] for name in spec.arguments]
 

@@ -38,7 +38,9 @@ def by_pixels(work: Work, widest: int) -> KernelPlan | None:
     def split(threads: int) -> Stages:
         parts = [plan.split(threads) for plan in (few, many) if plan.split is not None]
         when = [
-            condition for stages, condition in zip(parts, (below, above)) for _ in stages.stages
+            condition
+            for stages, condition in zip(parts, (below, above), strict=True)
+            for _ in stages.stages
         ]
         return Stages(
             [stage for stages in parts for stage in stages.stages],

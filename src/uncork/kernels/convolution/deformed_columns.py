@@ -112,8 +112,8 @@ class Columns(Struct, frozen=True):
         if self.masked:
             views["M"] = View(In(3), "f32", (*at_taps, *plane)), {0: begin, 4: first}
         extent: dict[str, SizeLike] = {
-            **dict(zip("jiqxvc", (*taps, pieces, self.width, self.width, each))),
-            **dict(zip("hw", (window.size for window in self.windows))),
+            **dict(zip("jiqxvc", (*taps, pieces, self.width, self.width, each), strict=True)),
+            **dict(zip("hw", (window.size for window in self.windows), strict=True)),
         }
         around = len(_AROUND), *taps, self.width
         text = "\n".join(self._lines(pieces))

@@ -331,6 +331,7 @@ class _Maker:
         operands |= zip(
             spec.end.arguments,
             operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin),
+            strict=True,
         )
         return spec, [operands[name] for name in spec.arguments]
 

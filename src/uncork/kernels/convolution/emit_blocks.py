@@ -39,7 +39,7 @@ class _Rows:
     def __init__(self, spec: Dense, machine: Target) -> None:
         self.spec = spec
         self.k = k = Kernel(spec.name, spec.arguments, machine)
-        self.a = a = dict(zip(spec.arguments, k.arguments))
+        self.a = a = dict(zip(spec.arguments, k.arguments, strict=True))
         self.tiles = [_tile(k, spec, width) for width in spec.widths]
         self.target_operands = relative_operands(spec.end, a, a["target"])
         #: The filters of the next set of outputs that were not yet asked for; 0: nobody asks.

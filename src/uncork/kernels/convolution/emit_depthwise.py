@@ -27,7 +27,7 @@ _HELD = 9
 def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     pixel = spec.lanes * 4
     places = relative_operands(spec.end, a, a["target"])
     line_bytes = a["width"] * pixel

@@ -24,7 +24,7 @@ _CHAIN, _ACCUMULATORS = 4, 3
 def emit_direct(spec: DirectConvolution, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     places = relative_operands(spec.end, a, a["target"])
     channels = (*((8,) if spec.full_blocks else ()), *spec.rest)
     blocks = (
@@ -146,7 +146,7 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
     ]
     k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
     source, last, filters, offsets, inner, target, target_channel, *others = k.arguments
-    ends = dict(zip(spec.end.arguments, others))
+    ends = dict(zip(spec.end.arguments, others, strict=True))
 
     def at(vector: int, address: Value) -> Value:
         return address + last if vector == vectors - 1 > 0 else address + vector * spec.lanes * 4
@@ -167,7 +167,7 @@ def _block(outer: Kernel, spec: DirectConvolution, channels: int, vectors: int) 
         pixels = [k.load(at(v, place), F32, spec.lanes) for v in range(vectors)]
         for channel in range(channels):
             weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
-            for total, pixel in zip(sums[chain][channel], pixels):
+            for total, pixel in zip(sums[chain][channel], pixels, strict=True):
                 total.set(k.fma(weight, pixel, total.get()))
 
     over_accumulators(k, inner, accumulators, channels * vectors, step)
@@ -197,7 +197,7 @@ def _masked_block(outer: Kernel, spec: DirectConvolution, channels: int) -> Kern
     ]
     k = Kernel(f"block_{channels}_masked", arguments, inside=outer)
     source, count, filters, offsets, inner, target, target_channel, *others = k.arguments
-    ends = dict(zip(spec.end.arguments, others))
+    ends = dict(zip(spec.end.arguments, others, strict=True))
     mask = k.lanes_below(count, spec.lanes)
     accumulators = 4 if channels <= 2 else 2 if channels <= 4 else 1
     sums = [
@@ -307,7 +307,7 @@ def _held(
     k: Kernel, spec: DirectConvolution, ends: Mapping[str, Value], channel: int
 ) -> dict[str, Value]:
     """The numbers of a channel that are the same for all of its pixels."""
-    places = zip(spec.end.arguments, spec.end.operands)
+    places = zip(spec.end.arguments, spec.end.operands, strict=True)
     return {
         name: k.load(ends[name] + (channel * 4 if kind == CHANNEL else 0), F32)
         for name, kind in places

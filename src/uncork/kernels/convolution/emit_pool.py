@@ -29,7 +29,7 @@ class _Row(Struct, frozen=True):
 def emit_pool(spec: Pooled, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
     pixel = spec.lanes * 4
     line_bytes = a["width"] * pixel
     with k.loop(0, a["width"]) as x:

@@ -40,7 +40,7 @@ class _Strip(Struct, frozen=True):
 def emit_winograd(spec: Winograd, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     functions = [_products(k, spec, width) for width in spec.widths]
     into, out = _into(k, spec), _out(k, spec)
     side = spec.outputs + 2
@@ -140,7 +140,7 @@ def _multiply(
     source = strip.data + position * strip.data_position
     target = strip.made + position * strip.made_position + outputs * strip.made_block * spec.blocks
     begun, tiles = k.variable(k.integer(0)), k.variable(k.integer(0))
-    for kind, (width, function) in enumerate(zip(spec.widths, functions)):
+    for kind, (width, function) in enumerate(zip(spec.widths, functions, strict=True)):
         begin, end = begun.get(), begun.get() + a[f"tiles_{kind}"]
         with k.loop(k.maximum(first, begin), k.minimum(last, end)):
             place = tiles.get()
@@ -234,7 +234,7 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
     ]
     k = Kernel("out", arguments, inside=outer)
     source, target, position, patch, rows, columns, row, *others = k.arguments
-    ends = dict(zip(spec.end.arguments, others))
+    ends = dict(zip(spec.end.arguments, others, strict=True))
     cells: list[list[Value]] = []
     place: Variable = k.variable(source)
     for _ in range(side):
@@ -251,7 +251,7 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
     k.stop_unless(k.all_of(rest.equals(0.0)), k.integer(1))
     held = {
         name: k.load(ends[name], F32, lanes if kind == CHANNEL else 1)
-        for name, kind in zip(spec.end.arguments, spec.end.operands)
+        for name, kind in zip(spec.end.arguments, spec.end.operands, strict=True)
         if kind != ELEMENT
     }
     with k.loop(0, rows) as y, k.loop(0, columns) as x:
@@ -289,12 +289,14 @@ def _combined(k: Kernel, matrix: Matrix, values: list[Value]) -> list[Value]:
     done: list[Value] = []
     while len(done) < len(matrix):
         row, other = matrix[len(done)], matrix[min(len(done) + 1, len(matrix) - 1)]
-        opposite = row is not other and all(abs(c) == abs(d) for c, d in zip(row, other))
+        opposite = row is not other and all(
+            abs(c) == abs(d) for c, d in zip(row, other, strict=True)
+        )
         if not opposite:
-            done.append(_total(k, [(c, v) for c, v in zip(row, values)]))
+            done.append(_total(k, [(c, v) for c, v in zip(row, values, strict=True)]))
             continue
-        even = _total(k, [(c, v) for c, d, v in zip(row, other, values) if c == d])
-        odd = _total(k, [(c, v) for c, d, v in zip(row, other, values) if c != d])
+        even = _total(k, [(c, v) for c, d, v in zip(row, other, values, strict=True) if c == d])
+        odd = _total(k, [(c, v) for c, d, v in zip(row, other, values, strict=True) if c != d])
         done += [even + odd, even - odd]
     return done
 

@@ -293,7 +293,7 @@ def _axes(
     counts: Sequence[SizeLike],
 ) -> list[Axis]:
     axes: list[Axis] = []
-    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts)):
+    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts, strict=True)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         begin, end = operation.fixed_pads(axis)
         first: SizeLike = begin
@@ -316,7 +316,7 @@ def _transposed_axes(
     sized: bool,
 ) -> list[Axis]:
     axes: list[Axis] = []
-    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts)):
+    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts, strict=True)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         cut: SizeLike = operation.fixed_pads(axis)[0]
         if sized:

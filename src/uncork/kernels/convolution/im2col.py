@@ -212,10 +212,18 @@ class _Maker:
         g, lay = self.g, self.layout
         first, table = self.laid_out(images), self.table(images)
         counts = images, g.rows.count, g.columns.count
-        yield in_order(Scratch(first), [*zip(counts, (lay.image, lay.row, lay.column))])
+        yield in_order(
+            Scratch(first), [*zip(counts, (lay.image, lay.row, lay.column), strict=True)]
+        )
         yield in_order(
             Scratch(first + table),
-            [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))],
+            [
+                *zip(
+                    counts,
+                    (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4),
+                    strict=True,
+                )
+            ],
         )
 
     def tables(self, images: int) -> tuple[Array, Array]:
@@ -377,7 +385,7 @@ class _Maker:
             ),
         }
         ends = operands_for(self.spec.end, self.others, columns[0] * 4, image)
-        operands |= zip(self.spec.end.arguments, ends)
+        operands |= zip(self.spec.end.arguments, ends, strict=True)
         return multiplied(self.spec, operands)
 
     def _panels(self, threads: int) -> int:

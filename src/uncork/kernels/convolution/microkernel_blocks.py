@@ -49,7 +49,7 @@ def tile(
     for those from there on, a part of as many as it reads.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
-    a = dict(zip(["count", *arguments], k.arguments))
+    a = dict(zip(["count", *arguments], k.arguments, strict=True))
     sums = {
         (p, o): k.variable(k.constant(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
     }

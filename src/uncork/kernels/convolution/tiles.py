@@ -89,7 +89,9 @@ def some_of_tiles(
     before, first, end = 0, known(some[0]), known(some[0]) + known(some[1])
     found = []
     passed = 0
-    for width, count in zip((*widths, *[0] * (len(counts) - len(widths))), map(known, counts)):
+    for width, count in zip(
+        (*widths, *[0] * (len(counts) - len(widths))), map(known, counts), strict=True
+    ):
         begin, last = (min(max(tile - passed, 0), count) for tile in (first, end))
         before += begin * width
         found.append(last - begin)

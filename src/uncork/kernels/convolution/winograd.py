@@ -30,9 +30,9 @@ def transforms(m: int) -> tuple[Matrix, Matrix, Matrix]:
     points = _POINTS[m]
     norms = [_product([p - q for q in points if q != p]) for p in points]
     results = [[*(p**i for p in points), Fraction(int(i == m - 1))] for i in range(m)]
-    filters = [[p**i / norm for i in range(TAPS)] for p, norm in zip(points, norms)] + [
-        [Fraction(0), Fraction(0), Fraction(1)]
-    ]
+    filters = [
+        [p**i / norm for i in range(TAPS)] for p, norm in zip(points, norms, strict=True)
+    ] + [[Fraction(0), Fraction(0), Fraction(1)]]
     data = [[*_polynomial([q for q in points if q != p]), Fraction(0)] for p in points] + [
         _polynomial(points)
     ]
@@ -74,7 +74,7 @@ def _polynomial(roots: tuple[Fraction, ...] | list[Fraction]) -> list[Fraction]:
     result = [Fraction(1)]
     for root in roots:
         shifted, scaled = [Fraction(0), *result], [*(-root * c for c in result), Fraction(0)]
-        result = [a + b for a, b in zip(shifted, scaled)]
+        result = [a + b for a, b in zip(shifted, scaled, strict=True)]
     return result
 
 

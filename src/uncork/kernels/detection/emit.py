@@ -27,7 +27,7 @@ _SORTED = ("keys", "places", "other_keys", "other_places")
 def emit_suppress(spec: Suppress, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     sort = radix_sort(k, U32)
     zero = k.constant(0.0, F32)
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero

@@ -57,7 +57,7 @@ class _Classify:
 
     def __init__(self, k: Kernel, spec: Classify) -> None:
         self.k, self.spec = k, spec
-        self.a = dict(zip(spec.arguments, k.arguments))
+        self.a = dict(zip(spec.arguments, k.arguments, strict=True))
         self._sort = radix_sort(k, U32)
         self.overlap, self.least, self.sigma, self.post = (
             self.a[n].to(U32).bits_as(F32) for n in ("overlap", "least", "sigma", "post")
@@ -92,7 +92,9 @@ class _Classify:
             with k.if_(stays):
                 if not self.spec.decay:
                     self.chosen.put(sides, own.get())
-                for name, value in zip(OF_IMAGE, (number.to(I32), box, score.bits_as(I32))):
+                for name, value in zip(
+                    OF_IMAGE, (number.to(I32), box, score.bits_as(I32)), strict=True
+                ):
                     self._put(f"taken_{name}", taken + own.get(), value)
                 own.set(own.get() + 1)
         return own.get()
@@ -140,7 +142,7 @@ class _Classify:
         with self.k.loop(0, kept) as i:
             place = self._read("places", i).to(I64)
             values = [image.to(I32), *(self._read(f"taken_{name}", place) for name in OF_IMAGE)]
-            for name, value in zip(OF_ALL, values):
+            for name, value in zip(OF_ALL, values, strict=True):
                 self._put(f"kept_{name}", found + i, value)
 
     def write(self, found: Value) -> None:

@@ -18,7 +18,7 @@ _LAST = 0xFFFFFFFF
 def emit_of_classes(spec: DetectOfClasses, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     k.stop_unless(a["priors"] * a["classes"] < k.integer(2**31), k.integer(1))
     detect = _OfClasses(k, spec, a)
     detect.find(a["scores"])
@@ -80,7 +80,7 @@ class _OfClasses(Detecting):
 def emit_best_rows(spec: BestRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
     sort = radix_sort(k, U32)
     with k.loop(0, a["count"]) as i:

@@ -24,7 +24,7 @@ SORTED = ("keys", "places", "other_keys", "other_places", "counts")
 def emit_detect(spec: Detect, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     k.stop_unless(a["priors"] * a["classes"] < k.integer(2**31), k.integer(1))
     detect = Detecting(k, spec, a)
     written = k.variable(k.integer(0))

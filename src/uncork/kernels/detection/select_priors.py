@@ -140,5 +140,7 @@ def _line(
         ends += ["where(B[b, 4] > 0.5, smaller(high, 1.0), high)"]
     if operation.clip:
         ends = [f"larger(smaller({end}, 1.0), 0.0)" for end in ends]
-    lines += [f"  {place.format(number)} = {end}" for number, end in zip(numbers, ends)]
+    lines += [
+        f"  {place.format(number)} = {end}" for number, end in zip(numbers, ends, strict=True)
+    ]
     return [f"  {line}" for line in lines]

@@ -66,7 +66,7 @@ class _Regions(Struct, frozen=True):
         keep: Sequence[object] = (),
     ) -> Call:
         """The loop nest that decodes all boxes: `head` runs once for each image."""
-        sizes = dict(zip("nkyx", (self.images, *self.grid)))
+        sizes = dict(zip("nkyx", (self.images, *self.grid), strict=True))
         text = ["n:", *(f"  {line}" for line in head), "  k y x*:"]
         views = {"C": self.boxes, "S": self.scores, **views}
         text += [f"    {line}" for line in lines]

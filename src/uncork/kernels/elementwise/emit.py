@@ -60,7 +60,7 @@ class _Held(Struct, frozen=True):
 def emit_expression(spec: Expression, machine: Target) -> str:
     """The LLVM text of an element-wise kernel."""
     k = Kernel(spec.name, argument_names(spec), machine)
-    a = dict(zip(argument_names(spec), k.arguments))
+    a = dict(zip(argument_names(spec), k.arguments, strict=True))
     operands = range(len(spec.operands))
 
     def row(output: Value, addresses: Sequence[Value]) -> None:

@@ -87,7 +87,7 @@ def loops_of(
     for axis, size in enumerate(shape):
         if not certainly(size, 1):
             changing = tuple(not certainly(s[axis], 1) for s in aligned)
-            if any(c and not same(s[axis], size) for c, s in zip(changing, aligned)):
+            if any(c and not same(s[axis], size) for c, s in zip(changing, aligned, strict=True)):
                 raise KernelDeclined("whether an operand stretches is known at the call only")
             if groups and groups[-1][0] == changing:
                 groups[-1][1].append(axis)
@@ -102,13 +102,13 @@ def loops_of(
     ) -> tuple[SizeLike, ...]:
         return tuple(
             product(dims[axes[-1] + 1 :]) * size if axes and c else 0
-            for (_, axes), c in zip(groups, changes)
+            for (_, axes), c in zip(groups, changes, strict=True)
         )
 
     all_strides = [strides(shape, [True] * len(groups), sizes[0])]
     all_strides += [
         strides(s, [g[0][i] for g in groups], size)
-        for i, (s, size) in enumerate(zip(aligned, sizes[1:]))
+        for i, (s, size) in enumerate(zip(aligned, sizes[1:], strict=True))
     ]
     varying = [groups[-1][0][i] for i in range(len(operands))]
     return Loops(counts, tuple(all_strides)), varying
@@ -157,7 +157,7 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
         if isinstance(result, str):
             return result
         arguments: list[tuple[bool, int]] = []
-        for position, dims in zip(result.inputs, result.shapes):
+        for position, dims in zip(result.inputs, result.shapes, strict=True):
             outside, number = part.inputs[position]
             if outside:
                 operand = (number, dims, _stored(part.specs[position].element_type))
@@ -174,7 +174,7 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
             _stored(part.output.element_type),
             f.constants,
         )
-        for part, (f, arguments) in zip(parts, lowerings)
+        for part, (f, arguments) in zip(parts, lowerings, strict=True)
     )
     types = tuple(operand[2] for operand in operands)
     ops = [member.op for member in members]
@@ -237,7 +237,7 @@ def _call(
     first, number = part or (0, loops.sizes[depth])
     begins = [first * strides[depth] for strides in loops.strides]
     operands: list[Operand] = [Out(0, begins[0])]
-    operands += [In(source, begin) for source, begin in zip(sources, begins[1:])]
+    operands += [In(source, begin) for source, begin in zip(sources, begins[1:], strict=True)]
     operands += [*loops.sizes[:depth], number, *loops.sizes[depth + 1 :]]
     for outer in range(spec.loops - 1):
         operands += [strides[outer] for strides in loops.strides]

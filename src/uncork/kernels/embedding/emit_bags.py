@@ -145,7 +145,7 @@ class _BagKernel:
                 self._prefetch(
                     self.table + self.ids.at(position + self.ahead) * self.row_bytes + offset, parts
                 )
-            for (first, n), total in zip(parts, sums[chain]):
+            for (first, n), total in zip(parts, sums[chain], strict=True):
                 begins = first * self.type.bytes
                 x = self._wide(k.load(row + begins, self.type, n))
                 if weight is None:

@@ -328,7 +328,7 @@ class _BagKernel:
                 )
             weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
             row = reader.row(index)
-            for (first, lanes), total in zip(parts, sums):
+            for (first, lanes), total in zip(parts, sums, strict=True):
                 x = reader.values(row, column + first, lanes)
                 total.set(total.get() + (x if weight is None else x * weight))
 
@@ -340,7 +340,7 @@ class _BagKernel:
             done.set(position + 1)
         with k.loop(done.get(), end) as position:
             add(position, False)
-        for (first, _), total in zip(parts, sums):
+        for (first, _), total in zip(parts, sums, strict=True):
             result = reader.ordered(total.get())
             if spec.mean:
                 result = result / k.splat((end - start).to(F32), result.lanes)

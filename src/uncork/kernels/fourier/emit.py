@@ -36,7 +36,7 @@ _NEIGHBOURS = 8
 def emit_fourier(spec: Fourier, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     steps = Numbers(spec, k)
     table = {name: k.load(a["table"] + n * 8, I64) for n, name in enumerate(HEAD)}
     places = a["room"]

@@ -12,7 +12,7 @@ from uncork.kernels.runtime.target import Target
 def emit_overlap(spec: Overlap, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     type_ = F64 if spec.size == F64.bytes else F32
     weights = a["room"] + a["reached"] * spec.size
     scale = k.load(a["scale"], type_)

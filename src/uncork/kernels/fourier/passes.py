@@ -108,7 +108,9 @@ class Pass(Struct, frozen=True):
             "room": Scratch(room),
         }
         for side, strides in (("source", self.source_strides), ("target", self.target_strides)):
-            operands.update({f"{side}_{n}": s for n, s in zip(("outer", "inner", "step"), strides)})
+            operands.update(
+                {f"{side}_{n}": s for n, s in zip(("outer", "inner", "step"), strides, strict=True)}
+            )
         return spec, [operands[name] for name in spec.arguments]
 
     @property

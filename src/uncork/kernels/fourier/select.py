@@ -61,7 +61,7 @@ def select_transform(
     places = [int(axis) % len(sizes) for axis in axes.value.flat]
     if not places:
         return "no kernel without axes"
-    walk = list(zip(places, _wanted(signal_size, len(places))))
+    walk = list(zip(places, _wanted(signal_size, len(places)), strict=True))
     if not transform.from_complex:  # the axis of real numbers comes first
         walk.reverse()
     passes: list[Pass] = []

@@ -10,7 +10,7 @@ from uncork.kernels.runtime.target import Target
 def emit_address_table(spec: AddressTable, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
 
     def loops(depth: int, table: Value, place: Value) -> None:
         if depth == LOOPS:

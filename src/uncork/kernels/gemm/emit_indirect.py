@@ -29,7 +29,7 @@ _UNROLLED = 4
 def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     extra = (*_EXTRA, *spec.end.arguments)
     masked = 1 if spec.lanes == FREE_MASKS else NEVER
     full, tail = of_panels(
@@ -93,7 +93,7 @@ def _row_epilogue(spec: IndirectGemm, columns: int) -> EpilogueEmitter:
         if row.masks and not spec.neighbours:
             there = k.minimum(row.extra["left"], k.integer(columns))
         rows: dict[str, Value] = {}  # where a row of each operand lies that is like the result
-        for name, kind in zip(spec.end.arguments, spec.end.operands):
+        for name, kind in zip(spec.end.arguments, spec.end.operands, strict=True):
             if kind == ELEMENT:
                 place = target + row.extra[name]
                 rows[name] = place if spec.neighbours else whole + spec.width * 4 * (1 + len(rows))

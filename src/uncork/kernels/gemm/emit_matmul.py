@@ -32,7 +32,7 @@ _EXTRA = ("target", "target_row", "left")
 def emit_matmul(spec: Matmul, machine: Target) -> str:
     """The LLVM text of a product of two matrices."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     type_ = F64 if spec.size == DOUBLE else F32
     blocks = InnerBlocks(k, spec, type_) if spec.deep else None
     extra = (*(RESUMED if blocks else ()), *_EXTRA, *spec.end.arguments)

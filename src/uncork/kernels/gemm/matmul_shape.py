@@ -133,10 +133,12 @@ def _places(first: Sequence[SizeLike], second: Sequence[SizeLike]) -> Iterator[t
     1 stretches.
     """
     sizes = [
-        (int(a), int(b)) for a, b in zip(first, second) if isinstance(a, int) and isinstance(b, int)
+        (int(a), int(b))
+        for a, b in zip(first, second, strict=True)
+        if isinstance(a, int) and isinstance(b, int)
     ]
     for indices in combinations(*(range(max(pair)) for pair in sizes)):
         one = other = 0
-        for index, (a, b) in zip(indices, sizes):
+        for index, (a, b) in zip(indices, sizes, strict=True):
             one, other = one * a + index % a, other * b + index % b
         yield one, other

@@ -114,7 +114,7 @@ class Microkernel:
     ) -> Kernel:
         k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
         table, panel, inner, *others = k.arguments
-        extra = dict(zip(self.extra, others))
+        extra = dict(zip(self.extra, others, strict=True))
         sources = [k.load(table + row * 8, I64) for row in range(rows)]
         if self.resumed:
             sources = [source + extra["begin"] for source in sources]
@@ -145,7 +145,7 @@ class Microkernel:
             ]
             for row in range(rows):
                 factor = k.splat(k.load(sources[row] + position * type_.bytes, type_), lanes)
-                for total, weight in zip(sums[chain][row], weights):
+                for total, weight in zip(sums[chain][row], weights, strict=True):
                     total.set(
                         k.dot_pairs(total.get(), factor, weight)
                         if self.pairs

@@ -91,7 +91,7 @@ class TileMicrokernel:
     def _function(self, outer: Kernel, name: str, end: EpilogueEmitter) -> Kernel:
         k = Kernel(name, ["source", "panel", "inner", "rows", *self.extra], inside=outer)
         source, panel, inner, rows, *others = k.arguments
-        extra = dict(zip(self.extra, others))
+        extra = dict(zip(self.extra, others, strict=True))
         for v in range(self.vectors):
             _call(k, "tilezero", _tile(v))
         with k.loop(0, inner, PAIRS) as position:
@@ -129,7 +129,7 @@ class TileMicrokernel:
             # The product of two second parts is left out. Small products come first.
             sources = [layout.sources[0]] if part else list(reversed(layout.sources))
             for first in range(0, self.vectors, len(layout.panels)):
-                group = list(zip(range(first, self.vectors), layout.panels))
+                group = list(zip(range(first, self.vectors), layout.panels, strict=True))
                 for v, tile in group:
                     _call(
                         k,

@@ -81,13 +81,17 @@ def _chosen(
     subscripts, result = operation.parsed()
     parsed = [subscripts[1 - constant], subscripts[constant], result]
     own, fixed, made = (
-        [*operation.spread(labels, len(shape))] for labels, shape in zip(parsed, shapes)
+        [*operation.spread(labels, len(shape))]
+        for labels, shape in zip(parsed, shapes, strict=True)
     )
-    sizes: dict[Label, SizeLike] = {**dict(zip(own, shapes[0])), **dict(zip(fixed, shapes[1]))}
+    sizes: dict[Label, SizeLike] = {
+        **dict(zip(own, shapes[0], strict=True)),
+        **dict(zip(fixed, shapes[1], strict=True)),
+    }
     fits = [
         label in sizes and _equal(sizes[label], size)
-        for labels, shape in zip((own, fixed, made), shapes)
-        for label, size in zip(labels, shape)
+        for labels, shape in zip((own, fixed, made), shapes, strict=True)
+        for label, size in zip(labels, shape, strict=True)
     ]
     parts = _Parts(
         batch=[label for label in made if label in own and label in fixed],
@@ -246,7 +250,9 @@ def _native(
     )
     matrix_bytes = packed_weights.arrays[0].nbytes // batches
     tables = _tables(parts.rows, sizes, data_steps, output_steps)
-    starts = list(zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps))))
+    starts = list(
+        zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps)), strict=True)
+    )
 
     def call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
         """The call by which thread `share` computes some rows, of the batches of one combination of

@@ -284,7 +284,7 @@ class _Maker:
                 own = (self.panels + own + (_LINE - 1)) // _LINE * _LINE
                 begins = [own * index for index in range(len(parts))]
                 scratch = self.turned + own * len(parts)
-            parts = [replace(part, memory=begin) for part, begin in zip(parts, begins)]
+            parts = [replace(part, memory=begin) for part, begin in zip(parts, begins, strict=True)]
         runs = [[self.multiply(run, part) for part in parts] for run in shape.runs]
         return Stages([*before, *runs], scratch)
 

@@ -50,7 +50,8 @@ def emit_steps(spec: Steps, machine: Target) -> str:
         return value.to(wide)
 
     start, _, step = (
-        number(address, name) for address, name in zip(given, (spec.start, spec.stop, spec.step))
+        number(address, name)
+        for address, name in zip(given, (spec.start, spec.stop, spec.step), strict=True)
     )
     k.stop_unless(step.equals(0).equals(0), k.integer(1))
     with k.loop(0, count) as i:

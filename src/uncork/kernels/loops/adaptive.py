@@ -56,7 +56,7 @@ def adaptive_pool(
     ]
     planes, computed = product(shape[:2]), computed_type(name)
     sizes: dict[str, SizeLike] = {"n": planes, "u": shape[-1]}
-    for a, size, count in zip(axes, shape[2:], result[2:]):
+    for a, size, count in zip(axes, shape[2:], result[2:], strict=True):
         sizes |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
     views = {
         "X": View(In(0), name, (planes, *shape[2:])),
@@ -112,7 +112,7 @@ def largest_with_places(
   I[{out}] = index(f, 0)"""
     planes = product(shape[:2])
     extent: dict[str, SizeLike] = {"n": planes}
-    for a, size, count in zip(axes, shape[2:], result[2:]):
+    for a, size, count in zip(axes, shape[2:], result[2:], strict=True):
         extent |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
     counts = (planes, *result[2:])
     views = {

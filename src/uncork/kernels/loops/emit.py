@@ -41,7 +41,7 @@ def emit_nest(spec: Nest, machine: Target) -> str:
     """The LLVM text of a nest."""
     program = parse(spec.text)
     k = Kernel(spec.name, program.arguments, machine)
-    arguments = dict(zip(program.arguments, k.arguments))
+    arguments = dict(zip(program.arguments, k.arguments, strict=True))
     fits = k.constant(1, BOOL)
     for name, value in arguments.items():  # positions are computed in 32 bits lane by lane
         if name in program.sizes or "_size_" in name:
@@ -98,20 +98,20 @@ class _Emitter:
         chains = (
             1 if scans else self.state.spec.unroll if across else s.vectors if s.lanes > 1 else 1
         )
-        for item, name in zip(own, names):
+        for item, name in zip(own, names, strict=True):
             kind = self.values.kind(item.value) or s.default
             s.kinds[name] = kind
             lanes = 1 if name in s.scanned else s.spec.lanes if across else s.lanes
             first = k.constant(identity(item.reduction, kind), kind, lanes)
             s.running[name] = [k.variable(first) for _ in range(chains)]
         self.loops(block.axes, block, 1 if scans else s.spec.unroll)
-        for item, name in zip(own, names):
+        for item, name in zip(own, names, strict=True):
             ended = [variable.get() for variable in s.running[name]]
             combine = COMBINE[item.reduction]
             while across and len(ended) > 1:
-                ended = [combine(k, a, b) for a, b in zip(ended[::2], ended[1::2])] + ended[
-                    len(ended) & ~1 :
-                ]
+                ended = [
+                    combine(k, a, b) for a, b in zip(ended[::2], ended[1::2], strict=False)
+                ] + ended[len(ended) & ~1 :]
             s.values[name] = [joined(k, ended[0], combine)] if across else ended
         s.running, s.scanned, s.across = before
 
@@ -297,7 +297,7 @@ class _Emitter:
                     across,
                 )
             ]
-        for term, place in zip(terms, places):
+        for term, place in zip(terms, places, strict=True):
             place.set(combine(k, place.get(), term))
 
     def _scan(self, name: str, word: str, term: Value) -> None:

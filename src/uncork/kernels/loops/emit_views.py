@@ -340,7 +340,10 @@ class Views:
         masks = [k.splat(valid, s.lanes)] * s.vectors if s.lanes > 1 else [valid]
         for d in along:
             limit = k.splat(s.arguments[f"{view}_size_{d}"].to(I32), s.lanes)
-            masks = [m & number.below(limit) for m, number in zip(masks, s.lane_numbers(places[d]))]
+            masks = [
+                m & number.below(limit)
+                for m, number in zip(masks, s.lane_numbers(places[d]), strict=True)
+            ]
         return [k.select(mask, one, zero) for mask in masks]
 
     # ---- writing

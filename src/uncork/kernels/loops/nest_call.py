@@ -155,7 +155,7 @@ class Call(Struct, frozen=True):
                 f"{name} of {self.label} has {len(view.sizes)} dimensions, its text says {rank}"
             )
             operands.append(view.base)
-            for pair in zip(view.sizes, view.steps):
+            for pair in zip(view.sizes, view.steps, strict=True):
                 operands += pair
         return spec, operands
 
@@ -173,7 +173,7 @@ class Call(Struct, frozen=True):
         for index, part in enumerate(grid(counts, threads, whole=True)):
             views = {name: _own(view, scratch * index) for name, view in self.views.items()}
             sizes = dict(self.sizes)
-            for axis, (begin, count) in zip(axes, part):
+            for axis, (begin, count) in zip(axes, part, strict=True):
                 sizes |= {axis: count, f"first_{axis}": begin}
                 views = {
                     name: _along(view, positions_of(self.text, name, axis), begin)

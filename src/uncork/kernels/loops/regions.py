@@ -85,7 +85,7 @@ class Rooms:
         }
         if weighted:
             views["Q"] = self.view((width, columns))
-        for axis, count, size in zip("yx", counts, sizes):
+        for axis, count, size in zip("yx", counts, sizes, strict=True):
             views |= {word + axis: self.view((count,), "i32") for word in "AB"}
             if weighted:
                 views[f"P{axis}"] = self.view((count, size))

@@ -70,7 +70,7 @@ class Resizing:
     ) -> None:
         """A loop for each axis that changes, and for neighbours that do not."""
         merges = False
-        for axis, (size, count) in enumerate(zip(shape, result)):
+        for axis, (size, count) in enumerate(zip(shape, result, strict=True)):
             found = changed.get(axis)
             if found is None and merges:
                 self.counts[-1], self.extents[-1] = self.counts[-1] * count, self.extents[-1] * size
@@ -173,7 +173,9 @@ class Resizing:
         call = Call(
             "resize",
             text,
-            dict(zip(self.loops, self.counts)) | {"u": self.extents[-1], "t": taps} | self.taps,
+            dict(zip(self.loops, self.counts, strict=True))
+            | {"u": self.extents[-1], "t": taps}
+            | self.taps,
             {
                 "X": View(In(0), self.name, tuple(self.extents)),
                 "Y": View(Out(0), self.name, tuple(self.counts)),

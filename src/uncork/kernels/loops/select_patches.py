@@ -41,7 +41,7 @@ def select_patches(
         return KernelPlan("patches_nothing", [])
     sizes: dict[str, SizeLike] = {"n": shape[0], "c": shape[1]}
     cells = []
-    for axis, (place, tap) in enumerate(zip("yx", "ji")):
+    for axis, (place, tap) in enumerate(zip("yx", "ji", strict=True)):
         stride, rate = operation.strides[axis], operation.rates[axis]
         count, kernel = result[2 + axis], operation.sizes[axis]
         total: SizeLike = 0

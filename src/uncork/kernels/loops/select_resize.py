@@ -59,7 +59,9 @@ def select_resizing(
         return f"no kernel for {name}"
     computed = computed_type(name) if how.mode == "nearest" or name in _FLOATS else "f64"
     numbers, scales = _axes(operation, inputs, len(shape))
-    axes = [OpenAxis(a, shape[a], result[a], scale) for a, scale in zip(numbers, scales)]
+    axes = [
+        OpenAxis(a, shape[a], result[a], scale) for a, scale in zip(numbers, scales, strict=True)
+    ]
     known = [
         Axis(a.axis, a.size, a.result, a.scale)
         for a in axes

@@ -55,7 +55,7 @@ def select_sampling(
     ):
         return "no kernel for mirrored images of that size"
     text = "\n".join(["n y x*:", *(f"  {line}" for line in _lines(sample))])
-    sizes = dict(zip("ncyx", result)) | {"h": shape[2], "w": shape[3]}
+    sizes = dict(zip("ncyx", result, strict=True)) | {"h": shape[2], "w": shape[3]}
     views = {
         "F": View(In(0), name, (*shape[:2], cells)),
         "Y": View(Out(0), name, result),

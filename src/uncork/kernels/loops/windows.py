@@ -75,7 +75,7 @@ def windows_of(
 ) -> list[Window]:
     """The windows along each spatial axis."""
     result: list[Window] = []
-    for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel)):
+    for axis, (size, count, taps) in enumerate(zip(sizes, counts, kernel, strict=True)):
         stride, dilation = operation.strides[axis], operation.dilation(axis)
         begin: SizeLike
         end: SizeLike

@@ -17,7 +17,7 @@ _UNROLLED = 4
 def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
     """The LLVM text of a strided copy."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
 
     def run(source: Value, target: Value) -> None:
         if spec.run == OPEN:

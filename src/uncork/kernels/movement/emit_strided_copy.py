@@ -13,7 +13,7 @@ from uncork.kernels.runtime.target import Target
 def emit_strided_copy(spec: StridedCopy, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
     _clear(k, spec.lanes, a["cleared"], a["clear"])
     _loop(k, spec, a, 0, a["source"], a["target"])
     k.finish()

@@ -15,7 +15,7 @@ def emit_transpose_blocks(spec: TransposeBlocks, machine: Target) -> str:
     ones are in two blocks.
     """
     k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    a = dict(zip(ARGUMENTS, k.arguments, strict=True))
     side = spec.side
 
     def matrix(source: Value, target: Value) -> None:

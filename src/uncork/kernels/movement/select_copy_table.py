@@ -89,7 +89,7 @@ def _select_runs(
     """
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
-    for port, spec in zip(ports, inputs):
+    for port, spec in zip(ports, inputs, strict=False):
         if spec is None:
             continue
         if not port.moved and spec.value is None:
@@ -98,7 +98,9 @@ def _select_runs(
     if max([total, *(int(o.shape.size) for o in outputs)]) > _MOST:
         return "NumPy moves large tensors as fast"
     moved = [
-        i for i, (port, spec) in enumerate(zip(ports, inputs)) if port.moved and spec is not None
+        i
+        for i, (port, spec) in enumerate(zip(ports, inputs, strict=False))
+        if port.moved and spec is not None
     ]
     if len(moved) > _MOST_INPUTS:
         return "NumPy moves that many tensors as fast"
@@ -189,7 +191,7 @@ def _traced(
         origin, without = (_flat(operation.reference(*given)) for given in (arrays, blank))
     except (UncorkError, TypeError, ValueError, IndexError):
         return None
-    return [np.where(b < 0, a, -1) for a, b in zip(origin, without)]
+    return [np.where(b < 0, a, -1) for a, b in zip(origin, without, strict=True)]
 
 
 def _flat(results: Array | Sequence[Array]) -> list[Array]:

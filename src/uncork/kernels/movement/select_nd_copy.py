@@ -117,9 +117,9 @@ def _parts(copy: Copy, threads: int) -> list[KernelCall]:
     for some in grid([(loop.count, 1) for loop in outer], threads):
         source: SizeLike = 0
         target: SizeLike = 0
-        for loop, (begin, _) in zip(outer, some):
+        for loop, (begin, _) in zip(outer, some, strict=True):
             source, target = source + begin * loop.source, target + begin * loop.target
-        turns = [replace(loop, count=count) for loop, (_, count) in zip(outer, some)]
+        turns = [replace(loop, count=count) for loop, (_, count) in zip(outer, some, strict=True)]
         result.append(part([*turns, *inner], run, source, target))
     return result
 

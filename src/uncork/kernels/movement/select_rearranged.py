@@ -23,7 +23,7 @@ def _permuted(data: TensorSpec, view: Sequence[SizeLike], order: Sequence[int]) 
     """The copy that permutes the dimensions of a view of a tensor."""
     element = data.element_type.dtype.itemsize
     source, target = strides(view, element), strides([view[axis] for axis in order], element)
-    loops = (Loop(view[axis], source[axis], to) for axis, to in zip(order, target))
+    loops = (Loop(view[axis], source[axis], to) for axis, to in zip(order, target, strict=True))
     return [Copy(0, 0, 0, 0, tuple(loops), element)]
 
 

@@ -32,11 +32,13 @@ def roll_copies(
         source: SizeLike = 0
         target: SizeLike = 0
         counts = list(shape)
-        for axis, (first, to, count) in zip(sorted(moved), chosen):
+        for axis, (first, to, count) in zip(sorted(moved), chosen, strict=True):
             source, target = source + first * steps[axis], target + to * steps[axis]
             counts[axis] = count
         if not any(certainly(count, 0) for count in counts):
-            loops = tuple(Loop(count, step, step) for count, step in zip(counts, steps))
+            loops = tuple(
+                Loop(count, step, step) for count, step in zip(counts, steps, strict=True)
+            )
             copies.append(Copy(0, 0, source, target, loops, element))
     return copies
 
@@ -51,7 +53,7 @@ def _shifts(
     if shifts is None or axes is None:
         return None
     moved: dict[int, SizeLike] = {}
-    for by, axis in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes):
+    for by, axis in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes, strict=True):
         if by is None or axis is None:
             return None
         along = normalised_axis(operation, axis, rank)

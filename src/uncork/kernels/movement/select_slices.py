@@ -34,16 +34,17 @@ def slice_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Co
     source, target = strides(shape, element), strides(result, element)
     firsts: list[SizeLike] = [0] * len(shape)
     by = [1] * len(shape)
-    for axis, first, every in zip(axes, starts, steps):
+    for axis, first, every in zip(axes, starts, steps, strict=True):
         assert axis is not None and first is not None and every is not None
         along = normalised_axis(operation, axis, len(shape))
         found = _first(first, shape[along], every)
         if found is None:
             return None
         firsts[along], by[along] = found, every
-    offset = _sum(first * step for first, step in zip(firsts, source))
+    offset = _sum(first * step for first, step in zip(firsts, source, strict=True))
     loops = tuple(
-        Loop(count, step * every, to) for count, step, every, to in zip(result, source, by, target)
+        Loop(count, step * every, to)
+        for count, step, every, to in zip(result, source, by, target, strict=True)
     )
     return [Copy(0, 0, offset, 0, loops, element)]
 
@@ -97,7 +98,7 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     begins, ends = (spec.sizes() for spec in inputs[1:3])
     if begins is None or ends is None or None in (*begins, *ends):
         return None
-    pads = cast("list[tuple[SizeLike, SizeLike]]", list(zip(begins, ends)))
+    pads = cast("list[tuple[SizeLike, SizeLike]]", list(zip(begins, ends, strict=True)))
     shape, result = extents(data), extents(outputs[0])
     element = data.element_type.dtype.itemsize
     source, target = strides(shape, element), strides(result, element)
@@ -105,18 +106,21 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
         size
         if _is_never_negative(b) and _is_never_negative(e)
         else largest(size + smallest(b, 0) + smallest(e, 0), 0)
-        for size, (b, e) in zip(shape, pads)
+        for size, (b, e) in zip(shape, pads, strict=True)
     ]
-    from_ = _sum(_cut(b) * step for (b, _), step in zip(pads, source))
-    to = _sum(_cut(-1 * b) * step for (b, _), step in zip(pads, target))
-    loops = tuple(Loop(count, *steps) for count, steps in zip(kept, zip(source, target)))
+    from_ = _sum(_cut(b) * step for (b, _), step in zip(pads, source, strict=True))
+    to = _sum(_cut(-1 * b) * step for (b, _), step in zip(pads, target, strict=True))
+    loops = tuple(
+        Loop(count, *steps)
+        for count, steps in zip(kept, zip(source, target, strict=True), strict=True)
+    )
     if mode == "constant":
         middle = Copy(0, 0, from_, to, loops, element)
         return [Fill(3 if len(inputs) > 3 else None, element), middle]
     padded = [pad for pad in pads if not all(certainly(each, 0) for each in pad)]
     if len(padded) > _MOST_PADDED or not all(_is_never_negative(p) for pad in pads for p in pad):
         return None
-    parts = [_bordered(mode, size, pad) for size, pad in zip(shape, pads)]
+    parts = [_bordered(mode, size, pad) for size, pad in zip(shape, pads, strict=True)]
     return [_part(chosen, source, target, element) for chosen in combinations(*parts)]
 
 
@@ -149,9 +153,11 @@ def _part(
     element: int,
 ) -> Copy:
     """The copy of the part of the result that has the chosen part of each axis."""
-    loops = (Loop(s.count, s.by * step, to) for s, step, to in zip(chosen, source, target))
-    begin = _sum(s.source * step for s, step in zip(chosen, source))
-    place = _sum(s.target * to for s, to in zip(chosen, target))
+    loops = (
+        Loop(s.count, s.by * step, to) for s, step, to in zip(chosen, source, target, strict=True)
+    )
+    begin = _sum(s.source * step for s, step in zip(chosen, source, strict=True))
+    place = _sum(s.target * to for s, to in zip(chosen, target, strict=True))
     return Copy(0, 0, begin, place, tuple(loops), element)
 
 

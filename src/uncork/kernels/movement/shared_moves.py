@@ -75,7 +75,7 @@ def _parts(call: KernelCall, threads: int) -> list[KernelCall]:
     for part in grid([(count, 1) for count in counted[:number]], threads):
         source, target, *others = operands[:before]
         some: list[Operand] = []
-        for (_, step, to), (first, count) in zip(loops, part):
+        for (_, step, to), (first, count) in zip(loops, part, strict=True):
             source, target = _moved(source, _times(first, step)), _moved(target, _times(first, to))
             some += [count, step, to]
         result.append((spec, [source, target, *others, *some, *rest]))

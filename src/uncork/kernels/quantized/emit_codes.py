@@ -20,7 +20,7 @@ _UNROLLED = 4
 def emit_codes(spec: Codes, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     a["words"] = (a["channels"] + (WORD - 1)) // WORD * WORD
     guard = Guard(k)
     if spec.planes:

@@ -24,7 +24,7 @@ _TILE_ARGUMENTS = (
 def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     tiles = [_tile(k, spec, width) for width in spec.widths]
     size = 1 if spec.end.codes else 4
     pixel = k.integer(spec.pixel)
@@ -32,7 +32,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
         source = a["source"] + image * a["source_image"] + y * a["source_row"]
         first = image * a["target_image"] + y * a["target_row"]
         x = k.variable(k.integer(0))
-        for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
+        for kind, (width, function) in enumerate(zip(spec.widths, tiles, strict=True)):
             with k.loop(0, a[f"tiles_{kind}"]):
                 made = first + x.get() * spec.pixel
                 own = {
@@ -53,7 +53,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
 
 def _tile(outer: Kernel, spec: Depthwise, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
-    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments))
+    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments, strict=True))
     guard = Guard(k) if spec.end.guarded else None
     lanes = spec.lanes
     size = 1 if spec.end.codes else 4

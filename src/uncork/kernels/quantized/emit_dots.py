@@ -32,7 +32,7 @@ _TILE_ARGUMENTS = (
 def emit_dots(spec: Dots, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     tiles = [_tile(k, spec, width) for width in spec.widths]
     size = 1 if spec.end.codes else 4
 
@@ -42,7 +42,7 @@ def emit_dots(spec: Dots, machine: Target) -> str:
         # Places in the result, in numbers: other tensors that lie on it have them too.
         first = image * a["target_image"] + y * a["target_row"]
         x = k.variable(k.integer(0))
-        for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
+        for kind, (width, function) in enumerate(zip(spec.widths, tiles, strict=True)):
             with k.loop(0, a[f"tiles_{kind}"]):
                 seen, place = source + x.get() * spec.step, first + x.get() * a["target_pixel"]
 
@@ -88,7 +88,7 @@ def emit_dots(spec: Dots, machine: Target) -> str:
 
 def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_TILE_ARGUMENTS, *spec.end.arguments], inside=outer)
-    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments))
+    a = dict(zip([*_TILE_ARGUMENTS, *spec.end.arguments], k.arguments, strict=True))
     vectors = range(spec.blocks)
     accumulators = max(1, min(4, _ACCUMULATORS // (width * spec.blocks)))
     begin = [k.load(a["start"] + v * spec.lanes * 4, I32, spec.lanes) for v in vectors]

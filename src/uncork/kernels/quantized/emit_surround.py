@@ -13,7 +13,7 @@ _SIZES = (64, 16, 4)
 def emit_surround(spec: Surround, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     made: Type = I16 if spec.wide else U8
     size = made.bytes
     code = a["code"].to(made)

@@ -148,7 +148,7 @@ class _Builder:
             if found is None:
                 raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
             given = []
-            for position, shape in zip(found.inputs, found.shapes):
+            for position, shape in zip(found.inputs, found.shapes, strict=True):
                 argument = member.arguments[position]
                 given.append(
                     self.stands[argument]

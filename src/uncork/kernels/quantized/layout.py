@@ -177,5 +177,5 @@ class Laid:
             "rows": rows[1],
             "source_row": g.rows.stride * self.row,
             "target_row": g.columns.count * self.columns,
-            **dict(zip(work.end.spec.arguments, own)),
+            **dict(zip(work.end.spec.arguments, own, strict=True)),
         }

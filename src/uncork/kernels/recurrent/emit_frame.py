@@ -17,7 +17,7 @@ class Frame:
 
     def __init__(self, kernel: Kernel, spec: Recurrent) -> None:
         self.k, self.spec = kernel, spec
-        self.a = dict(zip(spec.arguments, kernel.arguments))
+        self.a = dict(zip(spec.arguments, kernel.arguments, strict=True))
         self.type: Type = F64 if spec.size == F64.bytes else F32
         self.vector = spec.lanes * spec.size
         self.row = self.a["padded"] * spec.size

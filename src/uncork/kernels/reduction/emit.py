@@ -120,7 +120,7 @@ def _folded_vectors(
             add(partial[-1], k.select(fresh, term(count - lanes, None), identity))
     values = [chain.get() for chain in partial]
     while len(values) > 1:
-        values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2])]
+        values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
     return joined(k, values[0], combine)
 
 

@@ -107,7 +107,7 @@ def panels_of(columns: Array, width: int, dtype: type[np.generic] = np.float32) 
     count, inner = columns.shape
     panels = zeros((-(-count // width), inner, width), dtype)
     near = np.empty((width, _NEAR + _LINE // 4), dtype)
-    for panel, first in zip(panels, range(0, count, width)):
+    for panel, first in zip(panels, range(0, count, width), strict=True):
         some = columns[first : first + width]
         if some.strides[0] < some.strides[1]:  # numbers of a row of the panel are neighbours
             panel[:, : len(some)] = some.T

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -196,7 +197,7 @@ class Segment:
             ],
             "step_table": [
                 w
-                for step, first in zip(plan.steps, steps_words)
+                for step, first in zip(plan.steps, steps_words, strict=True)
                 for w in (
                     step.function,
                     address(first),
@@ -232,7 +233,7 @@ class Segment:
         before it have found.
         """
         self._following = tuple(following)
-        for segment, after in zip((self, *following), following):
+        for segment, after in pairwise((self, *following)):
             segment._block[HEAD.index("next")] = after.address
             self._block[HEAD.index("made")] += len(after._results)
         self._block.keep = (self._block.keep, self._following)
@@ -402,7 +403,9 @@ class Segment:
         """`run` without the native entry, for interpreters whose objects it does not know."""
         if self._guarded and (
             len(arguments) != len(self._guarded)
-            or not all(array_guard.fits(a) for array_guard, a in zip(self._guarded, arguments))
+            or not all(
+                array_guard.fits(a) for array_guard, a in zip(self._guarded, arguments, strict=True)
+            )
         ):
             return OTHER_ARGUMENTS
         block = self._block

@@ -190,7 +190,9 @@ class ArrayGuard(Struct, frozen=True):
             return False
         if not array.flags.c_contiguous or (self.written and not array.flags.writeable):
             return False
-        return all(want is None or want == got for want, got in zip(self.shape, array.shape))
+        return all(
+            want is None or want == got for want, got in zip(self.shape, array.shape, strict=True)
+        )
 
 
 class IdentityGuard(Struct, frozen=True):

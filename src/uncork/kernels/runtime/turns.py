@@ -166,8 +166,11 @@ class TurnTable:
             self.set_parameter(turns.counter, base + 8 * self._number, ones)
 
     def _part_rows(self, turns: TurnPlan) -> list[list[int]]:
-        ends = list(itertools.accumulate(len(made) for made in turns.makes))
-        return [list(row) for row in zip((s.address for s in self._segments), [0, *ends], ends)]
+        ends = itertools.accumulate((len(made) for made in turns.makes), initial=0)
+        return [
+            [segment.address, first, end]
+            for segment, (first, end) in zip(self._segments, itertools.pairwise(ends), strict=True)
+        ]
 
     def _bind_row(self, bind: Bind) -> list[int]:
         slot = self.context.slot(bind.slot.index)

@@ -26,7 +26,7 @@ _OF_BOOLEANS = {"sum": "or", "prod": "and", "min": "and", "max": "or", "sub": "x
 def emit_tuples(spec: Tuples, machine: Target) -> str:
     """The LLVM text of a kernel for runs at places that tuples of indices name."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     index = INDEX_TYPES[spec.index]
 
     def place(address: Value) -> Value:
@@ -61,7 +61,7 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
 def emit_elements(spec: Elements, machine: Target) -> str:
     """The LLVM text of a kernel for single elements, each with an index along one axis."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     index, last = INDEX_TYPES[spec.index], spec.before + spec.after
     bytes_of = spec.action.run if spec.action.op in MOVES else STORED[spec.action.stored].bytes
 

@@ -251,7 +251,7 @@ def select_tuples(
     run = product(shape[numbers:])
     walk = _Walk(
         indices,
-        list(zip(shape[:numbers], steps)),
+        list(zip(shape[:numbers], steps, strict=True)),
         product(places[:-1]),
         run,
         operation.counts_from_end,
@@ -310,7 +310,7 @@ def select_gather_nd(
         0 if one_of_indices else count * numbers,
         count * run,
     )
-    walk = _by_runs(_Walk(indices, list(zip(own, steps)), count, run, True, batches))
+    walk = _by_runs(_Walk(indices, list(zip(own, steps, strict=True)), count, run, True, batches))
     action = _move("gather", walk.run * item)
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
@@ -377,7 +377,9 @@ def select_elements(
             operands: list[Operand] = []
             place: SizeLike = 0
             index: SizeLike = 0
-            for depth, ((count, step, to), (first, some)) in enumerate(zip(axes, part)):
+            for depth, ((count, step, to), (first, some)) in enumerate(
+                zip(axes, part, strict=True)
+            ):
                 place, index = place + first * (step * item), index + first * to
                 operands += [count if depth == len(loops[0]) else some, step * item, to]
             places = replace(where, offset=where.offset + place)

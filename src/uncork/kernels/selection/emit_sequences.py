@@ -19,7 +19,7 @@ _TOGETHER = 4
 def emit_greedy_path(spec: GreedyPath, machine: Target) -> str:
     """The LLVM text of the kernel, which gives up where a length or the blank is out of range."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     blank = a["classes"] - 1
     if spec.blank:
         blank = k.load(a["blank"], INDEX_TYPES[spec.blank]).to(I64)
@@ -126,7 +126,7 @@ def emit_follow_beams(spec: FollowBeams, machine: Target) -> str:
     behind the last step of a row is not written.
     """
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments))
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
     item, element = STORED[spec.element], spec.element
     end = widened(k, element, k.load(a["end"], item))
 

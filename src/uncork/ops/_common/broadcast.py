@@ -153,7 +153,7 @@ def broadcast_shapes(
                 "pdpd": f"pdpd broadcasting to '{names[0]}'{where}",
             }
             rule = rules.get(mode, "no broadcasting")
-            shown = ", ".join(f"'{n}' {s}" for n, s in zip(names, shapes))
+            shown = ", ".join(f"'{n}' {s}" for n, s in zip(names, shapes, strict=True))
             operation.require(False, "expected shapes that fit by {}, got {}", rule, shown)
             return PartialShape()
         result = merged
@@ -172,7 +172,7 @@ def _pair(a: PartialShape, b: PartialShape, mode: str, axis: int) -> PartialShap
     longer, shorter = (
         s.dims if s.rank == rank else (one,) * (rank - len(s)) + s.dims for s in (a, b)
     )
-    dims = [broadcast_dimension(x, y) for x, y in zip(longer, shorter)]
+    dims = [broadcast_dimension(x, y) for x, y in zip(longer, shorter, strict=True)]
     return None if any(d is None for d in dims) else PartialShape(dims)
 
 
@@ -186,7 +186,7 @@ def _onto(a: PartialShape, b: PartialShape, axis: int) -> PartialShape | None:
     if not all(d.agrees(1) for d in b.dims[inside:]):
         return None
     covered = a.dims[start : start + b.rank]
-    dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims)]
+    dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims, strict=True)]
     return (
         None
         if any(d is None for d in dims)

@@ -113,7 +113,7 @@ class ClassSelection(Operation):
             *(self._best_of_image(index, image) for index, image in enumerate(images)),
         ]
         counts = np.array([len(r.score) for r in rows[1:]], np.int64)
-        chosen = _Rows(*(np.concatenate(columns) for columns in zip(*rows)))
+        chosen = _Rows(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
         if self.sort_result_across_batch and self.sort_result_type == "score":
             chosen = chosen.sorted_by(chosen.image, -chosen.score)
         elif self.sort_result_across_batch and self.sort_result_type == "classid":
@@ -126,14 +126,14 @@ class ClassSelection(Operation):
 
     def _best_of_image(self, number: int, image: Image) -> _Rows:
         parts = [_Rows.none(image.scores.dtype)]
-        for class_number, (boxes, scores, places) in enumerate(zip(*image)):
+        for class_number, (boxes, scores, places) in enumerate(zip(*image, strict=True)):
             if class_number != self.background_class:
                 taken, values = self.best_of_class(boxes, scores)
                 count = np.ones(len(taken), np.int64)
                 parts.append(
                     _Rows(number * count, class_number * count, values, places[taken], boxes[taken])
                 )
-        rows = _Rows(*(np.concatenate(columns) for columns in zip(*parts)))
+        rows = _Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         rows = rows.sorted_by(rows.number, -rows.score)
         if self.keep_top_k >= 0:
             rows = _Rows(*(column[: self.keep_top_k] for column in rows))

@@ -184,7 +184,7 @@ class RecurrentSequence(Recurrent):
                     x[live, t], tuple(state[live, d] for state in states), w[d], r[d], b[d]
                 )
                 y[live, d, t] = after[0]
-                for state, new in zip(states, after):
+                for state, new in zip(states, after, strict=True):
                     state[live, d] = new
         for state in states:
             state[lengths == 0] = 0

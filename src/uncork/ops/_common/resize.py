@@ -200,7 +200,7 @@ def weighted(data: Array, axis: int, cells_and_weights: Taps) -> Array:
     along = [1] * data.ndim
     along[axis] = len(cells)
     total: Array = np.zeros(1, data.dtype)
-    for cell, weight in zip(cells.T, weights.T):
+    for cell, weight in zip(cells.T, weights.T, strict=True):
         total = total + data.take(cell, axis=axis) * weight.astype(data.dtype).reshape(along)
     return total
 

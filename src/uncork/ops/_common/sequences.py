@@ -27,17 +27,21 @@ def agreed_sizes(
     contradicts the others, or `known`, is refused.
     """
     sizes = dict(known or {})
-    for port, spec in zip(operation.inputs, specs):
+    for port, spec in zip(operation.inputs, specs, strict=False):
         if spec is None or spec.rank is None or port.name not in layout:
             continue
         words = _words(layout[port.name])
-        merged = [size.merge(_size(word, sizes)) for word, size in zip(words, spec.shape)]
+        merged = [
+            size.merge(_size(word, sizes)) for word, size in zip(words, spec.shape, strict=True)
+        ]
         if len(words) != spec.rank or None in merged:
             expected = ", ".join(f"{word} = {_size(word, sizes)}" for word in words)
             operation.require(
                 False, "input '{}': expected [{}], got {}", port.name, expected, spec.shape
             )
-        sizes.update((word, size) for word, size in zip(words, merged) if size is not None)
+        sizes.update(
+            (word, size) for word, size in zip(words, merged, strict=True) if size is not None
+        )
     return sizes
 
 

@@ -125,7 +125,9 @@ def sliced_shape(
         return PartialShape([Dimension(0, d.high) for d in data.shape])
     dims = list(data.shape)
     bounds = [spec.sizes() or [None] * len(along) for spec in (start, stop)]
-    for axis, first, end, by in zip(along, *bounds, numbers["step"] or [None] * len(along)):
+    for axis, first, end, by in zip(
+        along, *bounds, numbers["step"] or [None] * len(along), strict=True
+    ):
         dims[axis] = sliced(dims[axis], first, end, by)
     return PartialShape(dims)
 

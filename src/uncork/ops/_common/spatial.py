@@ -166,7 +166,7 @@ class Sliding(Operation):
     ) -> list[Dimension]:
         """The number of windows along each axis; refused where not even one fits."""
         counts: list[Dimension] = []
-        for axis, (size, kernel) in enumerate(zip(sizes, kernels)):
+        for axis, (size, kernel) in enumerate(zip(sizes, kernels, strict=True)):
             self.require(kernel.covers(1), "the kernel is empty along spatial axis {}", axis)
             if self.auto_pad.startswith("same"):
                 counts.append(size.ceil_div(self.strides[axis]))
@@ -217,7 +217,9 @@ class Sliding(Operation):
             [Dimension(s, s) for s in sizes], [Dimension(k, k) for k in kernel]
         )
         slides: list[Slide] = []
-        for axis, (size, cells, count) in enumerate(zip(sizes, kernel, map(int, counts))):
+        for axis, (size, cells, count) in enumerate(
+            zip(sizes, kernel, map(int, counts), strict=True)
+        ):
             stride, dilation = self.strides[axis], self.dilation(axis)
             begin, end = self.fixed_pads(axis)
             if self.auto_pad.startswith("same"):
@@ -245,7 +247,8 @@ def padded(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
     if not any(begin or end for begin, end in pads):
         return data
     check_array_fits(
-        data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data
+        data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads, strict=True)),
+        data,
     )
     return np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
 

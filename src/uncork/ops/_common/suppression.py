@@ -98,7 +98,7 @@ class Suppression(Operation):
         }
         sizes = agreed_sizes(self, specs, layout, {size: Dimension(self.box_size, self.box_size)})
         scores, maximum, *thresholds = specs[1:]
-        for port, threshold in zip(self.inputs[3:], thresholds):
+        for port, threshold in zip(self.inputs[3:], thresholds, strict=False):
             if threshold is not None:
                 require_one(self, port.name, threshold)
         number = 0 if maximum is None else scalar(self, "max_output_boxes_per_class", maximum)
@@ -188,7 +188,7 @@ class Suppression(Operation):
                     overlap=lambda box, others, _: self.overlap(box, others),
                 )
             ]
-            return list(zip(kept.tolist(), scores[kept]))
+            return list(zip(kept.tolist(), scores[kept], strict=True))
         taken: list[tuple[int, Any]] = []
         score = scores[left]
         while left.size and len(taken) < limit:

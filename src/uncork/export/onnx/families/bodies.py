@@ -37,11 +37,11 @@ def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tens
 
     assert isinstance(body.body, GraphBody)
     model = body.body.model
-    specs = {p: _spec(t) for p, t in zip(model.parameters, inputs)}
+    specs = {p: _spec(t) for p, t in zip(model.parameters, inputs, strict=True)}
     checked, problems = infer(model, specs, trust_ports=True)
     if problems:
         raise UnsupportedError("; ".join(map(str, problems)))
-    values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
+    values = {Source(p, 0): t for p, t in zip(model.parameters, inputs, strict=True)}
     layer, label = child.layer, child.label
     lower_nodes(child, checked, values)
     child.layer, child.label = layer, label
@@ -244,7 +244,7 @@ class _Iteration:
         for output in self.body.outputs:
             if output.port is not None and output.slicing is None:
                 by_port[output.port] = final[output.result]
-        for output, tensor, part in zip(scans, collected, stacked):
+        for output, tensor, part in zip(scans, collected, stacked, strict=True):
             assert output.port is not None and output.slicing is not None
             by_port[output.port] = self._joined(tensor, part, output.slicing)
         return [by_port[i] for i in range(len(by_port))]

@@ -38,7 +38,7 @@ def convert_like(g: Graph, op: Operation, data: Tensor, like: Tensor) -> Tensor:
 @lowers("ConvertPromoteTypes")
 def convert_promote(g: Graph, op: Operation, a: Tensor, b: Tensor) -> list[Tensor]:
     """Both inputs in their common type."""
-    return [converted(g, t, spec.element_type) for t, spec in zip((a, b), g.outputs)]
+    return [converted(g, t, spec.element_type) for t, spec in zip((a, b), g.outputs, strict=True)]
 
 
 def decoded(g: Graph, data: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def window_pads(
         fixed = [op.fixed_pads(axis) for axis in range(op.axes)]
         return [b for b, _ in fixed] + [e for _, e in fixed], None
     sizes = data.shape[g.rank(data) - op.axes :]
-    if not all(size.is_static or step == 1 for size, step in zip(sizes, op.strides)):
+    if not all(size.is_static or step == 1 for size, step in zip(sizes, op.strides, strict=True)):
         return None, _AUTO[op.auto_pad]
     # By steps of 1 every size has the same pads.
     known = [int(size) if size.is_static else 1 for size in sizes]
@@ -86,8 +86,8 @@ def _of_integers(g: Graph, op: Convolution1, data: Tensor, filters: Tensor, grou
     axes = list(range(2, 2 + op.axes))
     parts = []
     for cell in np.ndindex(*kernel):
-        starts = [k * s.dilation for k, s in zip(cell, slides)]
-        ends = [b + (s.count - 1) * s.stride + 1 for b, s in zip(starts, slides)]
+        starts = [k * s.dilation for k, s in zip(cell, slides, strict=True)]
+        ends = [b + (s.count - 1) * s.stride + 1 for b, s in zip(starts, slides, strict=True)]
         parts.append(g.op("Slice", padded, starts, ends, axes, [s.stride for s in slides]))
     columns = g.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     rows = channels * int(np.prod(kernel))
@@ -130,7 +130,7 @@ def backprop(
     if output_shape is None:
         fixed = [op.fixed_pads(axis) for axis in range(op.axes)]
         extra = list(op.output_padding)
-        if all(e < max(s, d) for e, s, d in zip(extra, op.strides, op.dilations)):
+        if all(e < max(s, d) for e, s, d in zip(extra, op.strides, op.dilations, strict=True)):
             pads = [b for b, _ in fixed] + [e for _, e in fixed]
             return g.op("ConvTranspose", data, weights, pads=pads, output_padding=extra, **common)
     reached = g.op("ConvTranspose", data, weights, **common)
@@ -152,13 +152,13 @@ def _cut(
     if sizes.is_static and (output_shape is None or wanted is not None):
         spread = [
             s * (n - 1) + extent(k, d)
-            for s, n, k, d in zip(op.strides, sizes.static, kernel, op.dilations)
+            for s, n, k, d in zip(op.strides, sizes.static, kernel, op.dilations, strict=True)
         ]
         begins, results = op.cut(spread, None if wanted is None else np.array(wanted))
-        missing = [max(0, b + n - r) for b, n, r in zip(begins, results, spread)]
+        missing = [max(0, b + n - r) for b, n, r in zip(begins, results, spread, strict=True)]
         start, end = (
             g.constant(np.array(begins)),
-            g.constant(np.array([b + n for b, n in zip(begins, results)])),
+            g.constant(np.array([b + n for b, n in zip(begins, results, strict=True)])),
         )
         tail = g.constant(np.array(missing)) if any(missing) else None
     else:

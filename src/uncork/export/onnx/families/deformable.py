@@ -87,7 +87,7 @@ def deformable(
     grid = (places[0][:, np.newaxis, :, np.newaxis], places[1][np.newaxis, :, np.newaxis, :])
     y, x = (
         g.op("Add", s, g.constant(p.astype(np.float32)[np.newaxis, np.newaxis]))
-        for s, p in zip(shift, grid)
+        for s, p in zip(shift, grid, strict=True)
     )
     total = int(np.prod(kernel)) * int(np.prod(counts))
     flat = [g.op("Reshape", t, [-1, total], shape=[None, total]) for t in (y, x)]

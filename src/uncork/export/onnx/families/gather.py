@@ -153,7 +153,7 @@ def _stretched(g: Graph, data: Tensor, indices: Tensor, batch: int) -> tuple[Ten
     first, second = data.shape[:batch], indices.shape[:batch]
     if first.is_static and second.is_static and first == second:
         return data, indices
-    if not any(_may_stretch(a, b) for a, b in zip(first, second)):
+    if not any(_may_stretch(a, b) for a, b in zip(first, second, strict=True)):
         return data, indices
     lead = g.op("Max", g.dims(data, 0, batch), g.dims(indices, 0, batch))
     results = []

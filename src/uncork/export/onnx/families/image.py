@@ -155,7 +155,7 @@ def region_yolo(g: Graph, op: RegionYolo1, data: Tensor) -> Tensor:
     )
     chances = g.op("Softmax", classes, axis=2) if op.do_softmax else g.op("Sigmoid", classes)
     parts = [g.op("Sigmoid", places), sizes, g.op("Sigmoid", objectness), chances]
-    used = [p for p, a, b in zip(parts, cuts, cuts[1:]) if b > a]
+    used = [p for p, a, b in zip(parts, cuts, cuts[1:], strict=False) if b > a]
     joined = g.op("Concat", *used, axis=2)
     shape: list[Operand] = [g.dim(data, i) for i in range(4)]
     if op.do_softmax:

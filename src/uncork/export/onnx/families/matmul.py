@@ -41,9 +41,12 @@ def einsum(g: Graph, op: Einsum, *operands: Tensor) -> Tensor:
     wide = [widened(g, t) for t in operands]
     used = {label for subscript in subscripts for label in subscript}
     free = [c for c in string.ascii_letters if c not in used]
-    equation = ",".join(_letters(op.spread(s, g.rank(t)), free) for s, t in zip(subscripts, wide))
+    equation = ",".join(
+        _letters(op.spread(s, g.rank(t)), free) for s, t in zip(subscripts, wide, strict=True)
+    )
     covered = max(
-        sum(isinstance(n, int) for n in op.spread(s, g.rank(t))) for s, t in zip(subscripts, wide)
+        sum(isinstance(n, int) for n in op.spread(s, g.rank(t)))
+        for s, t in zip(subscripts, wide, strict=True)
     )
     rank = len(output) - 1 + covered if "..." in output else len(output)
     equation += "->" + _letters(op.spread(output, rank), free)

@@ -67,7 +67,7 @@ class _Windows:
             return None
         return [
             *self.pads[: self.op.axes],
-            *(p + b for p, b in zip(self.pads[self.op.axes :], self.beyond)),
+            *(p + b for p, b in zip(self.pads[self.op.axes :], self.beyond, strict=True)),
         ]
 
 
@@ -78,7 +78,7 @@ def _apart(
     onnxruntime refuses in a pooling, become a Pad before it.
     """
     axes = windows.op.axes
-    if pads is None or all(0 <= p < k for p, k in zip(pads, windows.op.kernel * 2)):
+    if pads is None or all(0 <= p < k for p, k in zip(pads, windows.op.kernel * 2, strict=True)):
         return data, pads
     full = [0, 0, *pads[:axes], 0, 0, *pads[axes:]]
     return g.op("Pad", data, full, g.number(fill, data)), [0] * (2 * axes)
@@ -115,7 +115,7 @@ def avg_pool(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
     windows = _Windows(g, op, data)
     if op.exclude_pad or (windows.pads is not None and not any(windows.pads)):
         pads = windows.extended()
-        if pads is not None and any(p >= k for p, k in zip(pads, op.kernel * 2)):
+        if pads is not None and any(p >= k for p, k in zip(pads, op.kernel * 2, strict=True)):
             return _counted(g, op, windows, data)
         return g.op("AveragePool", data, count_include_pad=0, **windows.attributes(pads))
     if not any(windows.beyond) and not windows.ceil_mode:
@@ -126,7 +126,7 @@ def avg_pool(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
     axes = op.axes
     padded = g.op("Pad", data, [0, 0, *windows.pads[:axes], 0, 0, *windows.pads[axes:]])
     beyond = [0] * axes + windows.beyond
-    if any(b >= k for b, k in zip(beyond, op.kernel * 2)):
+    if any(b >= k for b, k in zip(beyond, op.kernel * 2, strict=True)):
         return _counted(g, op, windows, data)
     return g.op("AveragePool", padded, count_include_pad=0, **windows.attributes(beyond))
 
@@ -252,7 +252,7 @@ def _largest(g: Graph, data: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]
     rank = g.rank(data)
     for cell in np.ndindex(*counts):
         part, starts = data, []
-        for axis, (i, count) in enumerate(zip(cell, counts), 2):
+        for axis, (i, count) in enumerate(zip(cell, counts, strict=True), 2):
             part, start = _window(g, part, axis, i, count)
             starts.append(start)
         flat = g.op("Reshape", part, [0, 0, -1])

@@ -111,7 +111,7 @@ def sequence_by_steps(
             number = inner.op("Sub", last_step, iteration) if backwards else iteration
             live = inner.op("Less", number, live_until)
             new = layer.step(inner, inner.op("Gather", x, number, axis=1), now)
-            kept = [inner.op("Where", live, n, old) for n, old in zip(new, now)]
+            kept = [inner.op("Where", live, n, old) for n, old in zip(new, now, strict=True)]
             return kept, [inner.op("Where", live, new[0], inner.number(0, new[0]))]
 
         starts = [g.op("Gather", s, g.constant(index, I64), axis=1) for s in states]
@@ -119,4 +119,4 @@ def sequence_by_steps(
         if backwards:
             y = g.op("Slice", y, [-1], [-(2**63) + 1], [0], [-1])
         outputs.append([g.op("Transpose", y, perm=[1, 0, 2]), *last])
-    return [g.concat([g.unsqueeze(t, [1]) for t in each], 1) for each in zip(*outputs)]
+    return [g.concat([g.unsqueeze(t, [1]) for t in each], 1) for each in zip(*outputs, strict=True)]

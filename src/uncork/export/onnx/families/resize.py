@@ -70,7 +70,7 @@ def _padded(g: Graph, op: Interpolating, data: Tensor) -> Tensor:
     pads = op.pads(g.rank(data))
     if not any(b or e for b, e in pads):
         return data
-    dims = [(d + b + e).static_size for d, (b, e) in zip(data.shape, pads)]
+    dims = [(d + b + e).static_size for d, (b, e) in zip(data.shape, pads, strict=True)]
     return g.op("Pad", data, [*(b for b, _ in pads), *(e for _, e in pads)], shape=dims)
 
 
@@ -116,10 +116,13 @@ def _changes(plan: _Plan) -> list[Axis]:
     if plan.by_sizes:
         return [
             Axis(a, sizes[a], int(n), None)
-            for a, n in zip(plan.axes, plan.wanted.value.reshape(-1))
+            for a, n in zip(plan.axes, plan.wanted.value.reshape(-1), strict=True)
         ]
     scales = at_least_f32(decode(plan.wanted.value, plan.wanted.type)).reshape(-1)
-    return [Axis(a, sizes[a], scaled_size(sizes[a], s), s) for a, s in zip(plan.axes, scales)]
+    return [
+        Axis(a, sizes[a], scaled_size(sizes[a], s), s)
+        for a, s in zip(plan.axes, scales, strict=True)
+    ]
 
 
 def _static(g: Graph, plan: _Plan) -> Tensor:
@@ -207,7 +210,7 @@ def _weighted(g: Graph, data: Tensor, axis: int, cells: Array, weights: Array) -
     total: Tensor | None = None
     along = [1] * g.rank(data)
     along[axis] = len(cells)
-    for cell, weight in zip(cells.T, weights.T):
+    for cell, weight in zip(cells.T, weights.T, strict=True):
         if not weight.any():
             continue
         part = g.op("Gather", data, g.constant(np.ascontiguousarray(cell)), axis=axis)
@@ -231,7 +234,7 @@ def _by_matrix(g: Graph, data: Tensor, axis: int, cells: Array, weights: Array) 
         else int(cells.max()) + 1
     )
     matrix = np.zeros((size, len(cells)))
-    for row, (places, values) in enumerate(zip(cells, weights)):
+    for row, (places, values) in enumerate(zip(cells, weights, strict=True)):
         np.add.at(matrix[:, row], places, values)
     order = [*(i for i in range(rank) if i != axis), axis]
     last = g.transpose(data, order)

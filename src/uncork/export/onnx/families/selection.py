@@ -64,7 +64,7 @@ def unique(g: Graph, op: Unique10, data: Tensor, axis: Tensor | None) -> list[Te
     outputs = g.ops("Unique", data, types=[None, I64, I64, I64], axis=along, sorted=int(op.sorted))
     index, count = op.index_element_type, op.count_element_type
     types = (data.type, index, index, count)
-    return [outputs[0], *(g.cast(t, to) for t, to in zip(outputs[1:], types[1:]))]
+    return [outputs[0], *(g.cast(t, to) for t, to in zip(outputs[1:], types[1:], strict=True))]
 
 
 @lowers("NonZero")

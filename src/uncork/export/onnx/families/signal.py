@@ -42,7 +42,7 @@ def dft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor
     own, rank = data.type, g.rank(data) - 1
     places = [a % rank for a in numbers(g, axes, "axes")]
     result = _wide(g, data)
-    for axis, size in zip(places, _sizes(signal_size, g, len(places))):
+    for axis, size in zip(places, _sizes(signal_size, g, len(places)), strict=True):
         result = _transformed(g, result, axis, size, op.type_name == "IDFT")
     return g.cast(result, own)
 
@@ -61,7 +61,7 @@ def rdft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tenso
         two, one = g.constant(np.array([2])), g.constant(np.array([1]))
         half = g.op("Add", g.op("Div", g.dim(data, places[-1]), two), one)
     result = g.op("Slice", result, [0], half, [places[-1]])
-    for axis, size in zip(places[:-1], sizes[:-1]):
+    for axis, size in zip(places[:-1], sizes[:-1], strict=True):
         result = _transformed(g, result, axis, size, False)
     return g.cast(result, own)
 
@@ -82,7 +82,7 @@ def irdft(
     if count == -1:
         count = combined(g, "Mul", combined(g, "Sub", given, 1), 2)
     result = _wide(g, data)
-    for axis, size in zip(places[:-1], sizes[:-1]):
+    for axis, size in zip(places[:-1], sizes[:-1], strict=True):
         result = _transformed(g, result, axis, size, True)
     kept = combined(g, "Add", combined(g, "Div", count, 2), 1)
     missing = combined(g, "Max", combined(g, "Sub", kept, given), 0)

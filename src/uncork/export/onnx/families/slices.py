@@ -48,7 +48,7 @@ def _none_before(
     if (
         steps is None
         or all(s > 0 for s in steps)
-        or (firsts is not None and all(f >= 0 or s > 0 for f, s in zip(firsts, steps)))
+        or (firsts is not None and all(f >= 0 or s > 0 for f, s in zip(firsts, steps, strict=True)))
     ):
         return stop
     along = list(range(len(steps))) if axes is None else numbers(g, axes, "axes")
@@ -183,7 +183,7 @@ def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tens
         return data
     rank = g.rank(data)
     total: dict[int, int] = {}
-    for axis, move in zip(named, moves):
+    for axis, move in zip(named, moves, strict=True):
         total[axis % rank] = total.get(axis % rank, 0) + move
     for axis, move in total.items():
         data = _rolled(g, data, axis, move)
@@ -256,7 +256,7 @@ def pad(
 def _cropped(g: Graph, data: Tensor, pads: list[int]) -> Tensor:
     """The data cropped by the negative pads."""
     half = len(pads) // 2
-    if any(min(b, e) < 0 < max(b, e) for b, e in zip(pads[:half], pads[half:])):
+    if any(min(b, e) < 0 < max(b, e) for b, e in zip(pads[:half], pads[half:], strict=True)):
         g.refuse("a pad that takes away beside one that mirrors")
     starts = [max(0, -p) for p in pads[:half]]
     stops = [p if p < 0 else _FAR for p in pads[half:]]
@@ -264,7 +264,7 @@ def _cropped(g: Graph, data: Tensor, pads: list[int]) -> Tensor:
 
 
 def _symmetric(g: Graph, data: Tensor, begins: list[int], ends: list[int]) -> Tensor:
-    for axis, (begin, end) in enumerate(zip(begins, ends)):
+    for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
         parts = [data]
         if begin > 0:
             parts.insert(0, g.op("Slice", data, [begin - 1], [-_FAR], [axis], [-1]))

@@ -119,7 +119,7 @@ def _padded(g: Graph, data: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
         return g.op("Pad", data, g.concat([g.cast(begins, I64), g.cast(ends, I64)]))
     if not any(before) and not any(after):
         return data
-    dims = [d + b + e for d, b, e in zip(data.shape, before, after)]
+    dims = [d + b + e for d, b, e in zip(data.shape, before, after, strict=True)]
     return g.op("Pad", data, [*before, *after], shape=[d.static_size for d in dims])
 
 
@@ -174,16 +174,16 @@ def reorg(g: Graph, op: ReorgYolo2, data: Tensor) -> Tensor:
 @lowers("ExtractImagePatches")
 def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
     """Slices with steps, one for each place of the kernel, joined along the channels."""
-    counts, begins, ends = zip(*(_patches(g, op, axis, data) for axis in range(2)))
+    counts, begins, ends = zip(*(_patches(g, op, axis, data) for axis in range(2)), strict=True)
     padded = data
     if any(n != 0 for n in (*begins, *ends)):
         padded = g.op("Pad", data, vectors(g, 0, 0, *begins, 0, 0, *ends))
     parts = []
     for cell in np.ndindex(*op.sizes):
-        first = [k * rate for k, rate in zip(cell, op.rates)]
+        first = [k * rate for k, rate in zip(cell, op.rates, strict=True)]
         last = [
             combined(g, "Add", combined(g, "Mul", n, stride), start)
-            for n, stride, start in zip(counts, op.strides, first)
+            for n, stride, start in zip(counts, op.strides, first, strict=True)
         ]
         parts.append(g.op("Slice", padded, first, vectors(g, *last), [2, 3], list(op.strides)))
     return g.op("Concat", *parts, axis=1)

@@ -61,7 +61,7 @@ def computed(w: Writer, op: Operation, sign: str, a: Value, b: Value) -> Element
     count = max(len(left), len(right))
     if min(len(left), len(right)) not in (1, count) or max(a.rank or 0, b.rank or 0) > 1:
         return None
-    pairs = zip(left * (count // len(left)), right * (count // len(right)))
+    pairs = zip(left * (count // len(left)), right * (count // len(right)), strict=True)
     return Elements(tuple(f"{_inner(x)} {sign} {_inner(y)}" for x, y in pairs))
 
 

@@ -26,14 +26,16 @@ def _method(
 
     assert isinstance(body.body, GraphBody)
     model = body.body.model
-    checked, problems = infer(model, dict(zip(model.parameters, specs)), trust_ports=True)
+    checked, problems = infer(
+        model, dict(zip(model.parameters, specs, strict=True)), trust_ports=True
+    )
     if problems:
         raise UnsupportedError("; ".join(map(str, problems)))
     arguments = [w.program.variable(variable(checked.by_id[p].name)) for p in model.parameters]
     child = Writer(w.program, arguments[0] if arguments else None, is_body=True)
     values = {
         Source(p, 0): Value(a, s.element_type, s.shape)
-        for p, a, s in zip(model.parameters, arguments, specs)
+        for p, a, s in zip(model.parameters, arguments, specs, strict=True)
     }
     lower_nodes(child, checked, values)
     with child.block("results"):

@@ -65,7 +65,7 @@ def ctc_decoder_lengths(
     codes = [w.dtype(s.element_type) for s in w.outputs]
     options = {"merge": op.merge_repeated}  # type: ignore[attr-defined]
     texts = unpacked(w, w.call("ctc_decoded", data, lengths, number, **options))
-    return [f"{t}.to({c})" for t, c in zip(texts, codes)]
+    return [f"{t}.to({c})" for t, c in zip(texts, codes, strict=True)]
 
 
 @lowers("RandomUniform")

@@ -30,7 +30,7 @@ def avg_pool(w: Writer, op: AvgPool1, data: Value) -> str:
 def _narrow_pads(op: AvgPool1 | MaxPool1 | MaxPool8) -> list[int] | None:
     """The padding of each axis where torch's pooling takes it: even, and at most half a kernel."""
     padding = even_pads(op)
-    if padding is None or any(2 * b > k for b, k in zip(padding, op.kernel)):
+    if padding is None or any(2 * b > k for b, k in zip(padding, op.kernel, strict=True)):
         return None
     return padding
 

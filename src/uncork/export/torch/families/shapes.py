@@ -215,7 +215,7 @@ def range_(w: Writer, op: Operation, start: Value, stop: Value, step: Value) -> 
         w.refuse("torch does not order unsigned 64-bit integers")
     if whole and not to.is_float:
         first, last, by = (
-            b[0] if b else f"int({w(v)})" for b, v in zip(bounds, (start, stop, step))
+            b[0] if b else f"int({w(v)})" for b, v in zip(bounds, (start, stop, step), strict=True)
         )
         plain = last.isdigit() or (".shape[" in last and " " not in last)
         if by == "1" and first == "0" and plain:

@@ -32,9 +32,9 @@ def slice_(
     if taken is not None:
         return taken
     if by is not None and along is not None and data.rank is not None and min(by, default=1) > 0:
-        first, last = (b or _taken(w, v) for b, v in zip(bounds, (start, stop)))
+        first, last = (b or _taken(w, v) for b, v in zip(bounds, (start, stop), strict=True))
         parts = [":"] * data.rank
-        for b, e, s, axis in zip(first, last, by, along):
+        for b, e, s, axis in zip(first, last, by, along, strict=True):
             parts[axis % data.rank] = _slice(b, e, s)
         return f"{atom(w(data))}[{_joined(parts)}]"
     lists = [w.listed(v) for v in (start, stop, step)]
@@ -168,7 +168,7 @@ def pad(
         if not any(first) and not any(last):
             return data
         number = "0" if value is None else w.number(value)
-        pairs = list(zip(first, last))
+        pairs = list(zip(first, last, strict=True))
         while pairs and pairs[0] == (0, 0):
             pairs.pop(0)
         flat = [n for pair in reversed(pairs) for n in pair]

@@ -41,7 +41,7 @@ def non_max_suppression(
     codes = [w.dtype(s.element_type) for s in w.outputs]
     if len(codes) == 1:
         return f"{text}[0].to({codes[0]})"
-    return [f"{t}.to({c})" for t, c in zip(unpacked(w, text), codes)]
+    return [f"{t}.to({c})" for t, c in zip(unpacked(w, text), codes, strict=True)]
 
 
 @lowers("MulticlassNms", "MatrixNms")

@@ -207,7 +207,11 @@ def convert(
 ) -> str | Value | Elements | list[object]:
     """The values in another element type, wrapped and cut as the IR does; see `converted`."""
     if op.type_name == "ConvertPromoteTypes":
-        return [converted(w, v, s.element_type) for v, s in zip((data, *others), w.outputs) if v]
+        return [
+            converted(w, v, s.element_type)
+            for v, s in zip((data, *others), w.outputs, strict=True)
+            if v
+        ]
     if op.type_name == "FakeConvert":
         return _fake_convert(w, op, data, *others)
     return converted(w, data, w.outputs[0].element_type)

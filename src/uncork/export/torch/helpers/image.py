@@ -275,9 +275,10 @@ def columns_to_image(
     pads_end: list[int],
 ) -> Tensor:
     """Patches added up to an image."""
-    whole = [n + b + e for n, b, e in zip(size, pads_begin, pads_end)]
+    whole = [n + b + e for n, b, e in zip(size, pads_begin, pads_end, strict=True)]
     count = [
-        (n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(whole, kernel, strides, dilations)
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(whole, kernel, strides, dilations, strict=True)
     ]
     channels = x.shape[-2] // (kernel[0] * kernel[1])
     table = x.reshape(*x.shape[:-2], channels, *kernel, *count)

@@ -251,11 +251,14 @@ def by_steps(
         for t in range(x.shape[1]):
             now = step(d, given[:, t], *now)
             made.append(now)
-        kept = [torch.stack(values, 1) for values in zip(*made)]
+        kept = [torch.stack(values, 1) for values in zip(*made, strict=True)]
         last.append([last_of(values, lengths) for values in kept])
         y = within(kept[0], lengths)
         outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return (torch.stack(outputs, 1), *(torch.stack(values, 1) for values in zip(*last)))
+    return (
+        torch.stack(outputs, 1),
+        *(torch.stack(values, 1) for values in zip(*last, strict=True)),
+    )
 
 
 def gru_sequence_by_steps(

@@ -18,8 +18,8 @@ def read_between(x: Tensor, y: Tensor, z: Tensor) -> Tensor:
     rows = [low_y.long(), (low_y.long() + 1).clamp(max=height - 1)]
     columns = [low_z.long(), (low_z.long() + 1).clamp(max=width - 1)]
     total = torch.zeros((len(x), *y.shape), dtype=x.dtype, device=x.device)
-    for row, row_weight in zip(rows, (1 - part_y, part_y)):
-        for column, column_weight in zip(columns, (1 - part_z, part_z)):
+    for row, row_weight in zip(rows, (1 - part_y, part_y), strict=True):
+        for column, column_weight in zip(columns, (1 - part_z, part_z), strict=True):
             total = total + row_weight * column_weight * x[:, row, column]
     return total
 
@@ -39,7 +39,7 @@ def roi_align(
     """The mean or maximum of an image read on a grid in each bin of each box."""
     height, width = x.shape[2:]
     results = [x.new_zeros((0, x.shape[1], pooled_h, pooled_w))]
-    for box, image in zip(rois, images.tolist()):
+    for box, image in zip(rois, images.tolist(), strict=True):
         if turned:
             sides = box[2:4] * spatial_scale
             left, top, wide, high = -sides[0] / 2, -sides[1] / 2, sides[0], sides[1]

@@ -11,9 +11,11 @@ from torch import Tensor
 def reshaped(x: Tensor, shape: list[int], special_zero: bool) -> Tensor:
     """The same elements in another shape; with `special_zero` 0 copies a dimension."""
     copied = [special_zero and n == 0 for n in shape]
-    sizes = [x.shape[i] if copy else n for i, (n, copy) in enumerate(zip(shape, copied))]
+    sizes = [
+        x.shape[i] if copy else n for i, (n, copy) in enumerate(zip(shape, copied, strict=True))
+    ]
     rest = math.prod(n for i, n in enumerate(x.shape) if i >= len(copied) or not copied[i])
-    given = math.prod(n for n, copy in zip(sizes, copied) if n >= 0 and not copy)
+    given = math.prod(n for n, copy in zip(sizes, copied, strict=True) if n >= 0 and not copy)
     return x.reshape([rest // max(given, 1) if n == -1 else n for n in sizes])
 
 
@@ -50,7 +52,7 @@ def stretched_both_ways(x: Tensor, shape: list[int]) -> Tensor:
 def placed_and_stretched(x: Tensor, shape: list[int], axes: list[int]) -> Tensor:
     """The tensor with its dimensions put at these axes of a shape, and broadcast to it."""
     sizes = [1] * len(shape)
-    for size, axis in zip(x.shape, axes):
+    for size, axis in zip(x.shape, axes, strict=True):
         sizes[axis] = size
     return x.reshape(sizes).expand(shape)
 
@@ -130,11 +132,13 @@ def depth_to_space(x: Tensor, block: int, blocks_first: bool) -> Tensor:
 
 def space_to_batch(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
     """The data padded, and the places within blocks moved into the batch."""
-    padded = x.new_zeros([b + s + e for s, b, e in zip(x.shape, begin, end)])
-    padded[tuple(slice(b, b + s) for s, b in zip(x.shape, begin))] = x
+    padded = x.new_zeros([b + s + e for s, b, e in zip(x.shape, begin, end, strict=True)])
+    padded[tuple(slice(b, b + s) for s, b in zip(x.shape, begin, strict=True))] = x
     blocks = block[1:]
-    sizes = [s // b for s, b in zip(padded.shape[1:], blocks)]
-    split = padded.reshape([len(padded), *(n for pair in zip(sizes, blocks) for n in pair)])
+    sizes = [s // b for s, b in zip(padded.shape[1:], blocks, strict=True)]
+    split = padded.reshape(
+        [len(padded), *(n for pair in zip(sizes, blocks, strict=True) for n in pair)]
+    )
     spatial = range(1, 2 * len(blocks), 2)
     order = [*(a + 1 for a in spatial), 0, *spatial]
     return split.permute(order).reshape([len(padded) * math.prod(blocks), *sizes])
@@ -147,8 +151,10 @@ def batch_to_space(x: Tensor, block: list[int], begin: list[int], end: list[int]
     batch = len(x) // math.prod(blocks)
     split = x.reshape([*blocks, batch, *x.shape[1:]])
     order = [count, *(a for k in range(count) for a in (count + 1 + k, k))]
-    joined = split.permute(order).reshape([batch, *(s * b for s, b in zip(x.shape[1:], blocks))])
-    return joined[tuple(slice(b, s - e) for s, b, e in zip(joined.shape, begin, end))]
+    joined = split.permute(order).reshape(
+        [batch, *(s * b for s, b in zip(x.shape[1:], blocks, strict=True))]
+    )
+    return joined[tuple(slice(b, s - e) for s, b, e in zip(joined.shape, begin, end, strict=True))]
 
 
 def shuffle_channels(x: Tensor, axis: int, group: int) -> Tensor:

@@ -34,11 +34,11 @@ def fourier(x: Tensor, axes: list[int], sizes: list[int] | None, kind: str) -> T
         return x
     places = [a % values.dim() for a in axes]
     given = sizes or [-1] * len(places)
-    lengths = [values.shape[a] if n == -1 else n for a, n in zip(places, given)]
+    lengths = [values.shape[a] if n == -1 else n for a, n in zip(places, given, strict=True)]
     if kind == "IRDFT" and given[-1] == -1:
         lengths[-1] = 2 * (values.shape[places[-1]] - 1)
     shape = list(values.shape)
-    for a, n in zip(places, lengths):
+    for a, n in zip(places, lengths, strict=True):
         shape[a] = n
     if min(shape, default=1) <= 0:
         if kind == "RDFT":
@@ -47,14 +47,14 @@ def fourier(x: Tensor, axes: list[int], sizes: list[int] | None, kind: str) -> T
         return x.new_zeros([max(0, n) for n in shape] + pair)
     run = {"DFT": torch.fft.fft, "IDFT": torch.fft.ifft}.get(kind)
     if run is not None:
-        for a, n in zip(places, lengths):
+        for a, n in zip(places, lengths, strict=True):
             values = run(values, n, a)
     elif kind == "RDFT":
         values = torch.fft.rfft(values, lengths[-1], places[-1])
-        for a, n in zip(places[:-1], lengths[:-1]):
+        for a, n in zip(places[:-1], lengths[:-1], strict=True):
             values = torch.fft.fft(values, n, a)
     else:
-        for a, n in zip(places[:-1], lengths[:-1]):
+        for a, n in zip(places[:-1], lengths[:-1], strict=True):
             values = torch.fft.ifft(values, n, a)
         return torch.fft.irfft(values, lengths[-1], places[-1]).to(own)
     return torch.view_as_real(values).to(own)

@@ -44,7 +44,7 @@ def slice_scattered(
 
 def padded(x: Tensor, begin: list[int], end: list[int], mode: str, value: Tensor | None) -> Tensor:
     """A tensor padded or cropped at both ends of each axis, in any mode of Pad."""
-    for axis, (before, after) in enumerate(zip(begin, end)):
+    for axis, (before, after) in enumerate(zip(begin, end, strict=True)):
         size = x.shape[axis]
         place = torch.arange(max(0, before + size + after), device=x.device) - before
         inside = (place >= 0) & (place < size)

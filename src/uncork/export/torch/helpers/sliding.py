@@ -16,7 +16,7 @@ def around(
     if isinstance(pads, list):
         return pads
     found = []
-    for n, k, s, d in zip(sizes, kernel, strides, dilations):
+    for n, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
         total = max(0, (-(-n // s) - 1) * s + (k - 1) * d + 1 - n)
         less, more = total // 2, total - total // 2
         found.append([less, more] if pads == "same_upper" else [more, less])
@@ -87,7 +87,7 @@ def transposed_convolution(
     if not kind.is_floating_point:
         x, weights = x.double(), weights.double()
     if 0 in (*x.shape, *weights.shape):
-        axes = zip(x.shape[2:], weights.shape[2:], strides, dilations)
+        axes = zip(x.shape[2:], weights.shape[2:], strides, dilations, strict=True)
         reach = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in axes]
         whole = x.new_zeros((len(x), groups * weights.shape[1], *reach))
     else:
@@ -141,7 +141,7 @@ def window_counts(
 ) -> list[int]:
     """The number of windows along each axis."""
     counts = []
-    for axis, (n, k, s, d) in enumerate(zip(x.shape[2:], kernel, strides, dilations)):
+    for axis, (n, k, s, d) in enumerate(zip(x.shape[2:], kernel, strides, dilations, strict=True)):
         if isinstance(pads, list):
             begin, end = pads[axis]
             free = n + begin + end - ((k - 1) * d + 1)
@@ -165,7 +165,7 @@ def windows(
     given = around(sizes, kernel, strides, dilations, pads)
     places = []
     counts = window_counts(x, kernel, strides, dilations, pads, rounding)
-    for axis, (count, k, s, d) in enumerate(zip(counts, kernel, strides, dilations)):
+    for axis, (count, k, s, d) in enumerate(zip(counts, kernel, strides, dilations, strict=True)):
         start = torch.arange(count, device=x.device) * s - given[axis][0]
         places.append(start.unsqueeze(1) + torch.arange(k, device=x.device) * d)
     result = x

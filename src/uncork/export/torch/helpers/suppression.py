@@ -178,7 +178,7 @@ def best_of_classes(
             rows.append([image * one, label * one, found, places[taken], own[taken]])
         nothing = torch.zeros(0, dtype=torch.int64, device=boxes.device)
         rows.append([nothing, nothing, scores.new_zeros(0), nothing, boxes.new_zeros((0, 4))])
-        table = [torch.cat(column) for column in zip(*rows)]
+        table = [torch.cat(column) for column in zip(*rows, strict=True)]
         order = lexical_order(table[3], table[1], -table[2])
         order = order[:keep_top_k] if keep_top_k >= 0 else order
         table = [column[order] for column in table]
@@ -189,7 +189,9 @@ def best_of_classes(
         tables.append(table)
     nothing = torch.zeros(0, dtype=torch.int64, device=boxes.device)
     tables.append([nothing, nothing, scores.new_zeros(0), nothing, boxes.new_zeros((0, 4))])
-    image_of, label_of, score, place, box = (torch.cat(column) for column in zip(*tables))
+    image_of, label_of, score, place, box = (
+        torch.cat(column) for column in zip(*tables, strict=True)
+    )
     if across and sort_result_type == "score":
         order = lexical_order(place, label_of, image_of, -score)
     elif across and sort_result_type == "classid":
