@@ -43,7 +43,7 @@ class BoundCall:
         made = None if native is None else native.results(self._inputs)
         call = None if native is None else native.bound(self._inputs)
         if made is not None and call is not None:
-            for port, array, own in zip(compiled.outputs, given or [], made, strict=True):
+            for port, array, own in zip(compiled.outputs, given or [], made, strict=False):
                 _fits(port, array, own)
             bound = given or made
             self._run = call.run

@@ -120,7 +120,7 @@ class FusedAttention(Operation):
         own = len(given) - len(counts)
         return {
             **dict.fromkeys(_INPUTS),
-            **dict(zip(_INPUTS, given[:own], strict=True)),
+            **dict(zip(_INPUTS, given[:own], strict=False)),
             **dict(zip(counts, given[own:], strict=True)),
         }
 

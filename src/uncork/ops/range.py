@@ -63,7 +63,7 @@ def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
         return None
     if not all(
         size.is_whole and whole_number(spec.element_type, size) is not None
-        for spec, size in zip(specs, (start, stop), strict=True)
+        for spec, size in zip(specs, (start, stop), strict=False)
     ):
         return None
     ratio = (stop - start).over(step)
