@@ -1,4 +1,4 @@
-"""Values that threads share, and what makes them survive a fork.
+"""Values that threads share, what makes them survive a fork, and what lets a thread come twice.
 
 A child process has one thread: the one that forked. A lock that another thread held at that moment
 stays locked in the child for ever. Two rules follow:
@@ -7,6 +7,17 @@ stays locked in the child for ever. Two rules follow:
   is never half-changed: each structure is changed in one step, between which the fork happens.
 - What holds locks of others (imports, whose locks are Python's, LLVM, and the threads of NumPy's
   products) is done `unforked`: a fork waits until no other thread is inside.
+
+Destructors and signal handlers run between any two steps of a thread, and may begin what the thread
+is in the middle of. A thread that waits for itself waits for ever, and so do two that wait for each
+other. Three rules follow:
+
+- Work that threads spare each other (a plan, a kernel) is done under a `WorkLock`, for which a
+  thread waits only while it holds nothing: else it does the work itself. So what is done under it
+  has to be right without it.
+- A few statements that have to be done as one are done under a `ShortLock`, which its thread may
+  take again; what comes in between leaves everything as it was.
+- Where a second call would break the first one (variables), it is refused: see `CompiledModel`.
 """
 
 from __future__ import annotations
@@ -67,7 +78,9 @@ class _Gate:
         """Wait for a fork that goes on, unless this thread is inside already."""
         me = threading.get_ident()
         with self.changed:
-            self.changed.wait_for(lambda: not self.forking or me in self.inside, _LONGEST_WAIT)
+            self.changed.wait_for(
+                lambda: not self.forking or me in self.inside or me in self.forkers, _LONGEST_WAIT
+            )
             self.inside[me] += 1
 
     def leave(self) -> None:
@@ -153,6 +166,72 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_gate.after_fork,
         after_in_child=_gate.after_fork_in_child,
     )
+
+
+class _Held(threading.local):
+    """How many locks of the two kinds below a thread holds, or waits for."""
+
+    count = 0
+
+
+_held_here = _Held()
+
+
+class WorkLock:
+    """A lock under which threads do a work one after the other, so that they find it done.
+
+    A thread that holds such a lock, or a `ShortLock`, waits for no other: it goes on without.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def held(self, wait: bool = True) -> Iterator[bool]:
+        """A context in which this thread holds the lock; it is given whether it does.
+
+        It does not where it must not `wait`, because it was told so or holds another.
+        """
+        lock, outer = self._lock, _held_here.count
+        _held_here.count = outer + 1
+        try:
+            if wait and not outer:
+                with lock:
+                    yield True
+                return
+            has = lock.acquire(blocking=False)
+            try:
+                yield has
+            finally:
+                if has:
+                    lock.release()
+        finally:
+            _held_here.count = outer
+
+
+class ShortLock:
+    """A lock for a few statements, which the thread that holds it may take again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A context in which this thread holds the lock."""
+        outer = _held_here.count
+        _held_here.count = outer + 1
+        try:
+            with self._lock:
+                yield
+        finally:
+            _held_here.count = outer
+
+
+def comes_between() -> bool:
+    """Whether this thread is in the middle of what a lock protects: who asks runs in a destructor,
+    a signal handler, or as a part of it.
+    """
+    return _held_here.count > 0
 
 
 class lazy(Generic[Value]):

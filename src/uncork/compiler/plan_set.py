@@ -9,7 +9,6 @@ empty input have plans of their own in which that one may be empty.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -32,7 +31,6 @@ from uncork.compiler.scoped_plans import (
     lacking,
     refuse_wrong_sizes,
 )
-from uncork.concurrency import renews_locks
 from uncork.errors import InputError
 from uncork.files import MappedFile
 from uncork.ir.model import Model
@@ -92,17 +90,11 @@ class PlanSet:
         self._with_empty: dict[frozenset[int], PlanSet] = {}
         #: The inputs, by number, whose last axes kernels need; None before anybody has looked.
         self._inner: frozenset[int] | None = None
-        self.renew_locks()
-        renews_locks(self)
         #: What made the last call.
         self.last: PlannedCall | None = None
         #: The same where no other plan could make a call better that it takes. Safe to run with
         #: anything.
         self.fast: PlannedCall | None = None
-
-    def renew_locks(self) -> None:
-        """Make the lock of the scopes: at the start, and in a child process."""
-        self._lock = threading.Lock()
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
         limit, compilers = self._memory_limit, self._compilers
@@ -143,21 +135,22 @@ class PlanSet:
         )
         if not empty:
             return self
-        with self._lock:
-            if empty not in self._with_empty:
-                if len(self._with_empty) >= MOST_SCOPES:
-                    return self
-                self._with_empty[empty] = PlanSet(
-                    self._model,
-                    self._rewrite,
-                    self._target,
-                    self._threads,
-                    self._files,
-                    empty.union(self._may_be_empty),
-                    self._memory_limit,
-                    self._compilers,
-                )
-            return self._with_empty[empty]
+        known = self._with_empty.get(empty)
+        if known is not None:
+            return known
+        if len(self._with_empty) >= MOST_SCOPES:
+            return self
+        made = PlanSet(
+            self._model,
+            self._rewrite,
+            self._target,
+            self._threads,
+            self._files,
+            empty.union(self._may_be_empty),
+            self._memory_limit,
+            self._compilers,
+        )
+        return self._with_empty.setdefault(empty, made)
 
     def _is_open(self, parameter: int, axis: int) -> bool:
         """Whether the model leaves the size of an input open."""
@@ -261,12 +254,11 @@ class PlanSet:
         key = scope, scoped(scope, self._model, shapes, self._inner)
         result = self._scopes.get(key)
         if result is None:
-            with self._lock:
-                if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
-                    return None
-                result = self._scopes.setdefault(
-                    key, self._plans_of(scope, narrowed(self._model, key[1]))
-                )
+            if len(self._scopes) >= MOST_SCOPES:
+                return None
+            result = self._scopes.setdefault(
+                key, self._plans_of(scope, narrowed(self._model, key[1]))
+            )
         return result
 
     def inspect(
@@ -391,8 +383,7 @@ class PlanSet:
         Plans that are not for every size are forgotten.
         """
         self.last = self.fast = None
-        with self._lock:
-            self._scopes = {}
+        self._scopes = {}
         for other in list(self._with_empty.values()):
             other.release_memory()
         for plans in self._own:

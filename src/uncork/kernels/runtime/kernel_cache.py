@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from uncork import files
-from uncork.concurrency import renews_locks, unforked
+from uncork.concurrency import WorkLock, renews_locks, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
@@ -106,7 +105,7 @@ class ObjectStore:
         """Make the lock: at the start, and in a child of a process one of whose threads
         compiles.
         """
-        self._lock = threading.Lock()
+        self._lock = WorkLock()
 
     def address(self, spec: KernelSpec, target: Target | None = None) -> int:
         """The address of a kernel, for this machine unless another target is named."""
@@ -131,7 +130,7 @@ class ObjectStore:
         address = self._functions.get(found)
         if address is not None:
             return address
-        with unforked(), self._lock:
+        with unforked(), self._lock.held():
             if found in self._failed:
                 raise self._failed[found]
             if found not in self._functions:
@@ -180,7 +179,7 @@ class ObjectStore:
 
     def register(self, work: SideBySide[Wanted, _Compiled], target: Target) -> None:
         """Keep what was compiled, and what could not be."""
-        with self._lock:
+        with self._lock.held():
             for one, compiled in work.made.items():
                 found = one.name, one.description, target
                 if found not in self._functions:
@@ -197,7 +196,7 @@ class ObjectStore:
     def lacks(self, wanted: Wanted, target: Target) -> bool:
         """Whether a function is neither loaded nor in a file, nor known not to compile."""
         found = wanted.name, wanted.description, target
-        with self._lock:
+        with self._lock.held():
             if found in self._functions or found in self._failed:
                 return False
             address = self._stored(_key(*found), wanted.name)
