@@ -25,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections import Counter
@@ -63,6 +64,98 @@ def _renew_all() -> None:
 in_child(_renew_all)
 
 
+class _Here(threading.local):
+    """What a thread is in the middle of."""
+
+    #: How many locks of the two kinds below it holds, or waits for.
+    held = 0
+    #: Whether what it begins now is a part of the work that it holds a lock for.
+    is_part = False
+    #: Whether it is in what has come between.
+    between = False
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[bool]:
+        """A context in which one more lock is held; it is given whether others were before."""
+        before = self.held, self.is_part, self.between
+        self.held, self.between = before[0] + 1, self.between or bool(before[0]) > before[1]
+        self.is_part = False
+        try:
+            yield before[0] > 0
+        finally:
+            self.held, self.is_part, self.between = before
+
+
+_here = _Here()
+
+
+def comes_between() -> bool:
+    """Whether this thread does what has come between (in a destructor or a signal handler) while it
+    holds a lock. It does that by itself: threads that it waited for might need what it holds.
+    """
+    return _here.between
+
+
+def is_begun(module: str | None) -> bool:
+    """Whether the import of a module has begun and not ended: in the middle of it has come who
+    asks.
+    """
+    spec = getattr(sys.modules.get(module or ""), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
+@contextlib.contextmanager
+def part_of_work() -> Iterator[None]:
+    """A context in which a thread begins what is a part of its work, and does not come between."""
+    before, _here.is_part = _here.is_part, True
+    try:
+        yield
+    finally:
+        _here.is_part = before
+
+
+class WorkLock:
+    """A lock under which threads do a work one after the other, so that they find it done.
+
+    A thread that holds such a lock, or a `ShortLock`, waits for no other: it goes on without.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def held(self, wait: bool = True) -> Iterator[bool]:
+        """A context in which this thread holds the lock; it is given whether it does.
+
+        It does not where it must not `wait`, because it was told so or holds another.
+        """
+        lock = self._lock
+        with _here.holding() as others:
+            if wait and not others:
+                with lock:
+                    yield True
+                return
+            has = lock.acquire(blocking=False)
+            try:
+                yield has
+            finally:
+                if has:
+                    lock.release()
+
+
+class ShortLock:
+    """A lock for a few statements, which the thread that holds it may take again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A context in which this thread holds the lock."""
+        with _here.holding(), self._lock:
+            yield
+
+
 class _Gate:
     """A gate between threads and forks: a fork waits until other threads that are inside have left,
     and threads wait for a fork that goes on.
@@ -77,7 +170,7 @@ class _Gate:
     def enter(self) -> None:
         """Wait for a fork that goes on, unless this thread is inside already."""
         me = threading.get_ident()
-        with self.changed:
+        with _here.holding(), self.changed:
             self.changed.wait_for(
                 lambda: not self.forking or me in self.inside or me in self.forkers, _LONGEST_WAIT
             )
@@ -86,15 +179,16 @@ class _Gate:
     def leave(self) -> None:
         """The inverse of `enter`."""
         me = threading.get_ident()
-        with self.changed:
+        with _here.holding(), self.changed:
             self.inside[me] -= 1
             if not self.inside[me]:
-                del self.inside[me]
+                self.inside.pop(me, None)  # one step: `del` of a Counter is two
             self.changed.notify_all()
 
     def before_fork(self) -> None:
         """Wait until no other thread is inside; nobody enters until the fork is done."""
         me = threading.get_ident()
+        _here.held += 1
         self.changed.acquire()
         self.forkers.add(me)
         self.forking = True
@@ -116,6 +210,7 @@ class _Gate:
         self.forking = False
         self.changed.notify_all()
         self.changed.release()
+        _here.held -= 1
 
     def after_fork_in_child(self) -> None:
         """Let others enter in a child process, which has this thread only; it may be inside."""
@@ -166,72 +261,6 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_gate.after_fork,
         after_in_child=_gate.after_fork_in_child,
     )
-
-
-class _Held(threading.local):
-    """How many locks of the two kinds below a thread holds, or waits for."""
-
-    count = 0
-
-
-_held_here = _Held()
-
-
-class WorkLock:
-    """A lock under which threads do a work one after the other, so that they find it done.
-
-    A thread that holds such a lock, or a `ShortLock`, waits for no other: it goes on without.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def held(self, wait: bool = True) -> Iterator[bool]:
-        """A context in which this thread holds the lock; it is given whether it does.
-
-        It does not where it must not `wait`, because it was told so or holds another.
-        """
-        lock, outer = self._lock, _held_here.count
-        _held_here.count = outer + 1
-        try:
-            if wait and not outer:
-                with lock:
-                    yield True
-                return
-            has = lock.acquire(blocking=False)
-            try:
-                yield has
-            finally:
-                if has:
-                    lock.release()
-        finally:
-            _held_here.count = outer
-
-
-class ShortLock:
-    """A lock for a few statements, which the thread that holds it may take again."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """A context in which this thread holds the lock."""
-        outer = _held_here.count
-        _held_here.count = outer + 1
-        try:
-            with self._lock:
-                yield
-        finally:
-            _held_here.count = outer
-
-
-def comes_between() -> bool:
-    """Whether this thread is in the middle of what a lock protects: who asks runs in a destructor,
-    a signal handler, or as a part of it.
-    """
-    return _held_here.count > 0
 
 
 class lazy(Generic[Value]):

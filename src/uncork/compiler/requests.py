@@ -41,9 +41,14 @@ _threads: dict[threading.Thread, _Calls] = {}
 in_child(_threads.clear)
 
 
+_is_ending = False
+
+
 @atexit.register
 def _finish_all() -> None:
-    """Have every call that was begun end before the process does."""
+    """Have every call that was begun end before the process does; none begins any more."""
+    global _is_ending
+    _is_ending = True
     for thread, calls in list(_threads.items()):
         calls.put(None)
         thread.join()
@@ -80,7 +85,9 @@ class _Thread:
         return threading.get_ident() == self._ident and self._process == os.getpid()
 
     def submit(self, call: Callable[[], None]) -> Future[None]:
-        """Have the call made, after those before it."""
+        """Have the call made, after those before it. Raises InputError while the process ends."""
+        if _is_ending:
+            raise InputError("no call can be begun while the process ends", "request")
         if self._calls is None or self._process != os.getpid():
             calls: _Calls = SimpleQueue()
             thread = threading.Thread(
@@ -264,7 +271,13 @@ class InferRequest:
             raise missing(self, "a request", name, REQUEST)
 
     def __repr__(self) -> str:
-        what = "running" if self._is_at_work else "idle" if self._results is None else repr(self._results)
+        what = (
+            "running"
+            if self._is_at_work
+            else "idle"
+            if self._results is None
+            else repr(self._results)
+        )
         return f"<InferRequest of {self._compiled.model.name!r}: {what}>"
 
 

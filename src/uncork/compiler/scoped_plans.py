@@ -16,7 +16,7 @@ from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
 from uncork.compiler.size_program import Unbound
-from uncork.concurrency import WorkLock, renews_locks, unforked
+from uncork.concurrency import WorkLock, is_begun, renews_locks, unforked
 from uncork.errors import InputError, UncorkError
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
@@ -155,6 +155,10 @@ class ScopedPlans:
             try:
                 plan = self._plan(hints, True)
                 made = _call_of(plan)
+            except ImportError as error:
+                if not is_begun(error.name):
+                    raise
+                raise CallDeclined from None  # this call has come between the import of a module
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
             except UncorkError as error:  # which may be a ValueError, too

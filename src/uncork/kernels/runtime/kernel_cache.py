@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from uncork import files
-from uncork.concurrency import WorkLock, renews_locks, unforked
+from uncork.concurrency import WorkLock, comes_between, renews_locks, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
@@ -169,6 +169,7 @@ class ObjectStore:
         """A context in which kernels are asked for as they are found to be needed: other threads
         than this one begin to compile them at once. At its end all are ready.
         """
+        threads = 1 if comes_between() else threads
         with unforked(), contextlib.ExitStack() as compiler:
             made = Preparation(self, target or host_target(), threads, compiler)
             try:
