@@ -1,6 +1,6 @@
-"""A thread that comes again: destructors and signal handlers that call models while their own thread
-is inside a call, a planning, a load, a scoring. Each runs in a child, so that waiting for ever is a
-failure.
+"""A thread that comes again: destructors and signal handlers that call models while their own
+thread is inside a call, a planning, a load, a scoring. Each runs in a child, so that waiting for
+ever is a failure.
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ one, told = np.ones(1, np.float32), set()
 
 def between():
     other.infer([one])
-    for call in (lambda: compiled(one), compiled.reset_state, lambda: compiled.query_state()[0].state):
+    asked = lambda: compiled.query_state()[0].state
+    for call in (lambda: compiled(one), compiled.reset_state, asked):
         try: call()
         except uncork.InputError as error: told.add(str(error))
 

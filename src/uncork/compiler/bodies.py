@@ -17,7 +17,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
-from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.ops._body import Body, BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
 #: Specs whose descriptions are kept; then all are forgotten.
@@ -28,6 +28,8 @@ _SMALL = 64
 
 class BodyExecutor(Protocol):
     """Runs the model of a body; see `Executor`."""
+
+    prepared: Model
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
@@ -172,6 +174,28 @@ def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
         if all(a is b for a, b in zip(nodes, model.nodes))
         else replace(model, nodes=tuple(nodes))
     )
+
+
+def graph_to_plan(body: Body) -> Model | None:
+    """The graph of a body as its executor plans it; None for one that is not planned."""
+    executor = body.executor if isinstance(body, KernelBody) else None
+    return None if executor is None else executor.prepared
+
+
+def with_checked_bodies(node: Node) -> Node:
+    """The layer with its bodies as they were checked: those that run by kernels are of one model,
+    after passes of which others know nothing.
+    """
+    operation = node.operation
+    if not isinstance(operation, SubGraphOperation):
+        return node
+    bodies = {
+        name: replace(joined, body=joined.body.body)
+        if isinstance(joined.body, KernelBody)
+        else joined
+        for name, joined in operation.bodies.items()
+    }
+    return replace(node, operation=operation.replace(bodies=bodies))
 
 
 def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:

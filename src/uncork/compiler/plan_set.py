@@ -35,6 +35,7 @@ from uncork.errors import InputError
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
+from uncork.ir.taken_branches import TakenBranches
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
@@ -68,14 +69,17 @@ class PlanSet:
         may_be_empty: Collection[int] = (),
         memory_limit: int | None = None,
         compilers: int = 1,
+        branches: TakenBranches | None = None,
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`.
 
         A call uses at most so many `threads`, and so many `compilers` make its kernels.
         Constants may lie in `files`. Inputs are taken to be of at least one element, but for those
         that `may_be_empty`: calls in which another one is have plans of their own. A call takes at
-        most `memory_limit` bytes of working memory.
+        most `memory_limit` bytes of working memory. `branches` are put in the place of If layers
+        whose conditions follow from sizes.
         """
+        self._branches = branches
         self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty, self._compilers = files, may_be_empty, compilers
@@ -97,7 +101,7 @@ class PlanSet:
         self.fast: PlannedCall | None = None
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
-        limit, compilers = self._memory_limit, self._compilers
+        limit, compilers, branches = self._memory_limit, self._compilers, self._branches
         given = (
             self._model,
             specs,
@@ -110,7 +114,7 @@ class PlanSet:
         return ScopedPlans(
             scope,
             lambda hints, compiles: replace(
-                planned(*given, hints, compilers if compiles else 0), memory_limit=limit
+                planned(*given, hints, compilers if compiles else 0, branches), memory_limit=limit
             ),
             self._target,
         )
@@ -149,6 +153,7 @@ class PlanSet:
             empty.union(self._may_be_empty),
             self._memory_limit,
             self._compilers,
+            self._branches,
         )
         return self._with_empty.setdefault(empty, made)
 
@@ -414,11 +419,12 @@ def planned(
     may_be_empty: Collection[int],
     hints: Hints,
     compilers: int,
+    branches: TakenBranches | None = None,
 ) -> CallPlan:
     """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
     kernels = LayerKernels(target, threads, compilers)
     with kernels.compiled(bool(files)):
-        described, facts = infer_symbolic(model, specs, hints, may_be_empty)
+        described, facts = infer_symbolic(model, specs, hints, may_be_empty, branches)
         planner = Planner(rewrite(described), facts, kernels, files)
         planner.select()
     return planner.plan()
