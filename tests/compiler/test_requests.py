@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -227,24 +228,30 @@ def test_each_thread_that_waits_is_told(
         return call(self, *inputs, **named)
 
     monkeypatch.setattr(uncork.CompiledModel, "__call__", held_up)
+    told: list[str] = []
+    waiting = threading.Semaphore(0)
+
+    def counted(*given: Any) -> Any:
+        waiting.release()
+        return futures.wait(*given)
+
+    monkeypatch.setattr("uncork.compiler.requests.wait", counted)
+
+    def wait() -> None:
+        try:
+            request.wait()
+            told.append("done")
+        except Exception as error:
+            told.append(type(error).__name__)
+
     for inputs, expected in (([numbers(1)], "done"), ({"z": numbers(1)}, "InputError")):
-        told: list[str] = []
-
-        def wait() -> None:
-            try:
-                request.wait()
-                told.append("done")
-            except Exception as error:
-                told.append(type(error).__name__)
-
         gate.clear()
+        told.clear()
         request.start_async(inputs)
         threads = [threading.Thread(target=wait) for _ in range(3)]
         for thread in threads:
             thread.start()
-        while not all(thread.is_alive() for thread in threads):
-            pass
-        assert not request.wait_for(1)
+        assert all(waiting.acquire(timeout=30) for _ in threads)
         gate.set()
         for thread in threads:
             thread.join(30)

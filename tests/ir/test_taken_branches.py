@@ -152,7 +152,7 @@ def test_ifs_in_branches_and_behind_each_other() -> None:
 
 
 def test_several_inputs_and_outputs() -> None:
-    """Outputs that are an input, a constant, one tensor twice; a body that reads one input twice."""
+    """Outputs that are an input, a constant, one tensor twice."""
     b = uncork.Builder()
     x, w = b.parameter("x", "f32", OPEN), b.parameter("w", "f32", OPEN)
     seven = np.full((2, 2), 7, np.float32)
