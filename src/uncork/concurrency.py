@@ -165,14 +165,15 @@ class _Gate:
         self.changed = threading.Condition(threading.RLock())
         self.inside: Counter[int] = Counter()  # how often, by thread
         self.forking = False
-        self.forkers: set[int] = set()  # threads that came through `before_fork`
+        self.forkers: Counter[int] = Counter()  # threads that came through `before_fork`
 
     def enter(self) -> None:
         """Wait for a fork that goes on, unless this thread is inside already."""
         me = threading.get_ident()
         with _here.holding(), self.changed:
             self.changed.wait_for(
-                lambda: not self.forking or me in self.inside or me in self.forkers, _LONGEST_WAIT
+                lambda: not self.forking or me in self.inside or self.forkers[me] > 0,
+                _LONGEST_WAIT,
             )
             self.inside[me] += 1
 
@@ -190,7 +191,7 @@ class _Gate:
         me = threading.get_ident()
         _here.held += 1
         self.changed.acquire()
-        self.forkers.add(me)
+        self.forkers[me] += 1
         self.forking = True
         self.changed.wait_for(lambda: not self.inside.keys() - {me}, _LONGEST_WAIT)
         for lock in _held:  # only now: who is inside may need them to get out
@@ -202,12 +203,12 @@ class _Gate:
         Nothing was closed by a fork that had begun when another thread imported this module.
         """
         me = threading.get_ident()
-        if me not in self.forkers:
+        if not self.forkers[me]:
             return
-        self.forkers.discard(me)
         for lock in _held:
             lock.release()
         self.forking = False
+        self.forkers[me] -= 1  # after that, or what comes between would wait for this fork
         self.changed.notify_all()
         self.changed.release()
         _here.held -= 1
@@ -216,7 +217,7 @@ class _Gate:
         """Let others enter in a child process, which has this thread only; it may be inside."""
         me = threading.get_ident()
         self.inside = Counter({me: self.inside[me]} if me in self.inside else {})
-        self.forkers &= {me}
+        self.forkers = Counter({me: self.forkers[me]})
         self.after_fork()
 
 

@@ -153,12 +153,8 @@ class ScopedPlans:
                 if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
                     raise CallDeclined
             try:
-                plan = self._plan(hints, True)
+                plan = self._planned(hints, True)
                 made = _call_of(plan)
-            except ImportError as error:
-                if not is_begun(error.name):
-                    raise
-                raise CallDeclined from None  # this call has come between the import of a module
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
             except UncorkError as error:  # which may be a ValueError, too
@@ -169,6 +165,17 @@ class ScopedPlans:
                 if any(call not in tried and _serves(call.plan, hints) for call in self.calls):
                     return  # what came between in this thread has made it, too
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
+
+    def _planned(self, hints: Hints, compiles: bool) -> CallPlan:
+        """A new plan. Raises CallDeclined where this call has come between the import of a module
+        that planning needs.
+        """
+        try:
+            return self._plan(hints, compiles)
+        except ImportError as error:
+            if is_begun(error.name):
+                raise CallDeclined from None
+            raise
 
     def fail(self, why: str) -> None:
         """Note that a valid call could not be planned.
@@ -190,7 +197,7 @@ class ScopedPlans:
         if self.reason:
             raise NotPlanned(self.reason)
         try:
-            return self._plan(hints, False)
+            return self._planned(hints, False)
         except UncorkError:  # which may be a ValueError, too
             raise
         except (Unbound, ValueError, TypeError) as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from uncork import files
-from uncork.concurrency import WorkLock, comes_between, renews_locks, unforked
+from uncork.concurrency import WorkLock, comes_between, is_begun, renews_locks, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
@@ -55,6 +55,11 @@ def compilations_told(progress: Progress) -> Iterator[None]:
 
 #: Errors that tell nothing of a kernel: the next one to ask may have it.
 _NOT_OF_THE_KERNEL = (UncorkError, MemoryError, Warning)
+
+
+def _has_come_between_an_import(error: Exception) -> bool:
+    """Whether a signal handler wants what this very thread is in the middle of importing."""
+    return isinstance(error, ImportError) and is_begun(error.name)
 
 
 class CannotCompile(Exception):
@@ -189,7 +194,9 @@ class ObjectStore:
                     except CannotCompile as error:
                         self._failed[found] = error
             for one, reason in work.failed.items():
-                if not isinstance(reason, _NOT_OF_THE_KERNEL):
+                if not isinstance(reason, _NOT_OF_THE_KERNEL) and not _has_come_between_an_import(
+                    reason
+                ):
                     self._failed[one.name, one.description, target] = _cannot_compile(
                         one.name, reason
                     )
@@ -233,6 +240,8 @@ class ObjectStore:
         except _NOT_OF_THE_KERNEL:
             raise
         except Exception as error:
+            if _has_come_between_an_import(error):
+                raise
             raise _cannot_compile(name, error) from error
         return self._loaded(key, name, compiled)
 
