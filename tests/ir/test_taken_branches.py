@@ -277,3 +277,55 @@ def test_in_a_loop() -> None:
         given = arange(*shape)
         expected = -given if shape[1] == 1 else np.maximum(given, 0)
         np.testing.assert_array_equal(compiled(given)["z"], expected)
+
+
+def test_the_size_of_a_variable() -> None:
+    """All rows so far: their sum where there are more than three, else their negatives."""
+    b = uncork.Builder()
+    x = b.parameter("x", "f32", [None, 2])
+    v = {"variable_id": "v", "variable_type": "f32"}
+    shape = uncork.PartialShape([None, 2])
+    nothing = b.constant(np.zeros((0, 2), np.float32))
+    (before,) = b.add("ReadValue", 6, nothing, variable_shape=shape, **v)
+    (rows,) = b.add("Concat", 1, before, x, axis=0)
+    b.add("Assign", 6, rows, variable_id="v")
+    total = branch(
+        lambda b, g: b.add("ReduceSum", 1, g[0], b.constant(np.array([0])), keep_dims=True)
+    )
+    negative = branch(lambda b, g: b.add("Negative", 1, g[0]))
+    b.result(add_if(b, compared(b, "Greater", rows, 0, 3), [rows], total, negative)[0], "y")
+    compiled = uncork.compile_model(b.model())
+    for _ in range(2):
+        given = np.zeros((0, 2), np.float32)
+        for count in (1, 1, 2, 1, 1):
+            new = arange(count, 2) + len(given)
+            given = np.concatenate([given, new])
+            expected = given.sum(0, keepdims=True) if len(given) > 3 else -given
+            np.testing.assert_allclose(compiled(new)["y"], expected, rtol=1e-6)
+        compiled.reset_state()
+    assert "If" not in steps(compiled)
+
+
+def test_variables_in_branches_stay_there() -> None:
+    """A body begins each of its runs with the initial values."""
+
+    def counting(step: float) -> Build:
+        def build(b: uncork.Builder, given: list[Source]) -> list[Source]:
+            shape = uncork.PartialShape([1, 1])
+            zero = b.constant(np.zeros((1, 1), np.float32))
+            v = {"variable_id": "v", "variable_type": "f32", "variable_shape": shape}
+            (before,) = b.add("ReadValue", 6, zero, **v)
+            (after,) = b.add("Add", 1, before, b.constant(np.full((1, 1), step, np.float32)))
+            b.add("Assign", 6, after, variable_id="v")
+            return b.add("Add", 1, given[0], after)
+
+        return build
+
+    b = uncork.Builder()
+    x = b.parameter("x", "f32", OPEN)
+    one = compared(b, "Equal", x, 1, 1)
+    b.result(add_if(b, one, [x], branch(counting(1)), branch(counting(10)))[0], "y")
+    compiled = uncork.compile_model(b.model())
+    for columns, expected in ((1, 1), (1, 1), (2, 10), (1, 1)):
+        assert set(compiled(np.zeros((1, columns), np.float32))["y"].ravel()) == {expected}
+    assert "If" in steps(compiled)
