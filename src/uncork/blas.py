@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import glob
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from uncork.concurrency import in_child, once, unforked
+from uncork.concurrency import ShortLock, in_child, once, unforked
 
 #: Functions that get and set the number of threads: OpenBLAS (NumPy's own wheels prefix or suffix
 #: the names), MKL, BLIS.
@@ -100,32 +99,37 @@ class _Limits:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = ShortLock()
         self.active: list[int] = []
+        #: The library's number while it is not lowered.
         self.before = 0
+        self.lowered = False
 
     def enter(self, found: Library, threads: int) -> bool:
         """Lower the library's number of threads if it is higher; returns whether it was."""
-        with self.lock:
-            if not self.active:
+        with self.lock.held():
+            if not self.lowered:
                 self.before = found.threads()
             if threads >= self.before:
                 return False
+            self.lowered = True
             self.active.append(threads)
             found.set_threads(min(self.active))
             return True
 
     def leave(self, found: Library, threads: int) -> None:
         """The inverse of an `enter` that lowered it."""
-        with self.lock:
+        with self.lock.held():
             self.active.remove(threads)
             found.set_threads(min(self.active, default=self.before))
+            self.lowered = bool(self.active)
 
     def in_child(self) -> None:
         """Forget the other threads, in a child process: none of them ends what it began."""
-        self.lock = threading.Lock()
-        if self.active:
+        self.lock = ShortLock()
+        if self.lowered:
             self.active.clear()
+            self.lowered = False
             found = library()
             assert found is not None, "or nothing were limited"
             found.set_threads(self.before)

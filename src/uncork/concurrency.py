@@ -1,4 +1,4 @@
-"""Values that threads share, and what makes them survive a fork.
+"""Values that threads share, what makes them survive a fork, and what lets a thread come twice.
 
 A child process has one thread: the one that forked. A lock that another thread held at that moment
 stays locked in the child for ever. Two rules follow:
@@ -7,6 +7,17 @@ stays locked in the child for ever. Two rules follow:
   is never half-changed: each structure is changed in one step, between which the fork happens.
 - What holds locks of others (imports, whose locks are Python's, LLVM, and the threads of NumPy's
   products) is done `unforked`: a fork waits until no other thread is inside.
+
+Destructors and signal handlers run between any two steps of a thread, and may begin what the thread
+is in the middle of. A thread that waits for itself waits for ever, and so do two that wait for each
+other. Three rules follow:
+
+- Work that threads spare each other (a plan, a kernel) is done under a `WorkLock`, for which a
+  thread waits only while it holds nothing: else it does the work itself. So what is done under it
+  has to be right without it.
+- A few statements that have to be done as one are done under a `ShortLock`, which its thread may
+  take again; what comes in between leaves everything as it was.
+- Where a second call would break the first one (variables), it is refused: see `CompiledModel`.
 """
 
 from __future__ import annotations
@@ -14,6 +25,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections import Counter
@@ -52,6 +64,98 @@ def _renew_all() -> None:
 in_child(_renew_all)
 
 
+class _Here(threading.local):
+    """What a thread is in the middle of."""
+
+    #: How many locks of the two kinds below it holds, or waits for.
+    held = 0
+    #: Whether what it begins now is a part of the work that it holds a lock for.
+    is_part = False
+    #: Whether it is in what has come between.
+    between = False
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[bool]:
+        """A context in which one more lock is held; it is given whether others were before."""
+        before = self.held, self.is_part, self.between
+        self.held, self.between = before[0] + 1, self.between or bool(before[0]) > before[1]
+        self.is_part = False
+        try:
+            yield before[0] > 0
+        finally:
+            self.held, self.is_part, self.between = before
+
+
+_here = _Here()
+
+
+def comes_between() -> bool:
+    """Whether this thread does what has come between (in a destructor or a signal handler) while it
+    holds a lock. It does that by itself: threads that it waited for might need what it holds.
+    """
+    return _here.between
+
+
+def is_begun(module: str | None) -> bool:
+    """Whether the import of a module has begun and not ended: in the middle of it has come who
+    asks.
+    """
+    spec = getattr(sys.modules.get(module or ""), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
+
+
+@contextlib.contextmanager
+def part_of_work() -> Iterator[None]:
+    """A context in which a thread begins what is a part of its work, and does not come between."""
+    before, _here.is_part = _here.is_part, True
+    try:
+        yield
+    finally:
+        _here.is_part = before
+
+
+class WorkLock:
+    """A lock under which threads do a work one after the other, so that they find it done.
+
+    A thread that holds such a lock, or a `ShortLock`, waits for no other: it goes on without.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def held(self, wait: bool = True) -> Iterator[bool]:
+        """A context in which this thread holds the lock; it is given whether it does.
+
+        It does not where it must not `wait`, because it was told so or holds another.
+        """
+        lock = self._lock
+        with _here.holding() as others:
+            if wait and not others:
+                with lock:
+                    yield True
+                return
+            has = lock.acquire(blocking=False)
+            try:
+                yield has
+            finally:
+                if has:
+                    lock.release()
+
+
+class ShortLock:
+    """A lock for a few statements, which the thread that holds it may take again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """A context in which this thread holds the lock."""
+        with _here.holding(), self._lock:
+            yield
+
+
 class _Gate:
     """A gate between threads and forks: a fork waits until other threads that are inside have left,
     and threads wait for a fork that goes on.
@@ -61,29 +165,33 @@ class _Gate:
         self.changed = threading.Condition(threading.RLock())
         self.inside: Counter[int] = Counter()  # how often, by thread
         self.forking = False
-        self.forkers: set[int] = set()  # threads that came through `before_fork`
+        self.forkers: Counter[int] = Counter()  # threads that came through `before_fork`
 
     def enter(self) -> None:
         """Wait for a fork that goes on, unless this thread is inside already."""
         me = threading.get_ident()
-        with self.changed:
-            self.changed.wait_for(lambda: not self.forking or me in self.inside, _LONGEST_WAIT)
+        with _here.holding(), self.changed:
+            self.changed.wait_for(
+                lambda: not self.forking or me in self.inside or self.forkers[me] > 0,
+                _LONGEST_WAIT,
+            )
             self.inside[me] += 1
 
     def leave(self) -> None:
         """The inverse of `enter`."""
         me = threading.get_ident()
-        with self.changed:
+        with _here.holding(), self.changed:
             self.inside[me] -= 1
             if not self.inside[me]:
-                del self.inside[me]
+                self.inside.pop(me, None)  # one step: `del` of a Counter is two
             self.changed.notify_all()
 
     def before_fork(self) -> None:
         """Wait until no other thread is inside; nobody enters until the fork is done."""
         me = threading.get_ident()
+        _here.held += 1
         self.changed.acquire()
-        self.forkers.add(me)
+        self.forkers[me] += 1
         self.forking = True
         self.changed.wait_for(lambda: not self.inside.keys() - {me}, _LONGEST_WAIT)
         for lock in _held:  # only now: who is inside may need them to get out
@@ -95,20 +203,21 @@ class _Gate:
         Nothing was closed by a fork that had begun when another thread imported this module.
         """
         me = threading.get_ident()
-        if me not in self.forkers:
+        if not self.forkers[me]:
             return
-        self.forkers.discard(me)
         for lock in _held:
             lock.release()
         self.forking = False
+        self.forkers[me] -= 1  # after that, or what comes between would wait for this fork
         self.changed.notify_all()
         self.changed.release()
+        _here.held -= 1
 
     def after_fork_in_child(self) -> None:
         """Let others enter in a child process, which has this thread only; it may be inside."""
         me = threading.get_ident()
         self.inside = Counter({me: self.inside[me]} if me in self.inside else {})
-        self.forkers &= {me}
+        self.forkers = Counter({me: self.forkers[me]})
         self.after_fork()
 
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent import futures
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import uncork
+from tests.processes._children import run_child
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +213,125 @@ def test_requests_in_a_child_process(doubled: uncork.CompiledModel) -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_each_thread_that_waits_is_told(
+    doubled: uncork.CompiledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one request: what the call raised, or that it is done."""
+    request = doubled.create_infer_request()
+    gate = threading.Event()
+    call = uncork.CompiledModel.__call__
+
+    def held_up(self: uncork.CompiledModel, *inputs: Any, **named: Any) -> Any:
+        gate.wait(30)
+        return call(self, *inputs, **named)
+
+    monkeypatch.setattr(uncork.CompiledModel, "__call__", held_up)
+    told: list[str] = []
+    waiting = threading.Semaphore(0)
+
+    def counted(*given: Any) -> Any:
+        waiting.release()
+        return futures.wait(*given)
+
+    monkeypatch.setattr("uncork.compiler.requests.wait", counted)
+
+    def wait() -> None:
+        try:
+            request.wait()
+            told.append("done")
+        except Exception as error:
+            told.append(type(error).__name__)
+
+    for inputs, expected in (([numbers(1)], "done"), ({"z": numbers(1)}, "InputError")):
+        gate.clear()
+        told.clear()
+        request.start_async(inputs)
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        assert all(waiting.acquire(timeout=30) for _ in threads)
+        gate.set()
+        for thread in threads:
+            thread.join(30)
+        assert told == [expected] * 3
+
+
+def test_a_callback_may_begin_the_next_call(doubled: uncork.CompiledModel) -> None:
+    request = doubled.create_infer_request()
+    seen: list[float] = []
+    done = threading.Event()
+
+    def again(_: Any) -> None:
+        request.wait()  # its own call is done
+        seen.append(request.results[0].item())
+        if len(seen) < 5:
+            request.start_async([request.results[0]])
+            with pytest.raises(uncork.InputError, match="cannot wait for its call on its own thr"):
+                request.wait()
+        else:
+            done.set()
+
+    request.set_callback(again)
+    request.start_async([numbers(1)])
+    assert done.wait(30)
+    request.wait()
+    assert seen == [2, 4, 8, 16, 32]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_callbacks_of_a_full_queue_begin_further_calls(
+    doubled: uncork.CompiledModel, jobs: int
+) -> None:
+    """Each result below 100 is doubled again, by a call that its callback begins."""
+    queue = uncork.AsyncInferQueue(doubled, jobs)
+    last: dict[int, float] = {}
+
+    def again(request: uncork.InferRequest, number: int) -> None:
+        result = request.results[0]
+        if result.item() < 100:
+            queue.start_async([result], number)
+            result[:] = -1  # what was given is a copy
+        else:
+            last[number] = result.item()
+
+    queue.set_callback(again)
+    for number in range(1, 9):
+        queue.start_async([numbers(number)], number)
+    queue.wait_all()
+    assert last == {1: 128, 2: 128, 3: 192, 4: 128, 5: 160, 6: 192, 7: 112, 8: 128}
+
+
+def test_what_a_callback_of_a_queue_cannot_wait_for(doubled: uncork.CompiledModel) -> None:
+    queue = uncork.AsyncInferQueue(doubled, 1)
+    told: list[str] = []
+
+    def ask(request: uncork.InferRequest, _: Any) -> None:
+        for wait in (queue.wait_all, queue.get_idle_request_id):
+            with pytest.raises(uncork.InputError) as caught:
+                wait()
+            told.append(str(caught.value))
+
+    queue.set_callback(ask)
+    queue.start_async([numbers(1)])
+    queue.wait_all()
+    why = "its own call is not done before it ends"
+    assert told == [
+        f"queue: a callback cannot wait for all calls: {why}",
+        f"queue: a callback cannot wait for an idle request: {why}",
+    ]
+
+
+def test_calls_that_were_begun_end_before_the_process(tmp_path: Path) -> None:
+    code = """
+import sys, time, numpy as np, uncork
+b = uncork.Builder("doubled"); x = b.parameter("x", "f32", [None])
+b.result(b.add("Add", 1, x, x)[0], "y")
+request = uncork.compile_model(b.model()).create_infer_request()
+def late(_): time.sleep(0.5); print(request.results[0].tolist(), flush=True)
+request.set_callback(late)
+request.start_async([np.ones(2, np.float32)])
+"""
+    done = run_child(code, home=tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (0, "[2.0, 2.0]"), done.stderr

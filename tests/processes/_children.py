@@ -19,7 +19,8 @@ def run_child(
 
     `home`: a folder in place of the user's, where kernels are kept.
     """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
     if "home" in more:
         environment["HOME"] = str(more.pop("home"))
     return subprocess.run(

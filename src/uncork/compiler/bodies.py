@@ -4,8 +4,6 @@ all sizes that it is run with.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -14,15 +12,15 @@ from msgspec.structs import replace
 
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.plan import Plan, Step
-from uncork.concurrency import lazy, renews_locks
+from uncork.concurrency import lazy
 from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
-from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.ops._body import Body, BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
-#: Specs whose descriptions are kept; the oldest are forgotten.
+#: Specs whose descriptions are kept; then all are forgotten.
 _DESCRIBED = 64
 #: Values up to this many elements may tell a shape inside a body.
 _SMALL = 64
@@ -30,6 +28,8 @@ _SMALL = 64
 
 class BodyExecutor(Protocol):
     """Runs the model of a body; see `Executor`."""
+
+    prepared: Model
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
@@ -56,15 +56,9 @@ class KernelBody:
     def __init__(self, body: GraphBody, executor_of: ExecutorOf) -> None:
         self.body = body
         self._executor_of = executor_of
-        self._described: OrderedDict[object, tuple[TensorSpec, ...]] = OrderedDict()
+        self._described: dict[object, tuple[TensorSpec, ...]] = {}
         #: One plan makes all its calls, as far as anybody knows, so that it may be part of a step.
         self.may_be_step = True
-        self.renew_locks()
-        renews_locks(self)
-
-    def renew_locks(self) -> None:
-        """Make the lock of the descriptions: at the start, and in a child process."""
-        self._lock = threading.Lock()
 
     @lazy
     def executor(self) -> BodyExecutor | None:
@@ -101,14 +95,12 @@ class KernelBody:
             )
             for s in plain
         )
-        with self._lock:
-            known = self._described.get(key)
+        known = self._described.get(key)
         if known is None:
             known = self.body.describe(plain)
-            with self._lock:
-                self._described[key] = known
-                while len(self._described) > _DESCRIBED:
-                    self._described.popitem(last=False)
+            if len(self._described) >= _DESCRIBED:  # each step by itself: there is no lock
+                self._described.clear()
+            self._described[key] = known
         return known
 
     def refuse_steps(self) -> None:
@@ -182,6 +174,28 @@ def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
         if all(a is b for a, b in zip(nodes, model.nodes, strict=True))
         else replace(model, nodes=tuple(nodes))
     )
+
+
+def graph_to_plan(body: Body) -> Model | None:
+    """The graph of a body as its executor plans it; None for one that is not planned."""
+    executor = body.executor if isinstance(body, KernelBody) else None
+    return None if executor is None else executor.prepared
+
+
+def with_checked_bodies(node: Node) -> Node:
+    """The layer with its bodies as they were checked: those that run by kernels are of one model,
+    after passes of which others know nothing.
+    """
+    operation = node.operation
+    if not isinstance(operation, SubGraphOperation):
+        return node
+    bodies = {
+        name: replace(joined, body=joined.body.body)
+        if isinstance(joined.body, KernelBody)
+        else joined
+        for name, joined in operation.bodies.items()
+    }
+    return replace(node, operation=operation.replace(bodies=bodies))
 
 
 def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
@@ -18,7 +20,8 @@ from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
 from uncork.files import MappedFile
 from uncork.ir.interpret import State, interpret
-from uncork.ir.model import Model
+from uncork.ir.model import Model, Source
+from uncork.ir.taken_branches import TakenBranches
 from uncork.ir.validate import infer
 from uncork.kernels import select
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
@@ -69,6 +72,15 @@ def _appended(body: Model) -> frozenset[int]:
         source.node for node in body.nodes if node.type_name == "Concat" for source in node.inputs
     }
     return frozenset(parameter for parameter in body.parameters if parameter in read)
+
+
+def _branches_of(model: Model) -> TakenBranches | None:
+    """The branches that may take the place of If layers; None where a model has none."""
+    if not any(node.type_name == "If" for node in model.nodes):
+        return None
+    from uncork.compiler.bodies import graph_to_plan
+
+    return TakenBranches(model, graph_to_plan)
 
 
 def _with_bodies(
@@ -122,6 +134,7 @@ class Executor:
                 if target is None
                 else _with_bodies(_loaded(target, model), target, memory_limit, compilers)
             )
+        self._branches = _branches_of(self.prepared)
         #: What runs calls by kernels; None where only references run.
         self.plans = None
         if target is not None:
@@ -134,6 +147,7 @@ class Executor:
                 may_be_empty,
                 memory_limit,
                 compilers,
+                self._branches,
             )
         #: What made the call before this one. Safe to run with anything.
         self.last: PlannedCall | None = None
@@ -282,8 +296,21 @@ class Executor:
 
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
         """The model after the passes for a call of these inputs: its layers are the steps."""
-        known, problems = infer(self.prepared, self._specs(inputs), trust_ports=True)
-        return known if problems else _fused(self.target, known)
+        specs = self._specs(inputs)
+        known, problems = infer(self.prepared, specs, trust_ports=True)
+        if problems:
+            return known
+        while self._branches is not None:  # what is in branches is known when they are inferred
+            before = {
+                Source(node.id, i): port.spec
+                for node in known.nodes
+                for i, port in enumerate(node.outputs)
+            }
+            nodes = tuple(self._branches.walk(known.nodes, before))
+            if len(nodes) == len(known.nodes) and all(a is b for a, b in zip(nodes, known.nodes)):
+                break
+            known, _ = infer(replace(known, nodes=nodes), specs, trust_ports=True)
+        return _fused(self.target, known)
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
 from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
-from uncork.concurrency import renews_locks
+from uncork.concurrency import WorkLock, renews_locks
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, GUARD_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.segment import Segment
@@ -52,7 +51,7 @@ class NativeCall:
 
     def renew_locks(self) -> None:
         """Make the lock of growing memory: at the start, and in a child process."""
-        self._growth = threading.Lock()
+        self._growth = WorkLock()
 
     def embedded(
         self,
@@ -165,14 +164,14 @@ class NativeCall:
 
     def _grow(self, segments: list[tuple[Segment, Context]], at: int) -> None:
         """Give a segment the working memory for the sizes that its context has."""
-        with self._growth:
+        with self._growth.held() as alone:
             segment, context = segments[at]
             if context.get("needed") <= context.get("capacity"):
                 return  # another thread has had it grow meanwhile
-            if segment.shut_out():
+            if alone and segment.shut_out():
                 grow(self.plan, context)
             else:
-                # Another thread is at work in it, and goes on with the memory there is.
+                # Another call is at work in it, and goes on with the memory there is.
                 self._replace(segments, at)
 
     def _replace(self, segments: list[tuple[Segment, Context]], at: int) -> None:

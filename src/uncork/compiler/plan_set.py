@@ -9,7 +9,6 @@ empty input have plans of their own in which that one may be empty.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -32,11 +31,11 @@ from uncork.compiler.scoped_plans import (
     lacking,
     refuse_wrong_sizes,
 )
-from uncork.concurrency import renews_locks
 from uncork.errors import InputError
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
+from uncork.ir.taken_branches import TakenBranches
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
@@ -70,14 +69,17 @@ class PlanSet:
         may_be_empty: Collection[int] = (),
         memory_limit: int | None = None,
         compilers: int = 1,
+        branches: TakenBranches | None = None,
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`.
 
         A call uses at most so many `threads`, and so many `compilers` make its kernels.
         Constants may lie in `files`. Inputs are taken to be of at least one element, but for those
         that `may_be_empty`: calls in which another one is have plans of their own. A call takes at
-        most `memory_limit` bytes of working memory.
+        most `memory_limit` bytes of working memory. `branches` are put in the place of If layers
+        whose conditions follow from sizes.
         """
+        self._branches = branches
         self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty, self._compilers = files, may_be_empty, compilers
@@ -92,20 +94,14 @@ class PlanSet:
         self._with_empty: dict[frozenset[int], PlanSet] = {}
         #: The inputs, by number, whose last axes kernels need; None before anybody has looked.
         self._inner: frozenset[int] | None = None
-        self.renew_locks()
-        renews_locks(self)
         #: What made the last call.
         self.last: PlannedCall | None = None
         #: The same where no other plan could make a call better that it takes. Safe to run with
         #: anything.
         self.fast: PlannedCall | None = None
 
-    def renew_locks(self) -> None:
-        """Make the lock of the scopes: at the start, and in a child process."""
-        self._lock = threading.Lock()
-
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
-        limit, compilers = self._memory_limit, self._compilers
+        limit, compilers, branches = self._memory_limit, self._compilers, self._branches
         given = (
             self._model,
             specs,
@@ -118,7 +114,7 @@ class PlanSet:
         return ScopedPlans(
             scope,
             lambda hints, compiles: replace(
-                planned(*given, hints, compilers if compiles else 0), memory_limit=limit
+                planned(*given, hints, compilers if compiles else 0, branches), memory_limit=limit
             ),
             self._target,
         )
@@ -143,21 +139,23 @@ class PlanSet:
         )
         if not empty:
             return self
-        with self._lock:
-            if empty not in self._with_empty:
-                if len(self._with_empty) >= MOST_SCOPES:
-                    return self
-                self._with_empty[empty] = PlanSet(
-                    self._model,
-                    self._rewrite,
-                    self._target,
-                    self._threads,
-                    self._files,
-                    empty.union(self._may_be_empty),
-                    self._memory_limit,
-                    self._compilers,
-                )
-            return self._with_empty[empty]
+        known = self._with_empty.get(empty)
+        if known is not None:
+            return known
+        if len(self._with_empty) >= MOST_SCOPES:
+            return self
+        made = PlanSet(
+            self._model,
+            self._rewrite,
+            self._target,
+            self._threads,
+            self._files,
+            empty.union(self._may_be_empty),
+            self._memory_limit,
+            self._compilers,
+            self._branches,
+        )
+        return self._with_empty.setdefault(empty, made)
 
     def _is_open(self, parameter: int, axis: int) -> bool:
         """Whether the model leaves the size of an input open."""
@@ -261,12 +259,11 @@ class PlanSet:
         key = scope, scoped(scope, self._model, shapes, self._inner)
         result = self._scopes.get(key)
         if result is None:
-            with self._lock:
-                if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
-                    return None
-                result = self._scopes.setdefault(
-                    key, self._plans_of(scope, narrowed(self._model, key[1]))
-                )
+            if len(self._scopes) >= MOST_SCOPES:
+                return None
+            result = self._scopes.setdefault(
+                key, self._plans_of(scope, narrowed(self._model, key[1]))
+            )
         return result
 
     def inspect(
@@ -391,8 +388,7 @@ class PlanSet:
         Plans that are not for every size are forgotten.
         """
         self.last = self.fast = None
-        with self._lock:
-            self._scopes = {}
+        self._scopes = {}
         for other in list(self._with_empty.values()):
             other.release_memory()
         for plans in self._own:
@@ -423,11 +419,12 @@ def planned(
     may_be_empty: Collection[int],
     hints: Hints,
     compilers: int,
+    branches: TakenBranches | None = None,
 ) -> CallPlan:
     """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
     kernels = LayerKernels(target, threads, compilers)
     with kernels.compiled(bool(files)):
-        described, facts = infer_symbolic(model, specs, hints, may_be_empty)
+        described, facts = infer_symbolic(model, specs, hints, may_be_empty, branches)
         planner = Planner(rewrite(described), facts, kernels, files)
         planner.select()
     return planner.plan()

@@ -8,16 +8,21 @@ request. Calls with kernels run outside Python's lock, so requests work side by 
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from uncork.compiler.arguments import Results
 from uncork.compiler.threads import available_threads
+from uncork.concurrency import in_child
 from uncork.errors import InputError
 from uncork.ir.elsewhere import REQUEST, missing
 
@@ -25,25 +30,89 @@ if TYPE_CHECKING:
     from uncork.compiler.compiled_model import CompiledModel
     from uncork.compiler.variables import VariableState
 
+    _Calls = SimpleQueue[tuple[Future[None], Callable[[], None]] | None]
+
 Callback = Callable[..., object]
 After = Callable[[BaseException | None], None]
+
+
+#: The threads for calls that live, with what each is given to do.
+_threads: dict[threading.Thread, _Calls] = {}
+in_child(_threads.clear)
+
+
+_is_ending = False
+
+
+@atexit.register
+def _finish_all() -> None:
+    """Have every call that was begun end before the process does; none begins any more."""
+    global _is_ending
+    _is_ending = True
+    for thread, calls in list(_threads.items()):
+        calls.put(None)
+        thread.join()
+
+
+def _serve(calls: _Calls) -> None:
+    while (task := calls.get()) is not None:
+        future, call = task
+        try:
+            call()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+        del task, future, call  # nothing of a call lives until the next one comes
+    _threads.pop(threading.current_thread(), None)
 
 
 class _Thread:
     """A thread for calls, made when it is first needed; a process that was forked makes one of its
     own.
+
+    A destructor may give it a call at any moment, also while it is given one: an executor of
+    `concurrent.futures` would then wait for itself.
     """
 
     def __init__(self) -> None:
-        self._made: ThreadPoolExecutor | None = None
-        self._process = 0
+        self._calls: _Calls | None = None
+        self._process, self._ident = 0, 0
+
+    @property
+    def is_this(self) -> bool:
+        """Whether it is the thread that asks."""
+        return threading.get_ident() == self._ident and self._process == os.getpid()
 
     def submit(self, call: Callable[[], None]) -> Future[None]:
-        """Have the call made, after those before it."""
-        if self._made is None or self._process != os.getpid():
-            self._made = ThreadPoolExecutor(1, "uncork request")
-            self._process = os.getpid()
-        return self._made.submit(call)
+        """Have the call made, after those before it. Raises InputError while the process ends."""
+        if _is_ending:
+            raise InputError("no call can be begun while the process ends", "request")
+        if self._calls is None or self._process != os.getpid():
+            calls: _Calls = SimpleQueue()
+            thread = threading.Thread(
+                target=_serve, args=(calls,), name="uncork request", daemon=True
+            )
+            _threads[thread] = calls
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads
+                _threads.pop(thread, None)
+                raise
+            weakref.finalize(self, calls.put, None)
+            self._calls, self._process, self._ident = calls, os.getpid(), thread.ident or 0
+        future: Future[None] = Future()
+        self._calls.put((future, call))
+        return future
+
+
+class _Begun:
+    """A call that was begun."""
+
+    def __init__(self, future: Future[None]) -> None:
+        self.future = future
+        #: Whether somebody who waited was told how it ended.
+        self.is_told = False
 
 
 class InferRequest:
@@ -58,7 +127,8 @@ class InferRequest:
     def __init__(self, compiled: CompiledModel) -> None:
         self._compiled = compiled.new_request()
         self._thread = _Thread()
-        self._running: Future[None] | None = None
+        self._begun: _Begun | None = None
+        self._is_at_work = False
         self._results: Results | None = None
         self._callback: tuple[Callback, Any] | None = None
         #: What was given to `start_async` with the inputs.
@@ -99,7 +169,7 @@ class InferRequest:
         self._start(inputs, userdata, share_inputs, None)
 
     def wait(self) -> None:
-        """Wait for the call that was begun. Raises what the call raised."""
+        """Wait for the call that was begun, and for its callback. Raises what they raised."""
         self._finished(None)
 
     def wait_for(self, timeout: float) -> bool:
@@ -110,7 +180,7 @@ class InferRequest:
 
     def set_callback(self, callback: Callback, userdata: Any = None) -> None:
         """Have `callback(userdata)` called on the request's thread when a call begun by
-        `start_async` has succeeded.
+        `start_async` has succeeded. It may begin the next one.
         """
         self._callback = (callback, userdata)
 
@@ -136,7 +206,7 @@ class InferRequest:
         return self._compiled.query_state()
 
     def _check_idle(self) -> None:
-        if self._running is not None and not self._running.done():
+        if self._is_at_work:
             raise InputError(
                 "is busy: wait() for its call, or use one request for each call at a time",
                 "request",
@@ -154,7 +224,10 @@ class InferRequest:
 
         def call() -> None:
             try:
-                self._results = self._call(given)
+                try:
+                    self._results = self._call(given)
+                finally:
+                    self._is_at_work = False
                 if self._callback is not None:
                     self._callback[0](self._callback[1])
             except BaseException as error:
@@ -165,15 +238,31 @@ class InferRequest:
                 if after is not None:
                     after(None)
 
-        self._running = self._thread.submit(call)
+        self._is_at_work = True
+        try:
+            self._begun = _Begun(self._thread.submit(call))
+        except BaseException:
+            self._is_at_work = False
+            raise
 
     def _finished(self, seconds: float | None) -> bool:
-        if self._running is None:
+        begun = self._begun
+        if begun is None:
             return True
-        if not wait([self._running], seconds).done:
+        if self._thread.is_this:
+            if self._is_at_work:
+                raise InputError(
+                    "cannot wait for its call on its own thread, which makes that call: wait in "
+                    "another one",
+                    "request",
+                )
+            return True  # in a callback: the call is done
+        was_told = begun.is_told  # several threads may wait: each of them is told
+        if not wait([begun.future], seconds).done:
             return False
-        running, self._running = self._running, None
-        running.result()
+        begun.is_told = True
+        if not was_told:
+            begun.future.result()
         return True
 
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
@@ -182,8 +271,13 @@ class InferRequest:
             raise missing(self, "a request", name, REQUEST)
 
     def __repr__(self) -> str:
-        running = self._running is not None and not self._running.done()
-        what = "running" if running else "idle" if self._results is None else repr(self._results)
+        what = (
+            "running"
+            if self._is_at_work
+            else "idle"
+            if self._results is None
+            else repr(self._results)
+        )
         return f"<InferRequest of {self._compiled.model.name!r}: {what}>"
 
 
@@ -216,12 +310,15 @@ class AsyncInferQueue:
         self._requests = [InferRequest(model) for _ in range(jobs or available_threads())]
         self._idle = list(range(len(self._requests)))
         self._changed = threading.Condition()
+        #: Calls that callbacks began while no request was idle.
+        self._later: deque[tuple[Any, Any]] = deque()
         self._callback: Callback | None = None
         self._error: BaseException | None = None
 
     def set_callback(self, callback: Callback) -> None:
         """Have `callback(request, userdata)` called on the request's thread after every call that
-        has succeeded.
+        has succeeded. It may begin further calls: where no request is idle, they are made when one
+        is, and `start_async` does not wait.
         """
         self._callback = callback
 
@@ -233,12 +330,23 @@ class AsyncInferQueue:
 
         Raises what a call before it, or its callback, raised.
         """
-        self._begin(inputs, userdata, share_inputs, self._next_idle())
+        self._raise()
+        given = inputs if share_inputs else _copied(inputs)
+        number = self._next_idle((given, userdata))
+        if number is None:
+            return
+        try:
+            self._raise()
+        except BaseException:
+            self._release(number)
+            raise
+        self._begin(given, userdata, number)
 
     def wait_all(self) -> None:
         """Wait for every call. Raises what the first of them that failed raised, or its
         callback.
         """
+        self._refuse_waiting("all calls")
         with self._changed:
             self._changed.wait_for(lambda: len(self._idle) == len(self._requests))
         self._raise()
@@ -250,9 +358,13 @@ class AsyncInferQueue:
 
     def get_idle_request_id(self) -> int:
         """The number of the request that takes the next call; waits until one is idle."""
-        with self._changed:
-            self._changed.wait_for(lambda: bool(self._idle))
-            return self._idle[0]
+        while True:
+            idle = self._idle[:1]
+            if idle:
+                return idle[0]
+            self._refuse_waiting("an idle request")
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._idle))
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -263,13 +375,33 @@ class AsyncInferQueue:
     def __getitem__(self, number: int) -> InferRequest:
         return self._requests[number]
 
-    def _next_idle(self) -> int:
-        with self._changed:
-            self._changed.wait_for(lambda: bool(self._idle))
-            number = self._idle.pop(0)
-        return number
+    @property
+    def _is_in_a_call(self) -> bool:
+        """Whether this thread is that of a request, which makes a call or its callback."""
+        return any(request._thread.is_this for request in self._requests)
 
-    def _begin(self, inputs: Any, userdata: Any, share_inputs: bool, number: int) -> None:
+    def _refuse_waiting(self, what: str) -> None:
+        if self._is_in_a_call:
+            raise InputError(
+                f"a callback cannot wait for {what}: its own call is not done before it ends",
+                "queue",
+            )
+
+    def _next_idle(self, call: tuple[Any, Any]) -> int | None:
+        """The number of a request that is idle now; None where a callback began the `call`, and it
+        has to wait for one.
+        """
+        with self._changed:
+            while True:
+                try:
+                    return self._idle.pop(0)
+                except IndexError:
+                    if self._is_in_a_call:
+                        self._later.append(call)
+                        return None
+                self._changed.wait_for(lambda: bool(self._idle))
+
+    def _begin(self, given: Any, userdata: Any, number: int) -> None:
         request = self._requests[number]
 
         def done(error: BaseException | None) -> None:
@@ -281,16 +413,20 @@ class AsyncInferQueue:
             callback = self._callback
             request.set_callback(lambda _: callback(request, userdata))
         try:
-            self._raise()
-            request._start(inputs, userdata, share_inputs, done)
+            request._start(given, userdata, True, done)
         except BaseException:
             self._release(number)
             raise
 
     def _release(self, number: int) -> None:
+        """Have the request make a call that waits, else be idle."""
         with self._changed:
-            self._idle.append(number)
-            self._changed.notify_all()
+            call = self._later.popleft() if self._later else None
+            if call is None:
+                self._idle.append(number)
+                self._changed.notify_all()
+        if call is not None:
+            self._begin(*call, number)
 
     def _raise(self) -> None:
         with self._changed:

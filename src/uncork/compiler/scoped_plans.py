@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +16,7 @@ from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
 from uncork.compiler.size_program import Unbound
-from uncork.concurrency import renews_locks, unforked
+from uncork.concurrency import WorkLock, is_begun, renews_locks, unforked
 from uncork.errors import InputError, UncorkError
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
@@ -80,7 +79,7 @@ class ScopedPlans:
 
     def renew_locks(self) -> None:
         """Make the lock of the plans: at the start, and in a child process."""
-        self._lock = threading.Lock()
+        self._lock = WorkLock()
 
     def lacking(self, hints: HintsOf) -> int:
         """The steps that a kernel would make if sizes were numbers, for calls like the first one.
@@ -135,11 +134,9 @@ class ScopedPlans:
 
     def _put_first(self, call: PlannedCall) -> None:
         """Have this call tried first from now on: calls that alternate try few others."""
-        if self._lock.acquire(blocking=False):  # else a plan is being made, which comes first
-            try:
+        with self._lock.held(wait=False) as alone:  # else a plan is being made, which comes first
+            if alone:
                 self.calls = [call, *(other for other in self.calls if other is not call)]
-            finally:
-                self._lock.release()
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
         """Make a plan for a call that the `tried` ones refused, unless another thread has made one,
@@ -147,7 +144,8 @@ class ScopedPlans:
 
         Raises NoPlan where it is this call's.
         """
-        with unforked(), collector_paused(), self._lock:  # a plan imports what the model needs
+        # A plan imports what the model needs.
+        with unforked(), collector_paused(), self._lock.held():
             if self.reason or any(call not in tried for call in self.calls):
                 return  # another thread has been here
             if self.calls and self._failures >= MOST_FAILURES:
@@ -155,7 +153,7 @@ class ScopedPlans:
                 if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
                     raise CallDeclined
             try:
-                plan = self._plan(hints, True)
+                plan = self._planned(hints, True)
                 made = _call_of(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
@@ -164,7 +162,20 @@ class ScopedPlans:
             except (NotPlanned, Unbound, ValueError, TypeError) as error:
                 self.reason = str(error)
             else:
+                if any(call not in tried and _serves(call.plan, hints) for call in self.calls):
+                    return  # what came between in this thread has made it, too
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
+
+    def _planned(self, hints: Hints, compiles: bool) -> CallPlan:
+        """A new plan. Raises CallDeclined where this call has come between the import of a module
+        that planning needs.
+        """
+        try:
+            return self._plan(hints, compiles)
+        except ImportError as error:
+            if is_begun(error.name):
+                raise CallDeclined from None
+            raise
 
     def fail(self, why: str) -> None:
         """Note that a valid call could not be planned.
@@ -186,7 +197,7 @@ class ScopedPlans:
         if self.reason:
             raise NotPlanned(self.reason)
         try:
-            return self._plan(hints, False)
+            return self._planned(hints, False)
         except UncorkError:  # which may be a ValueError, too
             raise
         except (Unbound, ValueError, TypeError) as error:

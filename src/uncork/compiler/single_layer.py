@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from uncork.compiler.bodies import with_checked_bodies
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.storage import encode
@@ -56,6 +57,7 @@ def alone(
             open_inputs.append(source)
         renamed[source] = Source(number, 0)
     own = len(nodes)
+    node = with_checked_bodies(node)
     nodes.append(replace(node, id=own, inputs=tuple(renamed[source] for source in node.inputs)))
     results = []
     for output, port in enumerate(node.outputs):

@@ -8,6 +8,7 @@ from functools import partial
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.compiler.working_memory import room_bytes, take
+from uncork.concurrency import part_of_work
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.segment_plan import StepBody
@@ -29,7 +30,8 @@ def native_plan(
     if not body.may_be_step or body.executor is None:
         return None
     try:
-        plans = body.executor.plans_for(shapes)
+        with part_of_work():
+            plans = body.executor.plans_for(shapes)
     except UncorkError:  # the sizes do not go together: the call will tell
         return None
     return next((plan for plan in plans if _is_native(plan) and fits(plan)), None)

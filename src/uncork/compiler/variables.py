@@ -94,7 +94,7 @@ class VariableState:
         Raises InputError where only that call can tell: an initial value that is computed.
         """
         compiled, variable = self._compiled, self._variable
-        with compiled._turn:
+        with compiled._turn.held():
             value = compiled._executor.value_of(variable.name, compiled._state)
             if value is None:
                 value = self._initial()
@@ -109,7 +109,7 @@ class VariableState:
         compiled, variable = self._compiled, self._variable
         port = ModelPort((variable.name,), variable.spec.element_type, variable.spec.shape)
         array = accept(port, value, variable.where)
-        with compiled._turn:
+        with compiled._turn.held():
             compiled._executor.set_value(variable.name, array.copy(), compiled._state)
 
     @property
@@ -122,7 +122,7 @@ class VariableState:
 
     def reset(self) -> None:
         """Have the next call read the initial value."""
-        with self._compiled._turn:
+        with self._compiled._turn.held():
             self._compiled._state.pop(self.name, None)
 
     def _initial(self) -> Array:

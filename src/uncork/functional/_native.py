@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -20,7 +19,7 @@ import numpy as np
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan_set import CallDeclined
-from uncork.concurrency import renews_locks
+from uncork.concurrency import WorkLock, renews_locks, unforked
 from uncork.errors import UncorkError
 from uncork.functional._arguments import Arguments, seen, stays
 from uncork.functional._call import Call
@@ -118,7 +117,7 @@ class _Calls:
 
     def renew_locks(self) -> None:
         """Make the lock of what is remembered: at the start, and in a child process."""
-        self._lock = threading.Lock()
+        self._lock = WorkLock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
         given = Arguments(
@@ -149,7 +148,9 @@ class _Calls:
         """The results by a native call that served earlier calls of this kind; None where none
         does.
         """
-        for native, entry in tuple(self._entries.get(given.kind, {}).items()):
+        known = self._entries.get(given.kind, {})
+        for native in list(known):  # a destructor may add to it meanwhile
+            entry = known[native]
             # The entry itself, first: with the working memory that this call needs it is the next
             # one, without all of this.
             results = _results(entry, given.all)
@@ -232,7 +233,7 @@ class _Calls:
         """The results by kernels; None where references make the call, or refuse it."""
         arrays = given.arrays
         contiguous = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
-        with self._lock:
+        with unforked(), self._lock.held():
             widest = widest or is_open
             executor = self._executor(given.kind, call, contiguous, arrays, widest)
         if executor is None or executor.plans is None:
@@ -244,11 +245,12 @@ class _Calls:
         native = executor.plans.last
         if not isinstance(native, NativeCall):
             return results
-        with self._lock:
-            entries = self._entries.setdefault(given.kind, {})
-            if native not in entries:
-                entries[native] = _among(native, given.all, _array_positions(given.all))
-        self._enter(native, entries[native], given)
+        entries = self._entries.setdefault(given.kind, {})
+        entry = entries.get(native)
+        if entry is None:
+            made = _among(native, given.all, _array_positions(given.all))
+            entry = entries.setdefault(native, made)
+        self._enter(native, entry, given)
         return results
 
     def _executor(

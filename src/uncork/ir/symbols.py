@@ -10,7 +10,7 @@ expressions over them. The rules are the operations' own `infer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from uncork.errors import Problem, UncorkError, ValidationError
 from uncork.internal_ops.appended_state import StateLength
 from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.taken_branches import TakenBranches
 from uncork.ops.state import ReadValue3
 from uncork.symbolic import Facts, Origin, Size
 from uncork.types import DYNAMIC, Dimension, Element, ElementType, PartialShape, TensorSpec
@@ -35,17 +36,21 @@ def infer_symbolic(
     inputs: Mapping[int, TensorSpec] | None = None,
     hints: Mapping[Origin, int] | None = None,
     may_be_empty: Collection[int] = (),
+    branches: TakenBranches | None = None,
 ) -> tuple[Model, Facts]:
     """The model with expressions for its sizes, and the facts that they rest on.
 
     `inputs` gives other specs to some parameters, by node id. A call is described when each symbol
     lies within its bounds: the open dimensions of inputs are taken to be at least 1, but for those
     that `may_be_empty`; small integers fit 32 bits. `hints` are values of symbols, of the call that
-    a plan is made for: guards are as they say. Raises ValidationError with every layer whose inputs
-    cannot be right.
+    a plan is made for: guards are as they say. Of If layers whose conditions they tell, `branches`
+    are put in the place. Raises ValidationError with every layer whose inputs cannot be right.
     """
     inference = _Inference(model, Facts(hints), may_be_empty)
-    nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in model.nodes]
+    walked: Iterable[Node] = model.nodes
+    if branches is not None:
+        walked = branches.walk(model.nodes, inference.specs, inference.facts.at)
+    nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in walked]
     if inference.problems:
         raise ValidationError.of_all(model.source, inference.problems)
     # Equalities that were found late hold for the sizes before them too.
@@ -128,10 +133,15 @@ class _Inference:
             not node.bodies
             and (node.type_name in ("Const", "Parameter") or not all(map(_tells, arguments)))
             and all(
-                given is self.model.spec(s) for given, s in zip(arguments, node.inputs, strict=True)
+                given is self._as_read(s) for given, s in zip(arguments, node.inputs, strict=True)
             )
             and all(port.spec.shape.is_static and not _is_read(port.spec) for port in node.outputs)
         )
+
+    def _as_read(self, source: Source) -> TensorSpec | None:
+        """The spec of an output when the model was read; None for those of branches."""
+        node = self.model.by_id.get(source.node)
+        return None if node is None else node.outputs[source.output].spec
 
     # ---- symbols
 

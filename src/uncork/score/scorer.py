@@ -7,14 +7,13 @@ once in each process.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from uncork.compiler.compile import CompiledModel, load
-from uncork.concurrency import in_child
+from uncork.concurrency import WorkLock, in_child
 from uncork.errors import InputError
 from uncork.score.batch import BatchScorer
 from uncork.score.frames import from_frame, to_frame
@@ -26,12 +25,12 @@ Location = str | os.PathLike[str]
 
 #: Models of this process by path, state of the file and options. Scorers of one model share it.
 _models: dict[tuple[Any, ...], CompiledModel] = {}
-_loading = threading.Lock()
+_loading = WorkLock()
 
 
 def _renew() -> None:
     global _loading
-    _loading = threading.Lock()
+    _loading = WorkLock()
 
 
 in_child(_renew)
@@ -117,9 +116,10 @@ class Scorer:
         status = os.stat(self.model) if os.path.exists(self.model) else None
         state = None if status is None else (status.st_size, status.st_mtime_ns)
         key = (self.model, state, repr(self._options))
-        with _loading:
+        with _loading.held():
             if key not in _models:
-                _models[key] = load(self.model, **self._options)  # type: ignore[arg-type]
+                made = load(self.model, **self._options)  # type: ignore[arg-type]
+                return _models.setdefault(key, made)
             return _models[key]
 
     def schema(self, source: pa.Schema) -> pa.Schema:

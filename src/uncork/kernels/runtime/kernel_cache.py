@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from functools import partial
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from uncork import files
-from uncork.concurrency import renews_locks, unforked
+from uncork.concurrency import WorkLock, comes_between, is_begun, renews_locks, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
@@ -56,6 +55,11 @@ def compilations_told(progress: Progress) -> Iterator[None]:
 
 #: Errors that tell nothing of a kernel: the next one to ask may have it.
 _NOT_OF_THE_KERNEL = (UncorkError, MemoryError, Warning)
+
+
+def _has_come_between_an_import(error: Exception) -> bool:
+    """Whether a signal handler wants what this very thread is in the middle of importing."""
+    return isinstance(error, ImportError) and is_begun(error.name)
 
 
 class CannotCompile(Exception):
@@ -106,7 +110,7 @@ class ObjectStore:
         """Make the lock: at the start, and in a child of a process one of whose threads
         compiles.
         """
-        self._lock = threading.Lock()
+        self._lock = WorkLock()
 
     def address(self, spec: KernelSpec, target: Target | None = None) -> int:
         """The address of a kernel, for this machine unless another target is named."""
@@ -131,7 +135,7 @@ class ObjectStore:
         address = self._functions.get(found)
         if address is not None:
             return address
-        with unforked(), self._lock:
+        with unforked(), self._lock.held():
             if found in self._failed:
                 raise self._failed[found]
             if found not in self._functions:
@@ -170,6 +174,7 @@ class ObjectStore:
         """A context in which kernels are asked for as they are found to be needed: other threads
         than this one begin to compile them at once. At its end all are ready.
         """
+        threads = 1 if comes_between() else threads
         with unforked(), contextlib.ExitStack() as compiler:
             made = Preparation(self, target or host_target(), threads, compiler)
             try:
@@ -180,7 +185,7 @@ class ObjectStore:
 
     def register(self, work: SideBySide[Wanted, _Compiled], target: Target) -> None:
         """Keep what was compiled, and what could not be."""
-        with self._lock:
+        with self._lock.held():
             for one, compiled in work.made.items():
                 found = one.name, one.description, target
                 if found not in self._functions:
@@ -189,7 +194,9 @@ class ObjectStore:
                     except CannotCompile as error:
                         self._failed[found] = error
             for one, reason in work.failed.items():
-                if not isinstance(reason, _NOT_OF_THE_KERNEL):
+                if not isinstance(reason, _NOT_OF_THE_KERNEL) and not _has_come_between_an_import(
+                    reason
+                ):
                     self._failed[one.name, one.description, target] = _cannot_compile(
                         one.name, reason
                     )
@@ -197,7 +204,7 @@ class ObjectStore:
     def lacks(self, wanted: Wanted, target: Target) -> bool:
         """Whether a function is neither loaded nor in a file, nor known not to compile."""
         found = wanted.name, wanted.description, target
-        with self._lock:
+        with self._lock.held():
             if found in self._functions or found in self._failed:
                 return False
             address = self._stored(_key(*found), wanted.name)
@@ -233,6 +240,8 @@ class ObjectStore:
         except _NOT_OF_THE_KERNEL:
             raise
         except Exception as error:
+            if _has_come_between_an_import(error):
+                raise
             raise _cannot_compile(name, error) from error
         return self._loaded(key, name, compiled)
 

@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import binding
 from llvmlite.binding import ffi
 
-from uncork.concurrency import held_at_forks, in_child
+from uncork.concurrency import ShortLock, held_at_forks, in_child
 from uncork.kernels.runtime.exec_memory import can_map
 
 #: Passes over each function. Kernels are unrolled, put into vectors, and freed of what does not
@@ -34,7 +34,7 @@ _AS_WRITTEN = "-disable-lsr"
 _engines: list[Any] = []
 #: How many threads want addresses as they are written.
 _writing = 0
-_count = threading.Lock()
+_count = ShortLock()
 
 
 class _OfThread(threading.local):
@@ -51,7 +51,7 @@ _of_thread = _OfThread()
 
 def _renew_lock() -> None:
     global _count
-    _count = threading.Lock()
+    _count = ShortLock()
 
 
 in_child(_renew_lock)
@@ -131,14 +131,14 @@ def compiling() -> Iterator[None]:
     the pass again when the last thread is done.
     """
     global _writing
-    with _count:
+    with _count.held():
         _writing += 1
         if _writing == 1:
             binding.set_option("uncork", f"{_AS_WRITTEN}=true")
     try:
         yield
     finally:
-        with _count:
+        with _count.held():
             _writing -= 1
             if _writing == 0:
                 binding.set_option("uncork", f"{_AS_WRITTEN}=false")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 
 import numpy as np
 
-from uncork.concurrency import in_child
 from uncork.files import let_go
 from uncork.types import Array
 
@@ -130,15 +128,6 @@ def begins_a_line(array: Array) -> bool:
 _known: weakref.WeakValueDictionary[tuple[Hashable, ...], PackedWeights] = (
     weakref.WeakValueDictionary()
 )
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-in_child(_renew_lock)
 
 
 def packed(
@@ -146,12 +135,10 @@ def packed(
 ) -> PackedWeights:
     """The arrays that `make` gives, or gave before for the very same arrays and the same `how`."""
     key = (how, *map(id, sources))
-    with _lock:
-        result = _known.get(key)
+    result = _known.get(key)
     if result is None:
         result = PackedWeights(make(), sources)
         for source in sources:  # kernels read what was made of it
             let_go(source)
-        with _lock:
-            result = _known.setdefault(key, result)
+        result = _known.setdefault(key, result)
     return result

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection
 from queue import Empty, PriorityQueue
 from typing import Generic, TypeVar
 
+from uncork.concurrency import ShortLock
+
 Key = TypeVar("Key")
 Made = TypeVar("Made")
 #: Is told how many of how many are done.
@@ -45,7 +47,7 @@ class SideBySide(Generic[Key, Made]):
         self.made: dict[Key, Made] = {}
         self.failed: dict[Key, Exception] = {}
         self._done = 0
-        self._count = threading.Lock()
+        self._count = ShortLock()
 
     def add(self, key: Key) -> None:
         """Have one more key made: its text is written at once."""
@@ -104,7 +106,7 @@ class SideBySide(Generic[Key, Made]):
             self._say()
 
     def _say(self) -> None:
-        with self._count:
+        with self._count.held():
             self._done += 1
             if self._progress is not None:
                 with contextlib.suppress(
