@@ -64,9 +64,7 @@ class RandomBounds:
         _, most = limits(self.model.inputs[position].element_type)
         return meaning.begin, min(meaning.end, most + 1)
 
-    def ordered(
-        self, position: int, values: Array, shapes: Mapping[int, tuple[int, ...]]
-    ) -> Array:
+    def ordered(self, position: int, values: Array, shapes: Mapping[int, tuple[int, ...]]) -> Array:
         """Random values in the order that they need: offsets from 0 on, and segment ids sorted."""
         meaning = self._meanings(shapes).get(position)
         if meaning is None or not meaning.ascends:
