@@ -242,7 +242,9 @@ class BatchScorer:
         names: set[str] = set()
         for position, array in self._owned(arrays):
             if array.dtype.kind in "iuf" and (array == problem.value).any():
-                names.update(self.mapping.inputs[position].expression.columns)
+                expression = self.mapping.inputs[position].expression
+                names.update(expression.columns)
+                reason += self.mapping.advice(expression, problem.value)
         return RowError(
             row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer
         )
