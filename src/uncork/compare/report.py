@@ -58,7 +58,9 @@ def _short(value: Any) -> str:
 
 
 def shown(found: Comparison, everything: bool, most: int = 10) -> list[LayerReport]:
-    """The layers that a reader wants to see: all that are bad or undefined, and those that round most."""
+    """The layers that a reader wants to see: all that are bad or undefined, and those that round
+    most.
+    """
     if everything:
         return found.layers
     bad = [layer for layer in found.layers if layer.is_bad or layer.verdict == UNDEFINED]
