@@ -17,3 +17,17 @@ def main() -> int:
         return main()
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if _interrupted(error):
+            return 130
+        raise
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: Python 3.10 and 3.11 make another of one that comes while
+    a class is made.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__
+    return cause is not None

@@ -24,6 +24,8 @@ from _uncork_command import main
 sys.exit(main())
 """
 
+STOP = "raise KeyboardInterrupt"
+
 
 @pytest.mark.parametrize("module", ["uncork.cli", "numpy", "uncork.compiler.compile"])
 def test_interrupted_while_it_is_imported(module: str) -> None:
@@ -35,6 +37,32 @@ def test_interrupted_while_it_is_imported(module: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_interrupted_while_a_class_is_made() -> None:
+    """Python before 3.12 makes a RuntimeError of what `__set_name__` raises."""
+    raised = "raise RuntimeError('while a class is made') from KeyboardInterrupt()"
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND.format(module="numpy").replace(STOP, raised)],
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_another_error_is_shown() -> None:
+    wrong = "raise RuntimeError('a mistake of ours')"
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND.format(module="numpy").replace(STOP, wrong)],
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("RuntimeError: a mistake of ours\n")
 
 
 def test_the_command_is_the_one_of_the_package() -> None:
