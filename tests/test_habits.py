@@ -228,6 +228,39 @@ def test_reshape(key: Any, shape: Any) -> None:
         compiled(A)
 
 
+DROPPED = (
+    r"has the shapes that it had: reshape\(\) gives a new model, and that was dropped; "
+    r"write model = model\.reshape\(\.\.\.\)$"
+)
+
+
+def test_reshape_in_place_as_in_openvino_warns(tmp_path: Path) -> None:
+    model = doubled()
+    model.reshape({"x": [3, 2]})
+    with pytest.warns(uncork.UncorkWarning, match=DROPPED) as caught:
+        uncork.compile_model(model)
+    assert caught[0].filename == __file__
+    uncork.compile_model(model)  # said once
+    model.reshape({"x": [4, 2]})
+    with pytest.warns(uncork.UncorkWarning, match=DROPPED):
+        uncork.write_model(model, tmp_path / "model.xml")
+
+
+def test_a_reshaped_model_that_was_used_is_not_dropped(tmp_path: Path) -> None:
+    """Warnings are errors here."""
+    model = doubled()
+    uncork.compile_model(model.reshape({"x": [3, 2]}))
+    uncork.compile_model(model)
+    uncork.write_model(model.reshape({"x": [3, 2]}), tmp_path / "model.xml")
+    uncork.compile_model(model)
+    print(model.reshape({"x": [3, 2]}))
+    uncork.compile_model(model)
+    kept = model.reshape({"x": [3, 2]})
+    uncork.compile_model(model)
+    del kept
+    uncork.compile_model(model)
+
+
 def test_reshape_of_some_inputs_reaches_the_file(tmp_path: Path) -> None:
     reshaped = sums().reshape({"a": [(2, 8), 2]})
     assert str(reshaped.inputs[1]) == "b f32[?,2]"

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.ops.test_every_op import ALL
 
 from tools.kernel_types import kernel_types
-from tools.pages import write_or_check
+from tools.pages import cell, write_or_check
 from uncork import ops
 from uncork.kernels import select
 from uncork.ops import _ports
@@ -33,8 +33,8 @@ Every operation can run by its reference, the defining NumPy code, in exact type
 
 Kernels may add in another order. On processors with AVX512-BF16 they multiply data and stored
 weights of bf16 by its instruction, whose products are exact and whose sums are f32: it counts
-numbers below 2**-126 as 0, an error of less than 2**-109 for each product. Weights that would make
-that more (beyond 65536, or below 2**-126 themselves) are multiplied in f32.
+numbers below `2**-126` as 0, an error of less than `2**-109` for each product. Weights that would
+make that more (beyond 65536, or below `2**-126` themselves) are multiplied in f32.
 
 "Kernels for" says for which of these types it runs by something faster with `backend="cpu"`, as
 plans of one layer tell that are made of the samples; shapes and attributes may be declined, see
@@ -139,7 +139,7 @@ def descriptions(operation: type[ops.Operation]) -> tuple[str, str]:
     ]
     a_list = len(types) > 1 and any(re.search(rf"\b{type_name}\b", family) for type_name in types)
     does, version = (own, "") if a_list and own else (family, own)
-    return does.rstrip(".").replace("|", "\\|"), version.rstrip(".").replace("|", "\\|")
+    return cell(does.rstrip(".")), cell(version.rstrip("."))
 
 
 def differences() -> Iterator[str]:
@@ -155,11 +155,8 @@ def differences() -> Iterator[str]:
                 )
                 names.extend([] if sample.name in names else [sample.name])
     for type_name, reasons in sorted(found.items()):
-        yield (
-            f"| {type_name} | "
-            f"{'; '.join(f'{reason} ({shortened(names)})' for reason, names in reasons.items())} "
-            "|\n"
-        )
+        listed = "; ".join(f"{reason} ({shortened(names)})" for reason, names in reasons.items())
+        yield f"| {type_name} | {cell(listed)} |\n"
 
 
 def shortened(names: Sequence[str]) -> str:

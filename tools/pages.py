@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+#: Code in a line of Markdown, which is shown as it is.
+_CODE = re.compile(r"(`+[^`]+`+)")
+#: What would begin or end emphasis or a link: stars but those between spaces, lines below but those
+#: inside of words, brackets before parentheses.
+_MARKS = re.compile(r"(?<! )\*|\*(?! )|(?<!\w)_|_(?!\w)|\](?=[(\[])")
+
+
+def cell(text: str) -> str:
+    """Plain text with code in backticks as a cell of a table of Markdown: everything else stands
+    for itself, powers (2**63) and names with lines below included.
+    """
+    parts = _CODE.split(text)
+    parts[::2] = [_MARKS.sub(r"\\\g<0>", part).replace("<", "&lt;") for part in parts[::2]]
+    return "".join(parts).replace("|", "\\|")
 
 
 def write_or_check(

@@ -220,6 +220,26 @@ def test_error_without_traceback_and_without_control_characters(command: Command
     assert answer.message == "no input is called '\\x1b[31mred'; inputs: ids i64[?,2]"
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["sh\x1bow"], "there is no command 'sh\\x1bow'"),
+        (["run", "m.xml", "--\x1b[31m"], "there is no option '--\\x1b[31m'"),
+        (["run", "m.xml", "more\x07"], "'more\\x07' is one argument too many"),
+        (["run", "m.xml", "--repeat", "\x1b[2J\n"], "got '\\x1b[2J\\n'"),
+        (["export", "m.xml", "--to", "\x9b31m"], "\\x9b31m"),
+    ],
+)
+def test_usage_errors_show_no_control_characters(
+    command: Command, words: list[str], shown: str
+) -> None:
+    answer = command(*words)
+    assert answer.status == 2
+    message, _, hint = answer.message.partition("\n")
+    assert shown in message and message.isprintable()
+    assert hint.startswith("Try 'uncork")
+
+
 def test_an_unexpected_error_shows_its_traceback(rows: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake of ours")

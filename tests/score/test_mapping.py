@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import uncork
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
 from uncork.score.expression import Expression, parse
-from uncork.score.mapping import bind, read_toml
+from uncork.score.mapping import BoundInput, Mapping, bind, read_toml
 from uncork.types import ElementType, PartialShape
 
 
@@ -240,3 +241,36 @@ def test_toml(tmp_path: Path) -> None:
             read_toml(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_toml(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "value", "advice"),
+    [
+        (
+            "length(items)",
+            25,
+            "; write length(items, 20), as padded(items, 20, side=left) keeps no more",
+        ),
+        ("length(items)", 20, ""),
+        ("length(items, 30)", 25, ""),
+        ("length(other)", 25, ""),
+    ],
+)
+def test_a_length_that_padded_cuts(lengths: str, value: int, advice: str) -> None:
+    texts = {"items": "padded(items, 20, side=left)", "lengths": lengths}
+    inputs = tuple(
+        BoundInput(name, ElementType.i64, PartialShape([None]), parse(text))
+        for name, text in texts.items()
+    )
+    assert Mapping(inputs, None).advice(parse(lengths), value) == advice
+
+
+def test_the_advice_stands_in_the_message(tmp_path: Path) -> None:
+    model = Path(__file__).resolve().parents[2] / "examples" / "session_recommender" / "model.xml"
+    table = pa.table({"items": pa.array([[1, 2], [3] * 25])})
+    mapping = {"items": "padded(items, 20)", "lengths": "length(items)"}
+    message = (
+        r"row 1, .*expected 0 to 20.*; write length\(items, 20\), as padded\(items, 20\) keeps"
+    )
+    with pytest.raises(uncork.UncorkError, match=message):
+        uncork.score(model, table, inputs=mapping)

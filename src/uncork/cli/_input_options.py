@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from uncork.cli import _inputs
 from uncork.cli._output import counted
 from uncork.cli._parser import Parser
@@ -131,18 +133,18 @@ def collect(
                 f"{_inputs.describe(ports, missing)}; {how}"
             )
         return values, []
+    given = {n: np.shape(v) for n, v in values.items()}
     said = _inputs.for_random(ports, "--shape", arguments.shape, missing)
     ranges = _inputs.for_random(ports, "--random-range", arguments.random_range, missing)
     shapes = _inputs.shapes_for_random(ports, missing, said)
+    all_shapes = {**shapes, **given}
     filled: list[Summary] = []
     for i in missing:
         name, element_type = _inputs.label(ports, i), ports[i].element_type
         bounds = ranges.get(i)
         if lookups is not None:
-            bounds = bounds or lookups.bounds(
-                i, {**shapes, **{n: getattr(v, "shape", ()) for n, v in values.items()}}
-            )
+            bounds = bounds or lookups.bounds(i, all_shapes)
         array = _inputs.random_array(name, element_type, shapes[i], arguments.seed or 0, bounds)
-        values[i] = array if lookups is None else lookups.ordered(i, array)
+        values[i] = array if lookups is None else lookups.ordered(i, array, all_shapes)
         filled.append(summarise(name, ports[i].names, element_type, values[i]))
     return values, filled

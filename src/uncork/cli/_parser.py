@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from uncork.cli._output import emit
+from uncork.cli._output import emit, printable
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,7 +44,8 @@ class Parser(argparse.ArgumentParser):
             super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"uncork: error: {message}\nTry '{self.prog} --help'.\n")
+        # Messages name the words that were typed: what they hold must not steer the terminal.
+        self.exit(2, f"uncork: error: {printable(message)}\nTry '{self.prog} --help'.\n")
 
     def add_model(self) -> None:
         self.add_argument("model", metavar="MODEL", help="the model's .xml file")

@@ -1,61 +1,55 @@
 """Bounds of random inputs: ids within their tables, offsets of bags and segment ids in order.
 
-Random numbers mean something there only within bounds and in order.
+Random numbers mean something there only within bounds and in order. What inputs mean is told by the
+layers that look them up, in bodies too, behind moves and conversions of integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
 
-from uncork.ir.model import Model, Source
-from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
-from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
-from uncork.passes.quantized_tables import LOOKUPS
-from uncork.types import Array
+from uncork.ir.model import Model
+from uncork.ir.validate import infer
+from uncork.ops._common.embedding import Embedding
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.convert import limits
+from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.gather_elements import GatherElements6
+from uncork.ops.gather_nd import GatherND8
+from uncork.passes.straight_ids import Lookup, lookups
+from uncork.types import Array, PartialShape, TensorSpec
+
+#: How many segments there are where an input says it.
+_SEGMENTS = 4
+
+
+class Meaning(Struct):
+    """What is known of the integers of an input: they lie in [0, `end`), and `ascend`, perhaps from
+    0 on.
+    """
+
+    end: int | None = None
+    begin: int = 0
+    ascends: bool = False
+    from_zero: bool = False
+
+    def ends(self, end: int | None) -> None:
+        """Another bound: the lowest holds. A bound below 1 leaves nothing to choose."""
+        if end is not None and end > 0:
+            self.end = end if self.end is None else min(self.end, end)
 
 
 class RandomBounds:
-    """Bounds for those inputs of a model, by position, that look-ups take as ids, offsets or
-    segment ids, as they are or converted.
+    """Bounds for those inputs of a model, by position, that layers take as ids, offsets, segment
+    ids or lengths.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.rows: dict[int, int] = {}  # ids: the rows of the smallest table
-        self.segments: dict[int, int] = {}  # segment ids: how many segments there are
-        # beginnings of bags: the input that has the ids, where it is one
-        self.offsets: dict[int, int | None] = {}
-        numbers = {parameter: index for index, parameter in enumerate(model.parameters)}
-
-        def number_of(source: Source) -> int | None:
-            while model.by_id[source.node].type_name in (
-                "Convert",
-                "Reshape",
-                "Squeeze",
-                "Unsqueeze",
-            ):
-                source = model.by_id[source.node].inputs[0]
-            return numbers.get(source.node)
-
-        for node in model.nodes:
-            if type(node.operation) not in LOOKUPS:
-                continue
-            table, ids = model.spec(node.inputs[0]), number_of(node.inputs[1])
-            size = table.shape[0].static_size if table.rank else None
-            if ids is not None and size:
-                self.rows[ids] = min(size, self.rows.get(ids, size))
-            if isinstance(node.operation, (EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15)):
-                offsets = number_of(node.inputs[2])
-                if offsets is not None:
-                    self.offsets[offsets] = ids
-            elif isinstance(node.operation, EmbeddingSegmentsSum3):
-                segments, count = number_of(node.inputs[2]), model.spec(node.inputs[3]).value
-                if segments is not None and count is not None and int(count) > 0:
-                    self.segments[segments] = min(
-                        int(count), self.segments.get(segments, int(count))
-                    )
+        self._known: dict[tuple[object, ...], dict[int, Meaning]] = {}
 
     def bounds(
         self, position: int, shapes: Mapping[int, tuple[int, ...]]
@@ -64,16 +58,106 @@ class RandomBounds:
 
         None when nothing is known.
         """
-        if position in self.rows:
-            return 0, self.rows[position]
-        if position in self.segments:
-            return 0, self.segments[position]
-        ids = self.offsets.get(position)
-        return (0, int(np.prod(shapes[ids])) + 1) if ids is not None and ids in shapes else None
+        meaning = self._meanings(shapes).get(position)
+        if meaning is None or meaning.end is None:
+            return None
+        _, most = limits(self.model.inputs[position].element_type)
+        return meaning.begin, min(meaning.end, most + 1)
 
-    def ordered(self, position: int, values: Array) -> Array:
+    def ordered(self, position: int, values: Array, shapes: Mapping[int, tuple[int, ...]]) -> Array:
         """Random values in the order that they need: offsets from 0 on, and segment ids sorted."""
-        if position in self.offsets:
-            values = np.sort(values)
-            values[:1] = 0
-        return np.sort(values) if position in self.segments else values
+        meaning = self._meanings(shapes).get(position)
+        if meaning is None or not meaning.ascends:
+            return values
+        values = np.sort(values, axis=None).reshape(values.shape)
+        if meaning.from_zero:
+            values.reshape(-1)[:1] = 0
+        return values
+
+    def _meanings(self, shapes: Mapping[int, tuple[int, ...]]) -> dict[int, Meaning]:
+        """What is known of inputs of these shapes, by position."""
+        key = tuple(sorted(shapes.items()))
+        if key not in self._known:
+            found: dict[int, Meaning] = {}
+            seen = list(lookups(_sized(self.model, shapes)))
+            for lookup in seen:
+                ports = [other.port.name for other in seen if other.node is lookup.node]
+                for position in lookup.inputs:
+                    _tell(lookup, ports, found.setdefault(position, Meaning()))
+            self._known[key] = found
+        return self._known[key]
+
+
+def _sized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:
+    """The model with what these shapes tell, such as how many segments there are.
+
+    Where layers do not fit them the call says so, and here the model is as it was.
+    """
+    given = {
+        model.parameters[position]: TensorSpec(
+            model.by_id[model.parameters[position]].outputs[0].spec.element_type,
+            PartialShape(shape),
+        )
+        for position, shape in shapes.items()
+    }
+    sized, problems = infer(model, given, trust_ports=True)
+    return model if problems else sized
+
+
+def _tell(lookup: Lookup, ports: Sequence[str], meaning: Meaning) -> None:
+    """Add what a layer says of the integers that it is given; `ports` are those of its inputs that
+    come from inputs of the model. What bounds them and is not known is taken to be 1.
+    """
+    node, port = lookup.node, lookup.port.name
+    named: dict[str, TensorSpec] = {
+        declared.name: lookup.model.spec(source)
+        for declared, source in zip(node.operation.inputs if node.operation else (), node.inputs)
+    }
+    if port in ("offsets", "segment_ids"):
+        meaning.ascends, meaning.from_zero = True, port == "offsets"
+        if len(lookup.inputs) > 1:  # parts of what has to be in order as a whole
+            meaning.ends(1)
+    if port == "offsets":
+        meaning.ends(_size(named["indices"], 0) + 1)
+    elif port == "num_segments":
+        meaning.begin = _SEGMENTS
+        meaning.ends(_SEGMENTS + 1)
+    elif port == "segment_ids" and "num_segments" in named:
+        count = named["num_segments"].value
+        if count is not None:
+            meaning.ends(int(count.reshape(-1)[0]))
+        else:
+            meaning.ends(_SEGMENTS if "num_segments" in ports else 1)
+    elif port == "segment_ids":  # as many segments as there are rows
+        meaning.ends(_size(named["segment_ids"], 0))
+    elif port == "sequence_lengths":
+        meaning.ends(_size(named["X"], 1) + 1)
+    else:
+        meaning.ends(_rows(lookup, named))
+
+
+def _rows(lookup: Lookup, named: Mapping[str, TensorSpec]) -> int:
+    """How many rows there are that ids may choose."""
+    operation = lookup.node.operation
+    if isinstance(operation, Embedding):
+        return _size(named["emb_table"], 0)
+    data = named["data"]
+    if data.rank is None:
+        return 1
+    if isinstance(operation, GatherND8):
+        first, depth = operation.batch_dims, _size(named["indices"], -1)
+        return min((_size(data, axis) for axis in range(first, first + depth)), default=1)
+    if isinstance(operation, GatherElements6):
+        return _size(data, normalised_axis(operation, operation.axis, data.rank))
+    if isinstance(operation, (Gather1, Gather7, Gather8)) and named["axis"].value is not None:
+        axis = int(named["axis"].value.reshape(-1)[0])
+        return _size(data, normalised_axis(operation, axis, data.rank))
+    return 1
+
+
+def _size(spec: TensorSpec, axis: int) -> int:
+    """A size, where it is known, else 1."""
+    if spec.rank is None or not -spec.rank <= axis < spec.rank:
+        return 1
+    size = spec.shape[axis].static_size
+    return 1 if size is None else size

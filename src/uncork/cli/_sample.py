@@ -73,6 +73,7 @@ def _candidates(compiled: CompiledModel) -> Iterator[list[Array]]:
                     random_array(
                         str(i), port.element_type, shapes[i], seed, random_bounds.bounds(i, shapes)
                     ),
+                    shapes,
                 )
                 for i, port in enumerate(ports)
             ]

@@ -15,6 +15,7 @@ from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._results import read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
@@ -141,7 +142,7 @@ def execute(arguments: argparse.Namespace) -> int:
             "save an .npz file",
             arguments.output,
         )
-    values, filled = collect(compiled.inputs, arguments)
+    values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     beside = None if arguments.beside is None else read_beside(arguments.beside)
     inputs = [values[i] for i in range(len(compiled.inputs))]
     results = compiled(*inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,13 @@ from uncork.types import Array, describe_array
 #: 1e-9 to above 1.
 BORDERS = tuple(10.0**power for power in range(-9, 1))
 
-SAME, ROUNDING, DIFFERS = "same", "rounding", "differs"
+SAME, ROUNDING, UNDEFINED, DIFFERS = "same", "rounding", "undefined", "differs"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two arrays. `verdict` is "same" (bit for bit, or both NaN), "rounding" or
-    "differs"; `reason` says why it differs.
+    """The difference of two arrays. `verdict` is "same" (bit for bit, or both NaN), "rounding",
+    "undefined" (only where no value is defined) or "differs"; `reason` says why it differs.
 
     `largest` and `relative` are of finite values, `where` is the place of the largest, `ours` and
     `theirs` the values there. `ulp` is how many values of the type lie between them at most.
@@ -37,8 +37,25 @@ class Difference:
     histogram: tuple[int, ...] = ()
 
 
-def difference(ours: Array, theirs: Array, allowed: float) -> Difference:
-    """Compare arrays of one tensor; `allowed` is relative to the largest finite value of both."""
+def difference(
+    ours: Array, theirs: Array, allowed: float, undefined: Array | None = None
+) -> Difference:
+    """Compare arrays of one tensor; `allowed` is relative to the largest finite value of both.
+
+    Where `undefined` is true no value is defined: what differs only there is "undefined".
+    """
+    found = _difference(ours, theirs, allowed)
+    if undefined is None or found.verdict != DIFFERS or ours.shape != theirs.shape:
+        return found
+    rest = _difference(ours[~undefined], theirs[~undefined], allowed)
+    if rest.verdict == DIFFERS:
+        return found
+    count = int((undefined & (ours != theirs)).sum())
+    reason = f"{count:,} of {ours.size:,} values are of numbers that the type lacks"
+    return replace(found, verdict=UNDEFINED, reason=reason)
+
+
+def _difference(ours: Array, theirs: Array, allowed: float) -> Difference:
     if ours.shape != theirs.shape:
         return Difference(DIFFERS, f"shape {list(ours.shape)} here, {list(theirs.shape)} there")
     kinds = {ours.dtype.kind, theirs.dtype.kind}

@@ -25,7 +25,7 @@ th{position:sticky;top:0;background:#f2f4f7;text-align:left}
 th,td{padding:.25rem .5rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 td.name{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
-tr.differs td,tr.failed td{background:#fdecec}tr.unmatched td{color:#8b94a3}
+tr.differs td,tr.failed td{background:#fdecec}tr.unmatched td,tr.undefined td{color:#8b94a3}
 svg{display:block}rect{fill:#5b7db1}label{user-select:none}
 #only:checked~.layers tr.same,#only:checked~.layers tr.rounding,
 #only:checked~.layers tr.unmatched{display:none}

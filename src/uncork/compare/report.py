@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uncork.compare import Comparison
-from uncork.compare.difference import BORDERS, DIFFERS, ROUNDING, Difference
+from uncork.compare.difference import BORDERS, DIFFERS, ROUNDING, UNDEFINED, Difference
 from uncork.compare.walk import LayerReport
 from uncork.compiler.arguments import present, unique_names
 from uncork.compiler.single_layer import alone
@@ -58,10 +58,12 @@ def _short(value: Any) -> str:
 
 
 def shown(found: Comparison, everything: bool, most: int = 10) -> list[LayerReport]:
-    """The layers that a reader wants to see: all that are bad, and those that round most."""
+    """The layers that a reader wants to see: all that are bad or undefined, and those that round
+    most.
+    """
     if everything:
         return found.layers
-    bad = [layer for layer in found.layers if layer.is_bad]
+    bad = [layer for layer in found.layers if layer.is_bad or layer.verdict == UNDEFINED]
     rounded = [
         layer
         for layer in found.layers
@@ -91,6 +93,10 @@ def conclusion(found: Comparison) -> str:
     verdicts = {layer.verdict for layer in found.layers} | {
         output.verdict for output in found.outputs
     }
+    if UNDEFINED in verdicts:
+        return (
+            "the same, but for rounding and for numbers that a type lacks, of which none is right"
+        )
     return "the same, but for rounding" if ROUNDING in verdicts else "the same, bit for bit"
 
 
@@ -99,7 +105,7 @@ def counts(found: Comparison) -> dict[str, int]:
     counted = Counter(layer.verdict for layer in found.layers)
     return {
         verdict: counted[verdict]
-        for verdict in ("same", "rounding", DIFFERS, "failed", "unmatched")
+        for verdict in ("same", "rounding", UNDEFINED, DIFFERS, "failed", "unmatched")
     }
 
 

@@ -24,6 +24,7 @@ from uncork.compiler.single_layer import alone, carrier
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.ir.validate import infer
+from uncork.ops.convert import Convert1, ConvertLike1, limits
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec, describe_array
 
@@ -52,8 +53,8 @@ class Peer(Protocol):
 
 @dataclass(frozen=True)
 class LayerReport:
-    """An output of a layer: `verdict` is same, rounding, differs, failed (the peer gave none) or
-    unmatched (it has none).
+    """An output of a layer: `verdict` is same, rounding, undefined (it differs where no value is
+    defined), differs, failed (the peer gave none) or unmatched (it has none).
     """
 
     number: int
@@ -247,7 +248,8 @@ class Walk:
             )
         given = [_described(self._spec(s), arguments[s]) for s in node.inputs]
         allowed = tolerance(node, given, _described(spec, mine))
-        found = difference(present(spec.element_type, mine), other, allowed)
+        undefined = _undefined(node, spec, [arguments[s] for s in node.inputs])
+        found = difference(present(spec.element_type, mine), other, allowed, undefined)
         return LayerReport(number, node, output, tensor, found.verdict, found.reason, found)
 
     def _spec(self, source: Source) -> TensorSpec:
@@ -258,6 +260,21 @@ class Walk:
             self._uses[source] -= 1
             if not self._uses[source]:
                 self._values.pop(source, None)
+
+
+def _undefined(node: Node, spec: TensorSpec, arguments: Sequence[Array | None]) -> Array | None:
+    """Where a layer converts floats to integers of which the type has none: NaN, infinities, and
+    what lies beyond its range. None where every value is defined.
+    """
+    if not isinstance(node.operation, (Convert1, ConvertLike1)) or not arguments:
+        return None
+    data = arguments[0]
+    if data is None or data.dtype.kind != "f" or not spec.element_type.is_integer:
+        return None
+    low, high = limits(spec.element_type)
+    whole = np.trunc(data.astype(np.float64))
+    # `high` + 1 is a power of two, which a float has; NaN is neither
+    return ~((whole >= low) & (whole < high + 1))
 
 
 def _specs(model: Model, inputs: Sequence[Array]) -> dict[Source, TensorSpec]:

@@ -15,6 +15,7 @@ from uncork.compiler.threads import available_threads
 from uncork.errors import UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
+from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.hints import Hints
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
@@ -118,6 +119,8 @@ def compile_model(
         check_device(device_name, config or {})
     if not isinstance(model, Model):
         model = read_model(model, mmap=mmap)
+    else:
+        warn_if_dropped(model, stacklevel=2)
     if backend not in ("cpu", "reference"):
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
     if precision not in ("f32", "bf16", "bf16x3"):

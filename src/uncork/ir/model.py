@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError
+from uncork.ir.dropped import looked_at, remember
 from uncork.ir.graph import Graph, Node, Port, Source, XmlElement, all_nodes
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.types import TensorSpec
@@ -97,7 +98,8 @@ class Model(Graph, frozen=True, dict=True):
     def reshape(self, shapes: Any) -> Model:
         """A new model for other shapes of its inputs.
 
-        This one stays as it is: `model = model.reshape(...)`.
+        This one stays as it is: `model = model.reshape(...)`. Where the new one is dropped, using
+        this one warns.
 
         `shapes` is the shape of the only input, or a mapping of names, positions or ports to shapes
         such as `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Inputs that are not named keep
@@ -108,7 +110,9 @@ class Model(Graph, frozen=True, dict=True):
         """
         from uncork.ir.reshape import reshaped  # inference: most who hold a model need none
 
-        return reshaped(self, self.inputs, shapes)
+        new = reshaped(self, self.inputs, shapes)
+        remember(self, new)
+        return new
 
     def names_of_input(self, position: int) -> tuple[str, ...]:
         """Names of a parameter: those of its tensor, then its layer name where it tells no other
@@ -124,6 +128,7 @@ class Model(Graph, frozen=True, dict=True):
 
     @lazy
     def _input_names(self) -> list[tuple[str, ...]]:
+        looked_at(self)
         nodes = [self.by_id[i] for i in self.parameters]
         return _told_apart(
             [(*n.outputs[0].names, *self._legacy_name(n, 0)) for n in nodes],
@@ -132,6 +137,7 @@ class Model(Graph, frozen=True, dict=True):
 
     @lazy
     def _output_names(self) -> list[tuple[str, ...]]:
+        looked_at(self)
         results = [self.by_id[i] for i in self.results]
         # A name given to a Result is one of its tensor, and so of every other Result that takes the
         # same tensor.

@@ -20,6 +20,7 @@ from uncork.errors import UncorkError, ValidationError
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir import xml
 from uncork.ir.diagnostics import shown
+from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.model import Model, Node, join_names
 from uncork.ir.replacement import Replacement
 from uncork.ir.subgraphs import write_maps
@@ -37,6 +38,7 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     ValidationError for what the format cannot hold (a control character in a name) and UncorkError
     when a file cannot be written.
     """
+    warn_if_dropped(model, stacklevel=2)
     path = Path(path)
     binary = path.with_suffix(".bin")
     if path == binary:

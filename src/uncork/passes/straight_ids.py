@@ -28,6 +28,7 @@ class Lookup(Struct, frozen=True):
     model: Model  # the one that has the layer: the model itself, or a body
     node: Node
     inputs: Inputs
+    port: Input  # the input of the layer that takes them
 
 
 def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator[Lookup]:
@@ -37,7 +38,7 @@ def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator
         for position, source in enumerate(node.inputs):
             port = port_of(node, position)
             if port is not None and port.ids and source in sources:
-                yield Lookup(model, node, sources[source])
+                yield Lookup(model, node, sources[source], port)
         if isinstance(node.operation, SubGraphOperation):
             for joined in node.operation.bodies.values():
                 given = given_to(node, joined)

@@ -243,6 +243,12 @@ class BatchScorer:
         for position, array in self._owned(arrays):
             if array.dtype.kind in "iuf" and (array == problem.value).any():
                 names.update(self.mapping.inputs[position].expression.columns)
+        advice = [
+            self.mapping.advice(bound.expression, problem.value)
+            for bound, array in zip(self.mapping.inputs, arrays)
+            if bound.expression.function == "length" and (array == problem.value).any()
+        ]
+        reason += next(filter(None, advice), "")
         return RowError(
             row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer
         )

@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Mapping as Given
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any
 
@@ -59,6 +59,20 @@ class Mapping:
         return tuple(
             dict.fromkeys(column for bound in self.inputs for column in bound.expression.columns)
         )
+
+    def advice(self, expression: Expression, value: Any) -> str:
+        """What to write instead of a `length(items)` that gave a value which a layer refuses, where
+        `padded(items, 20)` keeps fewer; else nothing.
+        """
+        if expression.function != "length" or expression.width is not None:
+            return ""
+        for bound in self.inputs:
+            other = bound.expression
+            kept = other.width
+            same = other.function == "padded" and other.columns == expression.columns
+            if same and kept is not None and value > kept:
+                return f"; write {replace(expression, width=kept)}, as {other} keeps no more"
+        return ""
 
     def to_text(self) -> dict[str, str]:
         """The text of each input's expression, which tells two mappings apart."""
