@@ -75,7 +75,10 @@ def test_a_taken_branch_has_a_profile_of_its_layers() -> None:
 def test_examples_have_profiles(path: Path) -> None:
     compiled = uncork.load(path)
     shapes = [[dim.low or 2 for dim in port.shape] for port in compiled.inputs]
-    given = [np.zeros(s, port.element_type.dtype) for s, port in zip(shapes, compiled.inputs)]
+    given = [
+        np.zeros(s, port.element_type.dtype)
+        for s, port in zip(shapes, compiled.inputs, strict=True)
+    ]
     assert compiled.profile(*given).steps
 
 

@@ -111,7 +111,9 @@ def _tell(lookup: Lookup, ports: Sequence[str], meaning: Meaning) -> None:
     node, port = lookup.node, lookup.port.name
     named: dict[str, TensorSpec] = {
         declared.name: lookup.model.spec(source)
-        for declared, source in zip(node.operation.inputs if node.operation else (), node.inputs)
+        for declared, source in zip(
+            node.operation.inputs if node.operation else (), node.inputs, strict=True
+        )
     }
     if port in ("offsets", "segment_ids"):
         meaning.ascends, meaning.from_zero = True, port == "offsets"

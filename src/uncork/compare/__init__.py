@@ -206,7 +206,9 @@ def _compare_outputs(
     undefined = {
         Source(layer.node.id, layer.output) for layer in found.layers if layer.verdict == UNDEFINED
     }
-    for position, (name, port, mine, other) in enumerate(zip(names, model.outputs, ours, theirs)):
+    for position, (name, port, mine, other) in enumerate(
+        zip(names, model.outputs, ours, theirs, strict=True)
+    ):
         rounding = allowed + 4 * step(port.element_type) if port.element_type.is_float else 0.0
         seen = difference(np.asarray(mine), np.asarray(other), rounding)
         if seen.verdict == DIFFERS and model.by_id[model.results[position]].inputs[0] in undefined:

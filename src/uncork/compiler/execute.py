@@ -307,7 +307,9 @@ class Executor:
                 for i, port in enumerate(node.outputs)
             }
             nodes = tuple(self._branches.walk(known.nodes, before))
-            if len(nodes) == len(known.nodes) and all(a is b for a, b in zip(nodes, known.nodes)):
+            if len(nodes) == len(known.nodes) and all(
+                a is b for a, b in zip(nodes, known.nodes, strict=True)
+            ):
                 break
             known, _ = infer(replace(known, nodes=nodes), specs, trust_ports=True)
         return _fused(self.target, known)

@@ -93,7 +93,7 @@ class TakenBranches:
             a.agrees(b)
             for spec, declared in given
             if spec is not None and declared.rank is not None
-            for a, b in zip(spec.shape, declared.shape)
+            for a, b in zip(spec.shape, declared.shape, strict=True)
         )
         return (name, branch, graph) if all(fits) else None
 
@@ -157,5 +157,5 @@ def _may_have(given: PartialShape, declared: PartialShape) -> bool:
             size.low >= said.low
             and (said.high is None or (size.high is not None and size.high <= said.high))
         )
-        for size, said in zip(given, declared)
+        for size, said in zip(given, declared, strict=True)
     )

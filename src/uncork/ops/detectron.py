@@ -266,7 +266,7 @@ class DetectronROIFeatureExtractor6(Operation):
         levels = np.where(area > 0, np.clip(np.nan_to_num(exact), 0, len(pyramid) - 1), -1).astype(
             np.int64
         )
-        for level, (image, align) in enumerate(zip(pyramid, self.levels(), strict=True)):
+        for level, (image, align) in enumerate(zip(pyramid, self.levels(), strict=False)):
             here = levels == level
             features[here] = align.reference(image, rois[here], np.zeros(int(here.sum()), np.int64))
         return features, rois

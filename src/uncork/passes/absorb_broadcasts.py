@@ -89,5 +89,5 @@ def _aligned(small: tuple[SizeLike, ...], whole: tuple[SizeLike, ...]) -> bool:
     """Whether sizes aligned at the right are equal or 1."""
     return len(small) <= len(whole) and all(
         certainly(size, 1) or same(size, to)
-        for size, to in zip(small[::-1], whole[::-1], strict=True)
+        for size, to in zip(small[::-1], whole[::-1], strict=False)
     )

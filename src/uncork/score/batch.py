@@ -245,7 +245,7 @@ class BatchScorer:
                 names.update(self.mapping.inputs[position].expression.columns)
         advice = [
             self.mapping.advice(bound.expression, problem.value)
-            for bound, array in zip(self.mapping.inputs, arrays)
+            for bound, array in zip(self.mapping.inputs, arrays, strict=True)
             if bound.expression.function == "length" and (array == problem.value).any()
         ]
         reason += next(filter(None, advice), "")

@@ -297,7 +297,7 @@ class _Emitter:
                     across,
                 )
             ]
-        for term, place in zip(terms, places, strict=True):
+        for term, place in zip(terms, places, strict=False):
             place.set(combine(k, place.get(), term))
 
     def _scan(self, name: str, word: str, term: Value) -> None:

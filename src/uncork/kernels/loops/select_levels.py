@@ -51,7 +51,7 @@ def select_features(
     numbers = _numbers(operation, len(pyramid))
     calls = [
         _level(align, numbers[index], name, In(1 + index), shape, result, target)
-        for index, (align, shape) in enumerate(zip(operation.levels(), pyramid, strict=True))
+        for index, (align, shape) in enumerate(zip(operation.levels(), pyramid, strict=False))
     ]
     zeros: KernelCall = FillBytes(0), [0, Out(0), product(result) * item]
     first = [zeros, copied]
@@ -79,7 +79,7 @@ def _numbers(operation: DetectronROIFeatureExtractor6, levels: int) -> Array:
     begins = [-np.inf, *map(_begin, range(1, levels))]
     ends = [*begins[1:], np.nan]
     scales = [align.spatial_scale for align in operation.levels()]
-    return np.array(list(zip(begins, ends, scales, strict=True)), np.float32)
+    return np.array(list(zip(begins, ends, scales, strict=False)), np.float32)
 
 
 @functools.lru_cache(maxsize=64)

@@ -251,7 +251,7 @@ def select_tuples(
     run = product(shape[numbers:])
     walk = _Walk(
         indices,
-        list(zip(shape[:numbers], steps, strict=True)),
+        list(zip(shape[:numbers], steps, strict=False)),
         product(places[:-1]),
         run,
         operation.counts_from_end,
@@ -310,7 +310,7 @@ def select_gather_nd(
         0 if one_of_indices else count * numbers,
         count * run,
     )
-    walk = _by_runs(_Walk(indices, list(zip(own, steps, strict=True)), count, run, True, batches))
+    walk = _by_runs(_Walk(indices, list(zip(own, steps, strict=False)), count, run, True, batches))
     action = _move("gather", walk.run * item)
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:

@@ -186,7 +186,7 @@ def _onto(a: PartialShape, b: PartialShape, axis: int) -> PartialShape | None:
     if not all(d.agrees(1) for d in b.dims[inside:]):
         return None
     covered = a.dims[start : start + b.rank]
-    dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims, strict=True)]
+    dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims, strict=False)]
     return (
         None
         if any(d is None for d in dims)
