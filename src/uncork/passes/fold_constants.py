@@ -8,24 +8,28 @@ tables are not among them: their pass comes first and leaves nothing to fold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 
 from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.ir.bodies import GraphBody
+from uncork.ir.constants import stored_arrays
 from uncork.ir.model import Model, Node, Port, Source
+from uncork.memory import available
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import is_known, known_value, replaced
 from uncork.types import Array, TensorSpec
 
-#: The most bytes of a constant that is made, and of all of them: a process has them for itself,
-#: unlike those of the file.
-_MOST, _MOST_IN_ALL = 64 << 20, 256 << 20
-#: A constant is not made larger than so many times the largest that it comes from: repeating is
-#: cheap, and memory is not.
-_GROWTH = 2
+#: A constant is not made of more than so many times the elements of the largest that it comes from,
+#: nor of more at all where it has more than this many bytes: repeating is cheap, and memory is not.
+_GROWTH, _MOST = 2, 64 << 20
+#: Bytes of all constants that are made, whatever the model, and for each byte that it stores (codes
+#: of two bits as f32). A process has them for itself, unlike those of the file: they take half of
+#: its memory at most.
+_ALWAYS, _FOR_A_BYTE = 256 << 20, 16
 
 
 def fold_constants(model: Model) -> Model:
@@ -37,8 +41,11 @@ def fold_constants(model: Model) -> Model:
     """
     made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
-    total = 0
+    passed: set[int] = set()
+    total, most = 0, _most_in_all(model)
     supposed = _supposed(model)
+    #: How often each is still to be read: what only folded layers read is not kept.
+    uses = Counter(source for node in model.nodes for source in node.inputs)
     for node in model.nodes:
         if node.id in supposed or not _may_fold(node):
             continue
@@ -49,6 +56,9 @@ def fold_constants(model: Model) -> Model:
             continue
         if not _is_constant(model, node, made):
             continue
+        size = int(known.shape.size) * known.element_type.dtype.itemsize
+        if total + size > most:
+            continue
         try:
             result = node.operation.evaluate(
                 [_spec(model, source, made) for source in node.inputs]
@@ -56,25 +66,36 @@ def fold_constants(model: Model) -> Model:
         except UncorkError:
             continue
         assert result.value is not None
-        total += result.value.nbytes
-        if total > _MOST_IN_ALL:
-            break
+        total += size
         made[Source(node.id, 0)] = result
         new[node.id] = _constant(node, result, result.value)
+        for source in node.inputs:
+            uses[source] -= 1
+            if not uses[source] and source in made:
+                done = made.pop(source)
+                total -= int(done.shape.size) * done.element_type.dtype.itemsize
+                del new[source.node]
+                passed.add(source.node)
     if not new:
         return model
     folded = replaced(model, new)
-    needed = _last_readers(model, new, folded)
+    needed = _last_readers(model, new.keys() | passed, folded)
     return replaced(model, {i: new[i] for i in new if i not in needed}) if needed else folded
 
 
-def _last_readers(model: Model, new: Mapping[int, Node], folded: Model) -> set[int]:
+def _most_in_all(model: Model) -> int:
+    """How many bytes the constants that are made may have together."""
+    stored = sum(array.nbytes for array in stored_arrays(model))
+    return min(max(_ALWAYS, _FOR_A_BYTE * stored), available()[0] // 2)
+
+
+def _last_readers(model: Model, new: Set[int], folded: Model) -> set[int]:
     """The layers among the `new` constants without which nobody would read others, such as the
     ShapeOf of a look-up. These others run, since they may refuse a call; those whose numbers are
     known do not.
     """
     left = {node.id for node in folded.nodes}
-    known = new.keys() | {
+    known = new | {
         node.id
         for node in model.nodes
         if node.outputs and all(port.spec.value is not None for port in node.outputs)
@@ -87,7 +108,7 @@ def _last_readers(model: Model, new: Mapping[int, Node], folded: Model) -> set[i
     for node in model.nodes if lost else ():
         if node.id in known and not lost.isdisjoint(source.node for source in node.inputs):
             lost.add(node.id)
-    return lost & new.keys()
+    return lost & new
 
 
 def _supposed(model: Model) -> set[int]:
@@ -113,7 +134,9 @@ def _supposes(model: Model, node: Node) -> bool:
 
 
 def _spec(model: Model, source: Source, made: Mapping[Source, TensorSpec]) -> TensorSpec:
-    return made.get(source) or model.spec(source)
+    if source in made:
+        return made[source]
+    return replace(model.spec(source), value=known_value(model, source))
 
 
 def _may_fold(node: Node) -> bool:
@@ -129,14 +152,13 @@ def _may_fold(node: Node) -> bool:
 
 
 def _is_constant(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bool:
-    spec = node.outputs[0].spec
-    inputs = [_spec(model, source, made) for source in node.inputs]
-    if any(given.value is None for given in inputs):
+    if not all(source in made or is_known(model, source) for source in node.inputs):
         return False
+    spec = node.outputs[0].spec
     size = int(spec.shape.size)
-    return size * spec.element_type.dtype.itemsize <= _MOST and size <= _GROWTH * max(
-        int(given.shape.size) for given in inputs
-    )
+    largest = max(int(model.spec(source).shape.size) for source in node.inputs)
+    grows = size > largest and size * spec.element_type.dtype.itemsize > _MOST
+    return not grows and size <= _GROWTH * largest
 
 
 def _constant(node: Node, spec: TensorSpec, value: Array) -> Node:

@@ -137,7 +137,9 @@ def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
         k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1)
     )
     step = k.intrinsic("rint", _quotient(k, x - input_low, width) * steps)
-    between = step * _number(k, x, 1.0 / steps) * (output_high - output_low) + output_low
+    # Divided, as the formula says: by the inverse of `steps`, levels that are whole numbers would
+    # lie beside them, and a conversion to integers behind cuts.
+    between = _quotient(k, step, _number(k, x, steps)) * (output_high - output_low) + output_low
     above = x > functions.larger(k, input_low, input_high)
     below = x <= functions.smaller(k, input_low, input_high)
     return k.select(below, output_low, k.select(above, output_high, between))
