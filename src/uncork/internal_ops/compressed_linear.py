@@ -32,8 +32,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     in f32, or rounded to f16 with `half`.
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
-    are stored, or the bytes of `model.bin` of so many values as `packed` says, flat. `zero_points` and `scales` are f32 [columns or 1, groups or 1]; None where the
-    layers have no such step.
+    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
+    `scales` are f32 [columns or 1, groups or 1]; None where the layers have no such step.
     """
 
     element_type: ElementType
@@ -75,9 +75,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
 
     def values(self) -> Array:
         """The matrix in f32, [columns, inner]."""
-        result = self._rounded(
-            decode(self.carriers(), self.element_type).astype(np.float32)
-        )
+        result = self._rounded(decode(self.carriers(), self.element_type).astype(np.float32))
         with np.errstate(all="ignore"):  # infinite scales are the model's business
             if self.zero_points is not None:
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])

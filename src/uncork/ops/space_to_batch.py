@@ -64,6 +64,7 @@ class SpaceToBatch2(_Blocks):
     pads_begin = Input(INTEGER)
     pads_end = Input(INTEGER)
     output = Output("T")
+    fills = True
 
     def infer(
         self,
@@ -93,9 +94,8 @@ class SpaceToBatch2(_Blocks):
         return PartialShape(dims)
 
     def reference(
-        self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array
+        self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array, blank: object
     ) -> Array:
-        blank = "" if data.dtype == object else 0
         pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end)]
         padded = np.full([b + s + e for s, (b, e) in zip(data.shape, pads)], blank, data.dtype)
         padded[tuple(slice(b, b + s) for s, (b, _) in zip(data.shape, pads))] = data

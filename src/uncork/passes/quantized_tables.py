@@ -7,8 +7,9 @@ Recognised, as converters, NNCF and `uncork shrink` write it, for a table [rows,
 
 every step may be missing; zero points and scales are one for all, one for each row, or one for each
 group of numbers of a row that follow each other, constants or converted constants. Groups are a
-dimension of their own of the constant, which the Reshape joins with the numbers in a group. The arithmetic may also be in f16 with a Convert to f32 at the end. Tables of
-up to `FOLD_LIMIT` elements are constants already.
+dimension of their own of the constant, which the Reshape joins with the numbers in a group. The
+arithmetic may also be in f16 with a Convert to f32 at the end. Tables of up to `FOLD_LIMIT`
+elements are constants already.
 """
 
 from __future__ import annotations

@@ -396,9 +396,7 @@ def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[obje
 
 def _packed(weights: CompressedMatrix, stored: Stored) -> Array:
     """Codes column by column; the array itself where they lie so."""
-    codes = np.ascontiguousarray(weights.carriers()).reshape(
-        weights.columns, weights.inner
-    )
+    codes = np.ascontiguousarray(weights.carriers()).reshape(weights.columns, weights.inner)
     if stored.element_type not in FOUR_BITS:
         return codes
     return np.frombuffer(storage.pack(codes.reshape(-1), weights.element_type), np.uint8)
