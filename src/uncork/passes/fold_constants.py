@@ -9,7 +9,7 @@ tables are not among them: their pass comes first and leaves nothing to fold.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -20,16 +20,16 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.memory import available
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
-from uncork.passes.rewrite import is_known, known_value, replaced
+from uncork.passes.rewrite import is_known, known_value, readers, replaced
 from uncork.types import Array, TensorSpec
 
 #: A constant is not made of more than so many times the elements of the largest that it comes from,
 #: nor of more at all where it has more than this many bytes: repeating is cheap, and memory is not.
 _GROWTH, _MOST = 2, 64 << 20
 #: Bytes of all constants that are made, whatever the model, and for each byte that it stores (codes
-#: of two bits as f32). A process has them for itself, unlike those of the file: they take half of
+#: of one bit as f32). A process has them for itself, unlike those of the file: they take half of
 #: its memory at most.
-_ALWAYS, _FOR_A_BYTE = 256 << 20, 16
+_ALWAYS, _FOR_A_BYTE = 256 << 20, 32
 
 
 def fold_constants(model: Model) -> Model:
@@ -39,48 +39,98 @@ def fold_constants(model: Model) -> Model:
     What cannot be computed is left to the call, which says why. A layer that would lose its last
     reader keeps it, since it may refuse a call.
     """
-    made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
-    passed: set[int] = set()
-    total, most = 0, _most_in_all(model)
+    made_of: dict[int, Node] = {}
     supposed = _supposed(model)
-    #: How often each is still to be read: what only folded layers read is not kept.
-    uses = Counter(source for node in model.nodes for source in node.inputs)
     for node in model.nodes:
         if node.id in supposed or not _may_fold(node):
             continue
-        assert node.operation is not None
         known = node.outputs[0].spec
         if known.value is not None:
             new[node.id] = _constant(node, known, known.value)
-            continue
-        if not _is_constant(model, node, made):
-            continue
-        size = int(known.shape.size) * known.element_type.dtype.itemsize
-        if total + size > most:
-            continue
-        try:
-            result = node.operation.evaluate(
-                [_spec(model, source, made) for source in node.inputs]
-            )[0]
-        except UncorkError:
-            continue
-        assert result.value is not None
-        total += size
-        made[Source(node.id, 0)] = result
-        new[node.id] = _constant(node, result, result.value)
-        for source in node.inputs:
-            uses[source] -= 1
-            if not uses[source] and source in made:
-                done = made.pop(source)
-                total -= int(done.shape.size) * done.element_type.dtype.itemsize
-                del new[source.node]
-                passed.add(source.node)
+        elif _is_constant(model, node, made_of):
+            made_of[node.id] = node
+    computed, made = _made(model, made_of)
+    new.update(made)
     if not new:
         return model
     folded = replaced(model, new)
-    needed = _last_readers(model, new.keys() | passed, folded)
+    needed = _last_readers(model, new.keys() | computed, folded)
     return replaced(model, {i: new[i] for i in new if i not in needed}) if needed else folded
+
+
+def _made(model: Model, made_of: Mapping[int, Node]) -> tuple[set[int], dict[int, Node]]:
+    """The layers, among those `made_of` constants, that were computed, and the constants in place
+    of those that other layers read.
+
+    One constant is made after the other, with all that only it needs: that is in memory no longer.
+    """
+    read_by = readers(model)
+    outside = {
+        i
+        for i in made_of
+        if any(reader.id not in made_of for reader in read_by.get(Source(i, 0), ()))
+    }
+    uses = Counter(s.node for node in made_of.values() for s in node.inputs if s.node in made_of)
+    places = {i: place for place, i in enumerate(made_of)}
+    values: dict[int, TensorSpec] = {}
+    failed: set[int] = set()
+    computed: set[int] = set()
+    new: dict[int, Node] = {}
+    total, most = 0, _most_in_all(model)
+    waiting = [i for i in list(made_of)[::-1] if i in outside]
+    while waiting:
+        target = waiting.pop()
+        size = _bytes(made_of[target])
+        if target in new or total + size > most:
+            continue
+        for node in _needed(made_of, places, target, values):
+            before = [source.node for source in node.inputs if source.node in made_of]
+            if node.id not in failed and failed.isdisjoint(before):
+                try:
+                    given = [_spec(model, source, values) for source in node.inputs]
+                    assert node.operation is not None
+                    values[node.id] = node.operation.evaluate(given)[0]
+                except UncorkError:
+                    failed.add(node.id)
+            else:
+                failed.add(node.id)
+            if node.id in failed:  # it reads them in calls
+                outside.update(before)
+                waiting += [i for i in before if i not in failed]
+                continue
+            computed.add(node.id)
+            for i in before:
+                uses[i] -= 1
+                if not uses[i] and i not in outside:
+                    del values[i]
+        if target in values:
+            spec = values[target]
+            assert spec.value is not None
+            new[target] = _constant(made_of[target], spec, spec.value)
+            total += size
+    return computed - failed, new
+
+
+def _needed(
+    made_of: Mapping[int, Node], places: Mapping[int, int], target: int, values: Container[int]
+) -> list[Node]:
+    """The layers that a value is computed by, in their order (`places`), without those that have
+    been.
+    """
+    found: set[int] = set()
+    look = [target]
+    while look:
+        i = look.pop()
+        if i in made_of and i not in values and i not in found:
+            found.add(i)
+            look += [source.node for source in made_of[i].inputs]
+    return [made_of[i] for i in sorted(found, key=places.__getitem__)]
+
+
+def _bytes(node: Node) -> int:
+    spec = node.outputs[0].spec
+    return int(spec.shape.size) * spec.element_type.dtype.itemsize
 
 
 def _most_in_all(model: Model) -> int:
@@ -133,9 +183,9 @@ def _supposes(model: Model, node: Node) -> bool:
     )
 
 
-def _spec(model: Model, source: Source, made: Mapping[Source, TensorSpec]) -> TensorSpec:
-    if source in made:
-        return made[source]
+def _spec(model: Model, source: Source, values: Mapping[int, TensorSpec]) -> TensorSpec:
+    if source.node in values:
+        return values[source.node]
     return replace(model.spec(source), value=known_value(model, source))
 
 
@@ -151,13 +201,15 @@ def _may_fold(node: Node) -> bool:
     )
 
 
-def _is_constant(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bool:
-    if not all(source in made or is_known(model, source) for source in node.inputs):
+def _is_constant(model: Model, node: Node, made_of: Container[int]) -> bool:
+    """Whether a layer gives a constant that is worth its memory, of constants of the model and of
+    layers `made_of` constants.
+    """
+    if not all(source.node in made_of or is_known(model, source) for source in node.inputs):
         return False
-    spec = node.outputs[0].spec
-    size = int(spec.shape.size)
+    size = int(node.outputs[0].spec.shape.size)
     largest = max(int(model.spec(source).shape.size) for source in node.inputs)
-    grows = size > largest and size * spec.element_type.dtype.itemsize > _MOST
+    grows = size > largest and _bytes(node) > _MOST
     return not grows and size <= _GROWTH * largest
 
 
