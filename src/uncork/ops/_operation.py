@@ -51,8 +51,8 @@ class Operation:
     #: Values pass as they are stored, in the carrier type of any element type: nothing is computed
     #: with them. Follows from the inputs, if any.
     moves_values: ClassVar[bool] = False
-    #: The reference writes the number 0 where it has no data. It takes `blank`, the carrier value
-    #: of that in the type of its output, after its arrays.
+    #: The reference writes the number 0 where it has no data: its last argument is that, as a
+    #: carrier value.
     fills: ClassVar[bool] = False
     #: The reference multiplies matrices by NumPy, which has threads of its own.
     multiplies: ClassVar[bool] = False
@@ -266,8 +266,7 @@ class Operation:
         check_memory(outputs)
         moves = self.moves_values
         arrays = [None if s is None else s.value if moves else _widened(s) for s in bound]
-        if self.fills:
-            arrays.append(blank(outputs[0].element_type))
+        arrays += [blank(outputs[0].element_type)] if self.fills else []
         with np.errstate(all="ignore"):
             try:
                 if self.multiplies:
