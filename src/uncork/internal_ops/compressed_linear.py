@@ -64,7 +64,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         if self.packed is not None:
             count = math.prod(self.packed)
             codes = unpack(codes.data, self.element_type, count).reshape(self.packed)
-        return codes.transpose(self.axes)
+        turned: Array = codes.transpose(self.axes)
+        return turned
 
     @lazy
     def extremes(self) -> tuple[int, int]:
