@@ -139,8 +139,8 @@ def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
         k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1)
     )
     step = k.intrinsic("rint", _quotient(k, x - input_low, width) * steps)
-    # Divided, as the formula says: by the inverse of `steps`, levels that are whole numbers would lie
-    # beside them, and a conversion to integers behind cuts.
+    # Divided, as the formula says. Multiplied by the inverse of `steps`, levels that are whole
+    # numbers would lie beside them, and a conversion to integers behind cuts.
     share = _quotient(k, step, _number(k, x, steps), small=steps < 2**20)
     between = share * (output_high - output_low) + output_low
     above = x > functions.larger(k, input_low, input_high)
