@@ -55,7 +55,13 @@ def test_zeros(kind: str, element_type: str, rows: int | None) -> None:
 
 def test_a_variable_without_an_initial_value_is_0() -> None:
     b = uncork.Builder("state")
-    (value,) = b.add("ReadValue", 6, variable_id="v", variable_type="nf4", variable_shape="2")
+    (value,) = b.add(
+        "ReadValue",
+        6,
+        variable_id="v",
+        variable_type=ElementType.nf4,
+        variable_shape=uncork.PartialShape([2]),
+    )
     b.result(value, "y")
     compiled = uncork.compile_model(b.model())
     assert np.asarray(compiled()["y"], np.float32).tolist() == [0, 0]

@@ -402,6 +402,7 @@ GROUPS = {
     "zero points for each row": ((500, 3, 8), (500, 1, 1), (500, 3, 1), True),
     "a zero point for all": ((500, 3, 8), (1,), (500, 3, 1), True),
     "groups of groups": ((500, 3, 2, 4), (500, 3, 1, 1), (500, 3, 2, 1), True),
+    "for each number": ((500, 3, 8), (500, 1, 1), (500, 3, 8), False),
     "for each column": ((500, 3, 8), (500, 1, 1), (1, 3, 8), False),
     "for each place in a group": ((500, 3, 8), (500, 1, 1), (500, 1, 8), False),
     "for the same group of all rows": ((500, 3, 8), (500, 1, 1), (1, 3, 1), False),

@@ -268,5 +268,7 @@ def _parameter(model: Model, source: Source, stored: tuple[int, ...]) -> Array |
         lead = next((i for i, (a, b) in enumerate(zip(sizes, stored)) if a != b), len(stored))
         if not lead or any(size != 1 for size in sizes[lead:]):
             return None
+        if count > stored[0] and count == math.prod(stored):  # more than the numbers themselves
+            return None
     value = constant_of_floats(model, source)
     return None if value is None else value.astype(np.float32, copy=False).reshape(-1)
