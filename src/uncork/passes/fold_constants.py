@@ -27,8 +27,8 @@ from uncork.types import Array, TensorSpec
 #: nor of more at all where it has more than this many bytes: repeating is cheap, and memory is not.
 _GROWTH, _MOST = 2, 64 << 20
 #: Bytes of all constants that are made, whatever the model, and for each byte that it stores (codes
-#: of one bit as f32). A process has them for itself, unlike those of the file: they take half of
-#: its memory at most.
+#: of one bit as f32). A process has them for itself, unlike those of the file, and kernels may have
+#: them once more in another order: they take a quarter of its memory at most.
 _ALWAYS, _FOR_A_BYTE = 256 << 20, 32
 
 
@@ -136,7 +136,7 @@ def _bytes(node: Node) -> int:
 def _most_in_all(model: Model) -> int:
     """How many bytes the constants that are made may have together."""
     stored = sum(array.nbytes for array in stored_arrays(model))
-    return min(max(_ALWAYS, _FOR_A_BYTE * stored), available()[0] // 2)
+    return min(max(_ALWAYS, _FOR_A_BYTE * stored), available()[0] // 4)
 
 
 def _last_readers(model: Model, new: Set[int], folded: Model) -> set[int]:
