@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -239,6 +240,16 @@ def encode(values: Array, element_type: ElementType) -> Array:
     if element_type.is_packed:
         return _wrap(values, element_type)
     return values.astype(element_type.dtype, copy=False)
+
+
+@functools.cache
+def blank(element_type: ElementType) -> Any:
+    """The carrier value of the number 0, which operations write where there are no data: of f8e8m0,
+    which has no 0, its least number; the empty text of strings.
+    """
+    if element_type is ElementType.string:
+        return ""
+    return encode(np.zeros((), np.float32 if element_type.is_float else np.int64), element_type)[()]
 
 
 def _encode_bf16(values: Array) -> Array:

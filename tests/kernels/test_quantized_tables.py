@@ -41,9 +41,11 @@ CHAINS = [
 
 
 def compressed(
-    stored: str, columns: int, chain: tuple[str, str, bool], seed: int = 0
+    stored: str, columns: int, chain: tuple[str, str, bool], seed: int = 0, groups: int = 1
 ) -> tuple[CompressedTable, np.ndarray]:
-    """A table, and all its elements by NumPy on whole arrays."""
+    """A table, and all its elements by NumPy on whole arrays; parameters are of `groups` parts of
+    each row.
+    """
     generator = np.random.default_rng([columns, seed])
     element_type = ElementType.parse(stored.removeprefix("packed "))
     if element_type.is_float:
@@ -59,7 +61,7 @@ def compressed(
     numbers = {
         "none": lambda: None,
         "one": lambda: generator.standard_normal(1).astype(np.float32),
-        "row": lambda: generator.standard_normal(ROWS).astype(np.float32),
+        "row": lambda: generator.standard_normal(ROWS * groups).astype(np.float32),
     }
     zero_point, scale, half = numbers[chain[0]](), numbers[chain[1]](), chain[2]
     compute = np.float16 if half else np.float32
@@ -68,16 +70,17 @@ def compressed(
             None if p is None else p.astype(np.float16).astype(np.float32)
             for p in (zero_point, scale)
         )
-    table = wide.astype(compute)
+    table = wide.astype(compute).reshape(ROWS * groups, -1)
     if zero_point is not None:
         table = table - zero_point[:, None].astype(compute)
     if scale is not None:
         table = table * scale[:, None].astype(compute)
     packed = stored.startswith("packed")
     data = np.frombuffer(storage.pack(codes, element_type), np.uint8) if packed else codes
-    return CompressedTable(
-        element_type, (ROWS, columns), data, zero_point, scale, half, packed
-    ), table.astype(np.float32)
+    made = CompressedTable(
+        element_type, (ROWS, columns), data, zero_point, scale, half, packed, groups
+    )
+    return made, table.astype(np.float32).reshape(ROWS, columns)
 
 
 def summed(table: np.ndarray, ids: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -149,8 +152,9 @@ def test_blocks_of_columns(stored: str, columns: int) -> None:
 
 
 @pytest.mark.parametrize("stored", STORED)
-def test_every_lookup(stored: str) -> None:
-    table, whole = compressed(stored, 20, ("row", "row", False))
+@pytest.mark.parametrize("groups", [1, 2, 4, 20])
+def test_every_lookup(stored: str, groups: int) -> None:
+    table, whole = compressed(stored, 20, ("row", "row", False), groups=groups)
     generator = np.random.default_rng(7)
     ids = generator.integers(0, ROWS, (6, 5))
     weights = generator.standard_normal((6, 5)).astype(np.float32)
@@ -189,12 +193,31 @@ def test_every_lookup(stored: str) -> None:
     check(CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table), specs, expected)
 
 
+@pytest.mark.parametrize(("stored", "chain"), PAIRS)
+@pytest.mark.parametrize(("columns", "groups"), [(64, 2), (30, 6), (128, 4), (600, 2), (6, 2)])
+def test_groups_of_columns(
+    stored: str, chain: tuple[str, str, bool], columns: int, groups: int
+) -> None:
+    groups = groups if "row" in chain else 1
+    table, whole = compressed(stored, columns, chain, groups=groups)
+    ids = np.random.default_rng(columns).integers(0, ROWS, 40)
+    bounds = [(0, 13), (13, 13), (13, 40)]
+    expected = np.stack([summed(whole, ids[a:b]) if a < b else whole[59] for a, b in bounds])
+    specs = [i64(ids), i64([a for a, _ in bounds]), i64(59)]
+    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), specs, expected)
+    places = np.array([[3, -1], [ROWS - 1, ROWS], [-ROWS, -ROWS - 1]])
+    outside = (places >= ROWS) | (places < -ROWS)
+    rows = np.where(outside[..., None], np.float32(0), whole[np.where(outside, 0, places)])
+    check(CompressedGather(find("Gather", 8)(), table), [i64(places), i64(0)], rows)
+
+
 @pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("stored", STORED)
-def test_vectors_of_other_machines(stored: str, lanes: int) -> None:
+def test_vectors_of_other_machines(stored: str, groups: int, lanes: int) -> None:
     target = replace(host_target(), lanes=lanes)
-    for columns in (6, 64, 131, 200):
-        table, whole = compressed(stored, columns, ("row", "row", False))
+    for columns in (6, 64, 130 + groups, 200):
+        table, whole = compressed(stored, columns, ("row", "row", False), groups=groups)
         check(
             CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
             [i64([3, 1, 59]), i64([0])],

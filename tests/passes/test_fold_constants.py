@@ -61,14 +61,54 @@ def test_weights_of_products_are_not_made() -> None:
 
 
 def test_large_constants_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, limit in (("_MOST", 1000), ("_MOST_IN_ALL", 1000)):
-        with monkeypatch.context() as patch:
-            patch.setattr(fold_constants, name, limit)
-            compiled = compile_model(dequantized())
-            assert converts(compiled)
-            np.testing.assert_allclose(
-                compiled(WHOLE)["y"], compile_model(dequantized())(WHOLE)["y"], rtol=1e-5, atol=1e-6
-            )
+    with monkeypatch.context() as patch:
+        patch.setattr(fold_constants, "available", lambda: (2000, "a small machine"))
+        compiled = compile_model(dequantized())
+        assert converts(compiled)
+    np.testing.assert_allclose(
+        compiled(WHOLE)["y"], compile_model(dequantized())(WHOLE)["y"], rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("most", [1000, 1 << 20])
+def test_constants_do_not_grow_beyond_a_limit(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    b = uncork.Builder("twice")
+    x = b.parameter("x", "f32", [200, 64])
+    half = b.constant(WHOLE)
+    (twice,) = b.add("Concat", 1, half, half, axis=0)
+    b.result(b.add("Multiply", 1, x, twice)[0], "y")
+    monkeypatch.setattr(fold_constants, "_MOST", most)
+    compiled = compile_model(b.model())
+    left = [node.type_name for node in compiled.executor.prepared.nodes]
+    assert ("Concat" in left) == (most == 1000)
+
+
+def test_what_only_constants_read_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is of what stays: codes of 8 bits as f32, but not each step between."""
+    b = uncork.Builder("steps")
+    x = b.parameter("x", "f32", [100, 64])
+    (made,) = b.add("Convert", 1, b.constant(CODES), destination_type="f32")
+    for _ in range(40):
+        (made,) = b.add("Multiply", 1, made, b.constant(np.full((1, 64), 1, np.float32)))
+    b.result(b.add("Multiply", 1, x, made)[0], "y")
+    monkeypatch.setattr(fold_constants, "_ALWAYS", 0)
+    monkeypatch.setattr(fold_constants, "_FOR_A_BYTE", 4)
+    compiled = compile_model(b.model())
+    assert not converts(compiled)
+    np.testing.assert_array_equal(compiled(WHOLE)["y"], WHOLE * CODES.astype(np.float32))
+
+
+def test_a_step_that_fails_leaves_what_comes_before_it_made() -> None:
+    b = uncork.Builder("half")
+    x = b.parameter("x", "f32", [5000])
+    (table,) = b.add("Convert", 1, b.constant(np.arange(6000) % 7), destination_type="f32")
+    (picked,) = b.add("GatherElements", 6, table, b.constant(np.full(5000, 6001)), axis=0)
+    (more,) = b.add("Add", 1, picked, b.constant(np.ones(5000, np.float32)))
+    b.result(b.add("Add", 1, x, more)[0], "y")
+    compiled = compile_model(b.model())
+    assert not converts(compiled)
+    with pytest.raises(InputError, match=r"GatherElements.*6001"):
+        compiled(np.zeros(5000, np.float32))
 
 
 def test_what_only_repeats_is_left() -> None:

@@ -394,3 +394,53 @@ def test_tables_of_4_bits_stay_packed(large: Path) -> None:
     assert isinstance(constant, PackedConst) and constant.packed.nbytes == MANY * WIDE // 2
     assert "value" not in vars(constant), "nobody has asked for the values"
     assert packed_tables(lean) is lean
+
+
+GROUPS = {
+    # name: the shapes of codes, zero points and scales, whether the table is read as stored
+    "for each group": ((500, 3, 8), (500, 3, 1), (500, 3, 1), True),
+    "zero points for each row": ((500, 3, 8), (500, 1, 1), (500, 3, 1), True),
+    "a zero point for all": ((500, 3, 8), (1,), (500, 3, 1), True),
+    "groups of groups": ((500, 3, 2, 4), (500, 3, 1, 1), (500, 3, 2, 1), True),
+    "for each number": ((500, 3, 8), (500, 1, 1), (500, 3, 8), False),
+    "for each column": ((500, 3, 8), (500, 1, 1), (1, 3, 8), False),
+    "for each place in a group": ((500, 3, 8), (500, 1, 1), (500, 1, 8), False),
+    "for the same group of all rows": ((500, 3, 8), (500, 1, 1), (1, 3, 1), False),
+    "rows joined": ((250, 2, 3, 8), (250, 2, 3, 1), (250, 2, 3, 1), False),
+}
+
+
+@pytest.mark.parametrize("stored", ["u4", "i4", "u8"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_tables_of_groups(name: str, stored: str) -> None:
+    shape, zero, scale, as_stored = GROUPS[name]
+    generator = np.random.default_rng(8)
+    chain = Chain(generator.integers(0, 8, shape), stored)
+    zeros, scales = generator.integers(0, 8, zero), generator.integers(1, 64, scale) / 16
+    chain.minus(zeros).times(scales)
+    wide = chain.builder.constant(np.array([500, 24]))
+    (chain.out,) = chain.builder.add("Reshape", 1, chain.out, wide, special_zero=False)
+    model = chain.looked_up()
+    lookups = [
+        node.operation
+        for node in compressed_tables(packed_tables(model)).nodes
+        if isinstance(node.operation, CompressedLookup)
+    ]
+    assert bool(lookups) == as_stored
+    ids, offsets = np.array([499, 0, 17]), np.array([0, 1, 3])
+    results = uncork.compile_model(model)(ids, offsets)
+    expected = uncork.compile_model(model, backend="reference")(ids, offsets)
+    np.testing.assert_array_equal(results["rows"], expected["rows"])
+    np.testing.assert_array_equal(results["sums"], expected["sums"])
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2000), (7, 0, 2000), (1, 3, 2000)])
+def test_tables_of_groups_of_few_rows(shape: tuple[int, int, int]) -> None:
+    chain = Chain(np.ones(shape, int), "u4").times(np.full((*shape[:2], 1), 2))
+    columns = shape[1] * shape[2]
+    wide = chain.builder.constant(np.array([shape[0], columns]))
+    (chain.out,) = chain.builder.add("Reshape", 1, chain.out, wide, special_zero=False)
+    result = uncork.compile_model(chain.looked_up())(
+        np.zeros(0, np.int64) if not shape[0] else np.array([0]), np.zeros(3, np.int64)
+    )
+    np.testing.assert_array_equal(result["rows"], np.full((min(shape[0], 1), columns), 2))

@@ -62,6 +62,12 @@ class Case:
             for a, t in zip(self.inputs, self.types, strict=True)
         ]
 
+    @property
+    def zero(self) -> Any:
+        """The carrier value of the number 0 in the type of the first input; "" of strings."""
+        name = self.types[0].name if self.types[0] is not None else ""
+        return {"string": "", "nf4": 7}.get(name, 0)  # code 7: QLoRA, appendix E
+
     def __repr__(self) -> str:
         return (
             f"Case({list(self.inputs)!r}, {self.attributes!r}, "

@@ -35,6 +35,12 @@ EXAMPLES = [
         openvino="puts NaN in the first",
     ),
     Sample(
+        "numbers behind a NaN, among boundaries of another type",
+        [np.array([np.nan, np.inf, 7, np.nan, 2.5], np.float32), np.array([0, 1, 2, 3], np.int32)],
+        [np.array([4, 4, 4, 4, 3])],
+        openvino="puts NaN in the first",
+    ),
+    Sample(
         "infinity",
         [np.array([-np.inf, np.inf], np.float32), np.array([0, np.inf], np.float32)],
         [np.array([0, 1])],

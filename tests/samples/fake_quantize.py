@@ -132,6 +132,14 @@ SAMPLES = [
                 {"levels": 5},
             ),
             Sample(
+                "levels that are whole numbers are so exactly",
+                [np.arange(-128, 128, dtype=np.float32) / 100, *scalars(-1.28, 1.27, -128, 127)],
+                [np.arange(-128, 128, dtype=np.float32)],
+                {"levels": 256},
+                rtol=0,
+                atol=0,
+            ),
+            Sample(
                 "limits for each channel",
                 [
                     np.full((1, 2, 2), 1.2, np.float32),

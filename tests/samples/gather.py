@@ -88,6 +88,22 @@ ONLY_8 = [
         [np.array(["日本", ""], object)],
     ),
     Sample(
+        "zeros of nf4 are no codes of 0",
+        [np.array([[15, 7], [3, 9]], np.uint8), np.array([0, 5]), I64(0)],
+        [np.array([[15, 7], [7, 7]], np.uint8)],
+        types=["nf4"],
+        output_types=["nf4"],
+        openvino="OpenVINO takes no nf4",
+    ),
+    Sample(
+        "f8e8m0 has no zero: its least number",
+        [np.array([127, 130], np.uint8), np.array([1, 5]), I64(0)],
+        [np.array([130, 0], np.uint8)],
+        types=["f8e8m0"],
+        output_types=["f8e8m0"],
+        openvino="OpenVINO takes no f8e8m0",
+    ),
+    Sample(
         "bf16 moves its bits, NaN payload included",
         [np.array([0x3F80, 0x7FC1, 0xFF81], np.uint16), np.array([2, 1]), I64(0)],
         [np.array([0xFF81, 0x7FC1], np.uint16)],
@@ -199,7 +215,7 @@ def loop(case: Case, counts_from_end: bool) -> list[np.ndarray]:
         if index < 0 and counts_from_end:
             index += data.shape[along]
         inside = 0 <= index < data.shape[along]
-        output[place] = data[(*p, index, *q)] if inside else ("" if data.dtype == object else 0)
+        output[place] = data[(*p, index, *q)] if inside else case.zero
     return [output]
 
 

@@ -104,6 +104,15 @@ EXAMPLES = [
         openvino="not for strings",
     ),
     Sample(
+        "nf4 by default",
+        [np.array([15], np.uint8), np.array([1]), np.array([0])],
+        [np.array([7, 15], np.uint8)],
+        CONSTANT,
+        types=["nf4"],
+        output_types=["nf4"],
+        openvino="OpenVINO takes no nf4",
+    ),
+    Sample(
         "empty data",
         [np.zeros((0,), np.float32), np.array([1]), np.array([1])],
         [np.zeros(2, np.float32)],
@@ -255,10 +264,8 @@ def _types(mode: str) -> list[str]:
 def loop(case: Case) -> list[np.ndarray]:
     data, begin, end = case.inputs[:3]
     mode = case.attributes["pad_mode"]
-    blank = case.inputs[3][()] if len(case.inputs) > 3 else "" if data.dtype == object else 0
-    output = np.empty(
-        [max(0, b + s + e) for b, s, e in zip(begin, data.shape, end, strict=True)], data.dtype
-    )
+    blank = case.inputs[3][()] if len(case.inputs) > 3 else case.zero
+    output = np.empty([max(0, b + s + e) for b, s, e in zip(begin, data.shape, end)], data.dtype)
     for place in itertools.product(*map(range, output.shape)):
         source = [p - int(b) for p, b in zip(place, begin, strict=True)]
         if mode == "constant" and not all(

@@ -165,9 +165,7 @@ def forward(case: Case) -> list[np.ndarray]:
         (s + int(b) + int(e)) // block
         for s, b, e, block in zip(data.shape[1:], begin[1:], end[1:], blocks, strict=True)
     ]
-    output = np.full(
-        [data.shape[0] * math.prod(blocks), *sizes], "" if data.dtype == object else 0, data.dtype
-    )
+    output = np.full([data.shape[0] * math.prod(blocks), *sizes], case.zero, data.dtype)
     for place in itertools.product(*map(range, output.shape)):
         source = tuple(
             p - int(b) for p, b in zip(pair(place, blocks, data.shape[0]), begin, strict=True)

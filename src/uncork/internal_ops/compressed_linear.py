@@ -11,6 +11,8 @@ to its type.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from msgspec import Struct
 
@@ -18,7 +20,7 @@ from uncork.concurrency import lazy
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
 from uncork.ops._ports import REAL, Field, Input, Output
-from uncork.storage import decode
+from uncork.storage import decode, unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: The code of 1 in bf16.
@@ -30,8 +32,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     in f32, or rounded to f16 with `half`.
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
-    are stored. `zero_points` and `scales` are f32 [columns or 1, groups or 1]; None where the
-    layers have no such step.
+    are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
+    `scales` are f32 [columns or 1, groups or 1]; None where the layers have no such step.
     """
 
     element_type: ElementType
@@ -40,11 +42,12 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     zero_points: Array | None = None
     scales: Array | None = None
     half: bool = False
+    packed: tuple[int, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """The shape: columns, groups, and size of a group."""
-        sizes = self.codes.shape
+        sizes = self.packed or self.codes.shape
         return sizes[self.axes[0]], sizes[self.axes[1]], sizes[self.axes[2]]
 
     @property
@@ -55,6 +58,15 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     def inner(self) -> int:
         return self.shape[1] * self.shape[2]
 
+    def carriers(self) -> Array:
+        """The codes as carrier values [columns, groups, size of a group], which are not kept."""
+        codes = self.codes
+        if self.packed is not None:
+            count = math.prod(self.packed)
+            codes = unpack(codes.data, self.element_type, count).reshape(self.packed)
+        turned: Array = codes.transpose(self.axes)
+        return turned
+
     @lazy
     def extremes(self) -> tuple[int, int]:
         """The smallest and the largest of the codes of bf16 that are not 0, without signs."""
@@ -64,9 +76,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
 
     def values(self) -> Array:
         """The matrix in f32, [columns, inner]."""
-        result = self._rounded(
-            decode(self.codes.transpose(self.axes), self.element_type).astype(np.float32)
-        )
+        result = self._rounded(decode(self.carriers(), self.element_type).astype(np.float32))
         with np.errstate(all="ignore"):  # infinite scales are the model's business
             if self.zero_points is not None:
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])

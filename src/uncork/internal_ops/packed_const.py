@@ -13,8 +13,8 @@ class PackedConst(Const):
     """A constant of 4-bit values that stays as `model.bin` has it: two values a byte, the first in
     the low bits.
 
-    `packed` are those bytes, flat. `value` is unpacked when it is first asked for; inference does
-    not ask.
+    `packed` are those bytes, flat. `value` is unpacked when it is first asked for, and kept, as the
+    references need; neither inference nor a pass asks.
     """
 
     packed = Field[Array]()
@@ -25,6 +25,10 @@ class PackedConst(Const):
 
     @lazy
     def value(self) -> Array:
+        return self.unpacked()
+
+    def unpacked(self) -> Array:
+        """The values, which are not kept: for passes, which ask once."""
         return unpack(self.packed.data, self.element_type, self.count).reshape(self.shape.static)
 
     def infer(self) -> TensorSpec:

@@ -3,7 +3,7 @@
 Passes make them of a look-up whose table other layers compute from small numbers.
 
     Const (u8, i8, u4, i4, f16, bf16) -> Convert -> Subtract (zero points)
-        -> Multiply (scales) -> Convert -> the look-up
+        -> Multiply (scales) -> Reshape -> Convert -> the look-up
 
 Every element of such a table depends on one number of the constant, one zero point and one scale,
 so the table is never made: a look-up computes the rows that it reads. The meaning is that of the
@@ -31,8 +31,9 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     f32, or rounded to f16 with `half`.
 
     `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
-    4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are f32 [rows] or
-    [1]; None where the chain has no such step.
+    4-bit values, two a byte, the first in the low bits. A row is made of `groups` parts of one
+    length, one after the other; `zero_point` and `scale` are f32 [rows * groups] or [1]; None where
+    the chain has no such step.
     """
 
     element_type: ElementType
@@ -42,6 +43,7 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     scale: Array | None = None
     half: bool = False
     packed: bool = False
+    groups: int = 1
 
     @property
     def columns(self) -> int:
@@ -50,8 +52,8 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     @lazy
     def parameters(self) -> Array | None:
-        """The zero points and scales beside each other, f32 [rows, 2], or [1, 2] for all rows: both
-        in one cache line. None without both.
+        """The zero points and scales beside each other, f32 [rows * groups, 2], or [1, 2] for all:
+        both in one cache line. None without both.
         """
         given = [p for p in (self.zero_point, self.scale) if p is not None]
         if not given:
@@ -65,9 +67,9 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
         """The rows `ids` [n], which are in range, as f32 [n, columns]."""
         values = decode(self._codes(ids), self.element_type).astype(np.float32)
         if self.zero_point is not None:
-            values = self._rounded(values - _of_rows(self.zero_point, ids))
+            values = self._rounded(values - self._of_rows(self.zero_point, ids))
         if self.scale is not None:
-            values = self._rounded(values * _of_rows(self.scale, ids))
+            values = self._rounded(values * self._of_rows(self.scale, ids))
         return values
 
     def _codes(self, ids: Array) -> Array:
@@ -82,14 +84,15 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
             else codes
         )
 
+    def _of_rows(self, parameter: Array, ids: Array) -> Array:
+        """Zero points or scales for the rows looked up, to go with [n, columns]."""
+        if len(parameter) == 1:
+            return parameter[:, np.newaxis]
+        chosen: Array = parameter.reshape(-1, self.groups)[ids]
+        return np.repeat(chosen, self.columns // self.groups, axis=1)
+
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values
-
-
-def _of_rows(parameter: Array, ids: Array) -> Array:
-    """A zero point or scale for each row looked up, to go with [n, columns]."""
-    chosen: Array = parameter if len(parameter) == 1 else parameter[ids]
-    return chosen[:, np.newaxis]
 
 
 class _Rows:

@@ -22,6 +22,7 @@ from uncork.kernels.kernel_plan import Alias, Selection
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import Target, host, llvmlite_version
 from uncork.ops import Operation, versions_of
+from uncork.storage import blank
 from uncork.types import TensorSpec
 
 #: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
@@ -295,6 +296,8 @@ def select_kernel(
             spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:]
         )
         return Alias(0) if known else "its other inputs are known at the call only"
+    if operation.fills and (zero := blank(outputs[0].element_type)):
+        return f"no kernel writes the number 0 of {outputs[0].element_type}, whose code is {zero}"
     _imported(operation.type_name)
     selector = _selectors.get(type(operation)) or _selectors_of_types.get(operation.type_name)
     if selector is None and operation.moves_values and operation.deterministic:

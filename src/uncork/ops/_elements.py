@@ -131,7 +131,7 @@ def by_moving(
             return None
         else:
             arrays.append(spec.value)
-    result = operation.reference(*arrays)
+    result = operation.reference(*arrays, *([0] if operation.fills else []))
     return None if isinstance(result, (list, tuple)) else np.asarray(result, object)
 
 

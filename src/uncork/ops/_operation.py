@@ -28,7 +28,7 @@ from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
 from uncork.ops._elements import Elements, by_moving, by_place, carried
 from uncork.ops._memory import check_memory as check_memory
 from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
-from uncork.storage import decode, encode
+from uncork.storage import blank, decode, encode
 from uncork.symbolic import Size
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
@@ -51,6 +51,9 @@ class Operation:
     #: Values pass as they are stored, in the carrier type of any element type: nothing is computed
     #: with them. Follows from the inputs, if any.
     moves_values: ClassVar[bool] = False
+    #: The reference writes the number 0 where it has no data: its last argument is that, as a
+    #: carrier value.
+    fills: ClassVar[bool] = False
     #: The reference multiplies matrices by NumPy, which has threads of its own.
     multiplies: ClassVar[bool] = False
     #: The same inputs give the same outputs.
@@ -263,6 +266,7 @@ class Operation:
         check_memory(outputs)
         moves = self.moves_values
         arrays = [None if s is None else s.value if moves else _widened(s) for s in bound]
+        arrays += [blank(outputs[0].element_type)] if self.fills else []
         with np.errstate(all="ignore"):
             try:
                 if self.multiplies:

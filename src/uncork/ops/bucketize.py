@@ -58,6 +58,8 @@ class Bucketize3(Operation):
         refuse_first(self, "buckets", buckets, buckets != buckets, "a number")
         refuse_unsorted(self, "buckets", buckets, unique=self.strict)
         unordered = data != data  # NaN
+        # A search begins where the one before it ended, which must not be at a NaN.
+        data = np.where(unordered, data.dtype.type(0), data)
         if data.dtype.kind != buckets.dtype.kind:
             # NumPy would compare 64-bit integers with floats, or with integers of the other sign,
             # as floats.

@@ -35,6 +35,7 @@ class _Gather(Operation):
     indices = Input(INTEGER, ids=True)
     axis = Input(INTEGER)
     output = Output("T")
+    fills = True
     #: A negative index counts from the end of the axis.
     counts_from_end = Field(False)
 
@@ -107,7 +108,7 @@ class _Gather(Operation):
             return self
         return self.replace(counts_from_end=True)
 
-    def reference(self, data: Array, indices: Array, axis: Array) -> Array:
+    def reference(self, data: Array, indices: Array, axis: Array, blank: object) -> Array:
         along = int(axis.reshape(-1)[0]) % data.ndim
         batch = self.batch_count(indices.ndim)
         size = data.shape[along]
@@ -122,7 +123,6 @@ class _Gather(Operation):
                 self, "indices", indices, ~inside, f"{lowest} to {size - 1}", lowest, size - 1
             )
         lead, middle, tail = data.shape[:batch], data.shape[batch:along], data.shape[along + 1 :]
-        blank = "" if data.dtype == object else 0
         output = np.full(lead + middle + indices.shape[batch:] + tail, blank, data.dtype)
         for row in np.ndindex(*lead):
             here = (*row, ...)  # with the ellipsis a single element is still an array

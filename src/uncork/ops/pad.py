@@ -35,6 +35,7 @@ class Pad12(Operation):
     pad_mode = Attribute(one_of("constant", "edge", "reflect", "symmetric"))
     #: Pads may be negative.
     crops = True
+    fills = True
 
     def infer(
         self,
@@ -145,7 +146,12 @@ class Pad12(Operation):
         return Dimension.of(facts.larger(dim.as_size() + begin + end, 0))
 
     def reference(
-        self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None
+        self,
+        data: Array,
+        pads_begin: Array,
+        pads_end: Array,
+        pad_value: Array | None,
+        blank: object,
     ) -> Array:
         for axis, (begin, end) in enumerate(
             zip(map(int, pads_begin), map(int, pads_end), strict=True)
@@ -154,7 +160,6 @@ class Pad12(Operation):
             place = np.arange(max(0, begin + size + end)) - begin
             inside = (place >= 0) & (place < size)
             if self.pad_mode == "constant":
-                blank = "" if data.dtype == object else 0
                 wider = np.full(
                     (*data.shape[:axis], len(place), *data.shape[axis + 1 :]),
                     blank if pad_value is None else pad_value,

@@ -12,7 +12,8 @@ import numpy as np
 from uncork.errors import UnsupportedError, shortened
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type_or_dynamic, shape, text
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.storage import blank
+from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ReadValue", 3)
@@ -87,9 +88,10 @@ class ReadValue6(ReadValue3):
                 "and a shape of unknown rank"
             )
         assert self.variable_type is not None  # `infer` has seen to that
-        blank = "" if self.variable_type is ElementType.string else 0
         return np.full(
-            [d.static_size or 0 for d in self.variable_shape], blank, self.variable_type.dtype
+            [d.static_size or 0 for d in self.variable_shape],
+            blank(self.variable_type),
+            self.variable_type.dtype,
         )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.rounded import Rounded
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.compressed.select import declined
@@ -25,14 +26,13 @@ from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import constant_of_floats, replaced
 from uncork.passes.widen_halves import EXACT
 from uncork.types import Array, ElementType
 
 _STORED = frozenset(
     ElementType.parse(name) for name in ("f16", "bf16", "i8", "u8", "i4", "u4", "nf4")
 )
-_COMPUTED = (ElementType.f32, ElementType.f16)
 
 
 def compressed_products(model: Model, target: Target) -> Model:
@@ -137,10 +137,14 @@ def _matrix(model: Model, source: Source, transposed: bool) -> CompressedMatrix 
         return None
     if half and constant.element_type is ElementType.bf16:  # which the first Convert would round
         return None
-    codes = (
-        constant.value if wide.rank == 3 else np.expand_dims(constant.value, 1 if transposed else 0)
-    )
-    return CompressedMatrix(constant.element_type, codes, axes, zeros, scales, half)
+    sizes = wide.static
+    if len(sizes) == 2:
+        sizes = (sizes[0], 1, sizes[1]) if transposed else (1, *sizes)
+    if isinstance(constant, PackedConst):
+        codes, packed = constant.packed, sizes
+    else:
+        codes, packed = constant.value.reshape(sizes), None
+    return CompressedMatrix(constant.element_type, codes, axes, zeros, scales, half, packed)
 
 
 def _before(model: Model, node: Node) -> Node:
@@ -167,7 +171,7 @@ def _parameter(
 
     None when they are not constants, or differ within a group.
     """
-    value = _constant(model, source)
+    value = constant_of_floats(model, source)
     if value is None or value.ndim > len(stored):
         return None
     sizes = (1,) * (len(stored) - value.ndim) + value.shape
@@ -178,14 +182,3 @@ def _parameter(
         value = np.expand_dims(value, 1 if axes == (0, 1, 2) else 0)
     value = value.transpose(axes)
     return value[:, :, 0].astype(np.float32) if value.shape[2] == 1 else None
-
-
-def _constant(model: Model, source: Source) -> Array | None:
-    """The value of a constant of f32, or of what is converted to it or to f16."""
-    spec, node = model.spec(source), model.by_id[source.node]
-    if spec.element_type not in _COMPUTED:
-        return None
-    if spec.value is None and isinstance(node.operation, Convert1):
-        inner = model.spec(node.inputs[0])
-        return None if inner.value is None else node.operation.evaluate([inner])[0].value
-    return spec.value

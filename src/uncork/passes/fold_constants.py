@@ -8,24 +8,28 @@ tables are not among them: their pass comes first and leaves nothing to fold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Container, Mapping, Set
 
 from msgspec.structs import replace
 
 from uncork.errors import UncorkError
 from uncork.ir.bodies import GraphBody
+from uncork.ir.constants import stored_arrays
 from uncork.ir.model import Model, Node, Port, Source
+from uncork.memory import available
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import is_known, known_value, readers, replaced
 from uncork.types import Array, TensorSpec
 
-#: The most bytes of a constant that is made, and of all of them: a process has them for itself,
-#: unlike those of the file.
-_MOST, _MOST_IN_ALL = 64 << 20, 256 << 20
-#: A constant is not made larger than so many times the largest that it comes from: repeating is
-#: cheap, and memory is not.
-_GROWTH = 2
+#: A constant is not made of more than so many times the elements of the largest that it comes from,
+#: nor of more at all where it has more than this many bytes: repeating is cheap, and memory is not.
+_GROWTH, _MOST = 2, 64 << 20
+#: Bytes of all constants that are made, whatever the model, and for each byte that it stores (codes
+#: of one bit as f32). A process has them for itself, unlike those of the file, and kernels may have
+#: them once more in another order: they take a quarter of its memory at most.
+_ALWAYS, _FOR_A_BYTE = 256 << 20, 32
 
 
 def fold_constants(model: Model) -> Model:
@@ -35,46 +39,113 @@ def fold_constants(model: Model) -> Model:
     What cannot be computed is left to the call, which says why. A layer that would lose its last
     reader keeps it, since it may refuse a call.
     """
-    made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
-    total = 0
+    made_of: dict[int, Node] = {}
     supposed = _supposed(model)
     for node in model.nodes:
         if node.id in supposed or not _may_fold(node):
             continue
-        assert node.operation is not None
         known = node.outputs[0].spec
         if known.value is not None:
             new[node.id] = _constant(node, known, known.value)
-            continue
-        if not _is_constant(model, node, made):
-            continue
-        try:
-            result = node.operation.evaluate(
-                [_spec(model, source, made) for source in node.inputs]
-            )[0]
-        except UncorkError:
-            continue
-        assert result.value is not None
-        total += result.value.nbytes
-        if total > _MOST_IN_ALL:
-            break
-        made[Source(node.id, 0)] = result
-        new[node.id] = _constant(node, result, result.value)
+        elif _is_constant(model, node, made_of):
+            made_of[node.id] = node
+    computed, made = _made(model, made_of)
+    new.update(made)
     if not new:
         return model
     folded = replaced(model, new)
-    needed = _last_readers(model, new, folded)
+    needed = _last_readers(model, new.keys() | computed, folded)
     return replaced(model, {i: new[i] for i in new if i not in needed}) if needed else folded
 
 
-def _last_readers(model: Model, new: Mapping[int, Node], folded: Model) -> set[int]:
+def _made(model: Model, made_of: Mapping[int, Node]) -> tuple[set[int], dict[int, Node]]:
+    """The layers, among those `made_of` constants, that were computed, and the constants in place
+    of those that other layers read.
+
+    One constant is made after the other, with all that only it needs: that is in memory no longer.
+    """
+    read_by = readers(model)
+    outside = {
+        i
+        for i in made_of
+        if any(reader.id not in made_of for reader in read_by.get(Source(i, 0), ()))
+    }
+    uses = Counter(s.node for node in made_of.values() for s in node.inputs if s.node in made_of)
+    places = {i: place for place, i in enumerate(made_of)}
+    values: dict[int, TensorSpec] = {}
+    failed: set[int] = set()
+    computed: set[int] = set()
+    new: dict[int, Node] = {}
+    total, most = 0, _most_in_all(model)
+    waiting = [i for i in list(made_of)[::-1] if i in outside]
+    while waiting:
+        target = waiting.pop()
+        size = _bytes(made_of[target])
+        if target in new or total + size > most:
+            continue
+        for node in _needed(made_of, places, target, values):
+            before = [source.node for source in node.inputs if source.node in made_of]
+            if node.id not in failed and failed.isdisjoint(before):
+                try:
+                    given = [_spec(model, source, values) for source in node.inputs]
+                    assert node.operation is not None
+                    values[node.id] = node.operation.evaluate(given)[0]
+                except UncorkError:
+                    failed.add(node.id)
+            else:
+                failed.add(node.id)
+            if node.id in failed:  # it reads them in calls
+                outside.update(before)
+                waiting += [i for i in before if i not in failed]
+                continue
+            computed.add(node.id)
+            for i in before:
+                uses[i] -= 1
+                if not uses[i] and i not in outside:
+                    del values[i]
+        if target in values:
+            spec = values[target]
+            assert spec.value is not None
+            new[target] = _constant(made_of[target], spec, spec.value)
+            total += size
+    return computed - failed, new
+
+
+def _needed(
+    made_of: Mapping[int, Node], places: Mapping[int, int], target: int, values: Container[int]
+) -> list[Node]:
+    """The layers that a value is computed by, in their order (`places`), without those that have
+    been.
+    """
+    found: set[int] = set()
+    look = [target]
+    while look:
+        i = look.pop()
+        if i in made_of and i not in values and i not in found:
+            found.add(i)
+            look += [source.node for source in made_of[i].inputs]
+    return [made_of[i] for i in sorted(found, key=places.__getitem__)]
+
+
+def _bytes(node: Node) -> int:
+    spec = node.outputs[0].spec
+    return int(spec.shape.size) * spec.element_type.dtype.itemsize
+
+
+def _most_in_all(model: Model) -> int:
+    """How many bytes the constants that are made may have together."""
+    stored = sum(array.nbytes for array in stored_arrays(model))
+    return min(max(_ALWAYS, _FOR_A_BYTE * stored), available()[0] // 4)
+
+
+def _last_readers(model: Model, new: Set[int], folded: Model) -> set[int]:
     """The layers among the `new` constants without which nobody would read others, such as the
     ShapeOf of a look-up. These others run, since they may refuse a call; those whose numbers are
     known do not.
     """
     left = {node.id for node in folded.nodes}
-    known = new.keys() | {
+    known = new | {
         node.id
         for node in model.nodes
         if node.outputs and all(port.spec.value is not None for port in node.outputs)
@@ -87,7 +158,7 @@ def _last_readers(model: Model, new: Mapping[int, Node], folded: Model) -> set[i
     for node in model.nodes if lost else ():
         if node.id in known and not lost.isdisjoint(source.node for source in node.inputs):
             lost.add(node.id)
-    return lost & new.keys()
+    return lost & new
 
 
 def _supposed(model: Model) -> set[int]:
@@ -112,8 +183,10 @@ def _supposes(model: Model, node: Node) -> bool:
     )
 
 
-def _spec(model: Model, source: Source, made: Mapping[Source, TensorSpec]) -> TensorSpec:
-    return made.get(source) or model.spec(source)
+def _spec(model: Model, source: Source, values: Mapping[int, TensorSpec]) -> TensorSpec:
+    if source.node in values:
+        return values[source.node]
+    return replace(model.spec(source), value=known_value(model, source))
 
 
 def _may_fold(node: Node) -> bool:
@@ -128,15 +201,16 @@ def _may_fold(node: Node) -> bool:
     )
 
 
-def _is_constant(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bool:
-    spec = node.outputs[0].spec
-    inputs = [_spec(model, source, made) for source in node.inputs]
-    if any(given.value is None for given in inputs):
+def _is_constant(model: Model, node: Node, made_of: Container[int]) -> bool:
+    """Whether a layer gives a constant that is worth its memory, of constants of the model and of
+    layers `made_of` constants.
+    """
+    if not all(source.node in made_of or is_known(model, source) for source in node.inputs):
         return False
-    size = int(spec.shape.size)
-    return size * spec.element_type.dtype.itemsize <= _MOST and size <= _GROWTH * max(
-        int(given.shape.size) for given in inputs
-    )
+    size = int(node.outputs[0].spec.shape.size)
+    largest = max(int(model.spec(source).shape.size) for source in node.inputs)
+    grows = size > largest and _bytes(node) > _MOST
+    return not grows and size <= _GROWTH * largest
 
 
 def _constant(node: Node, spec: TensorSpec, value: Array) -> Node:

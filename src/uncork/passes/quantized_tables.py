@@ -3,11 +3,13 @@
 Recognised, as converters, NNCF and `uncork shrink` write it, for a table [rows, d...] in f32:
 
     Const (u8, i8, u4, i4, f16, bf16) -> Convert (f32)
-        -> Subtract (zero points) -> Multiply (scales)
+        -> Subtract (zero points) -> Multiply (scales) -> Reshape
 
-either step may be missing; zero points and scales are one for all or one for each row, constants or
-converted constants. The arithmetic may also be in f16 with a Convert to f32 at the end. Tables of
-up to `FOLD_LIMIT` elements are constants already.
+every step may be missing; zero points and scales are one for all, one for each row, or one for each
+group of numbers of a row that follow each other, constants or converted constants. Groups are a
+dimension of their own of the constant, which the Reshape joins with the numbers in a group. The
+arithmetic may also be in f16 with a Convert to f32 at the end. Tables of up to `FOLD_LIMIT`
+elements are constants already.
 """
 
 from __future__ import annotations
@@ -38,8 +40,9 @@ from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPa
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
 from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.parameter import Const
+from uncork.ops.reshape import Reshape1
 from uncork.passes.absorb_index_converts import absorb_index_converts
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import constant_of_floats, replaced
 from uncork.types import Array, ElementType
 
 #: Layers that look up rows of their first input, and what they become.
@@ -134,6 +137,8 @@ class _Chain(Struct, frozen=True):
     zero_point: Array | None
     scale: Array | None
     half: bool
+    shape: tuple[int, ...]
+    groups: int
 
     def table(self) -> CompressedTable:
         constant = self.constant
@@ -145,12 +150,13 @@ class _Chain(Struct, frozen=True):
         )
         return CompressedTable(
             constant.element_type,
-            constant.shape.static,
+            self.shape,
             codes,
             self.zero_point,
             self.scale,
             self.half,
             packed,
+            self.groups,
         )
 
 
@@ -192,17 +198,24 @@ def _chain(model: Model, source: Source) -> _Chain | None:
     ):
         half = True
         node = model.by_id[node.inputs[0].node]
+    if isinstance(node.operation, Reshape1):
+        before = model.spec(node.inputs[0]).shape
+        if not before.is_static or not before.rank or before.static[0] != shape[0]:
+            return None
+        node = model.by_id[node.inputs[0].node]
+    wide = node.outputs[0].spec.shape
+    stored = wide.static
     if isinstance(node.operation, Multiply):
         for this, other in (node.inputs, node.inputs[::-1]):
-            scale = _parameter(model, other, shape)
-            if scale is not None and model.spec(this).shape == spec.shape:
+            scale = _parameter(model, other, stored)
+            if scale is not None and model.spec(this).shape == wide:
                 node = model.by_id[this.node]
                 break
         else:
             return None
     if isinstance(node.operation, Subtract):
-        zero_point = _parameter(model, node.inputs[1], shape)
-        if zero_point is None or model.spec(node.inputs[0]).shape != spec.shape:
+        zero_point = _parameter(model, node.inputs[1], stored)
+        if zero_point is None or model.spec(node.inputs[0]).shape != wide:
             return None
         node = model.by_id[node.inputs[0].node]
     if not _converts(node):
@@ -212,12 +225,22 @@ def _chain(model: Model, source: Source) -> _Chain | None:
     if (
         not isinstance(constant, Const)
         or constant.element_type not in _STORED
-        or constant.shape != spec.shape
+        or constant.shape != wide
     ):
         return None
     if half and constant.element_type is ElementType.bf16:  # which the first Convert would round
         return None
-    return _Chain(node_id, constant, zero_point, scale, half)
+    places = max([shape[0], *(len(p) for p in (zero_point, scale) if p is not None)])
+    groups = places // shape[0] if shape[0] else 1
+    zero_point, scale = (_for_each(p, places) for p in (zero_point, scale))
+    return _Chain(node_id, constant, zero_point, scale, half, shape, groups)
+
+
+def _for_each(parameter: Array | None, places: int) -> Array | None:
+    """Zero points or scales of so many places; one for all stays one."""
+    if parameter is None or len(parameter) in (0, 1, places):
+        return parameter
+    return np.repeat(parameter, places // len(parameter))
 
 
 def _converts(node: Node) -> bool:
@@ -228,20 +251,24 @@ def _is_constant(model: Model, source: Source) -> bool:
     return isinstance(model.by_id[source.node].operation, Const)
 
 
-def _parameter(model: Model, source: Source, shape: tuple[int, ...]) -> Array | None:
-    """Zero points or scales as f32 [rows] or [1].
+def _parameter(model: Model, source: Source, stored: tuple[int, ...]) -> Array | None:
+    """Zero points or scales as f32 [rows * groups], [rows] or [1].
 
-    None when they are not constants, or not one for each row or for all.
+    None when they are not constants, or are not one for each group, for each row or for all.
     """
-    spec = model.spec(source)
-    if not spec.shape.is_static:
+    shape = model.spec(source).shape
+    if not shape.is_static:
         return None
-    by_row = spec.shape.static == (shape[0], *(1,) * (len(shape) - 1))
-    if not by_row and math.prod(spec.shape.static) != 1:
-        return None
-    value = spec.value
-    node = model.by_id[source.node]
-    if value is None and isinstance(node.operation, Convert1):
-        inner = model.spec(node.inputs[0])
-        value = None if inner.value is None else node.operation.evaluate([inner])[0].value
+    sizes = shape.static
+    count = math.prod(sizes)
+    if count != 1:
+        if len(sizes) != len(stored):
+            return None
+        # one for each place along the first axes, which are rows and then groups of a row
+        lead = next((i for i, (a, b) in enumerate(zip(sizes, stored)) if a != b), len(stored))
+        if not lead or any(size != 1 for size in sizes[lead:]):
+            return None
+        if count > stored[0] and count == math.prod(stored):  # more than the numbers themselves
+            return None
+    value = constant_of_floats(model, source)
     return None if value is None else value.astype(np.float32, copy=False).reshape(-1)

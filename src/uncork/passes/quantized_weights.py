@@ -25,7 +25,7 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import is_known, known_value, readers, replaced
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 _STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
@@ -98,9 +98,8 @@ def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWei
 
 def _value(model: Model, source: Source) -> Array | None:
     """The value of a constant, or of layers of constants."""
-    spec = model.spec(source)
-    if spec.value is not None:
-        return spec.value
+    if is_known(model, source):
+        return known_value(model, source)
     node = model.by_id[source.node]
     if not isinstance(node.operation, _STEPS):
         return None

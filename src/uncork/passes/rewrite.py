@@ -1,4 +1,6 @@
-"""Helpers of passes: the readers of a tensor, and a model with some of its nodes replaced."""
+"""Helpers of passes: the readers of a tensor, its value, and a model with some of its nodes
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
+from uncork.ops.convert import Convert1
+from uncork.types import Array, ElementType
 
 
 def readers(model: Model) -> Mapping[Source, list[Node]]:
@@ -25,6 +30,38 @@ def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None
     """
     found = read_by.get(Source(node.id, 0), [])
     return found[0] if len(found) == 1 else None
+
+
+def is_known(model: Model, source: Source) -> bool:
+    """Whether the value of a tensor is known at load: whether `known_value` gives it."""
+    operation = model.by_id[source.node].operation
+    return model.spec(source).value is not None or isinstance(operation, PackedConst)
+
+
+def known_value(model: Model, source: Source) -> Array | None:
+    """The value of a tensor that is known at load, of any size; None where there is none.
+
+    That of a packed constant, whose spec has none, is unpacked for the caller alone.
+    """
+    operation = model.by_id[source.node].operation
+    if isinstance(operation, PackedConst):
+        return operation.unpacked()
+    return model.spec(source).value
+
+
+def constant_of_floats(model: Model, source: Source) -> Array | None:
+    """The value of a constant of f32 or f16, or of one that is converted to these."""
+    if model.spec(source).element_type not in (ElementType.f32, ElementType.f16):
+        return None
+    node = model.by_id[source.node]
+    if not is_known(model, source) and isinstance(node.operation, Convert1):
+        before = node.inputs[0]
+        value = known_value(model, before)
+        if value is None:
+            return None
+        spec = replace(model.spec(before), value=value)
+        return node.operation.evaluate([spec])[0].value
+    return known_value(model, source)
 
 
 def replaced(model: Model, new: Mapping[int, Node]) -> Model:

@@ -112,15 +112,17 @@ def _batch_norm(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
     return gamma * ((x - mean) / k.intrinsic("sqrt", variance + n[0])) + beta
 
 
-def _quotient(k: Kernel, a: Value, b: Value) -> Value:
+def _quotient(k: Kernel, a: Value, b: Value, small: bool = False) -> Value:
     """a / b rounded as a division rounds it, computed by products with 1 / b. b does not change
-    along a row, and is 0 or a normal number.
+    along a row, and is 0 or a normal number; with `small` both are whole numbers, b below 2**20.
     """
     if a.type != F32:
         return a / b
     share = _number(k, b, 1.0) / b
     guess = a * share
-    for _ in range(2):  # the first may be 2 units off
+    # The first may be 2 units off, and the next wrong where a / b is nearly between two numbers,
+    # which quotients of small numbers are not: they are b times nearer at most.
+    for _ in range(1 if small else 2):
         guess = k.fma(k.fma(-guess, b, a), share, guess)
     return guess
 
@@ -137,7 +139,10 @@ def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
         k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1)
     )
     step = k.intrinsic("rint", _quotient(k, x - input_low, width) * steps)
-    between = step * _number(k, x, 1.0 / steps) * (output_high - output_low) + output_low
+    # Divided, as the formula says. Multiplied by the inverse of `steps`, levels that are whole
+    # numbers would lie beside them, and a conversion to integers behind cuts.
+    share = _quotient(k, step, _number(k, x, steps), small=steps < 2**20)
+    between = share * (output_high - output_low) + output_low
     above = x > functions.larger(k, input_low, input_high)
     below = x <= functions.smaller(k, input_low, input_high)
     return k.select(below, output_low, k.select(above, output_high, between))

@@ -363,7 +363,7 @@ def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
     where they lie so already, perhaps in the mapped file.
     """
     if (
-        stored.element_type not in FOUR_BITS
+        (stored.element_type not in FOUR_BITS or weights.packed is not None)
         and weights.axes == (0, 1, 2)
         and weights.codes.flags.c_contiguous
     ):
@@ -380,7 +380,7 @@ def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[obje
     """
 
     def made() -> list[Array]:
-        lying = weights.codes.transpose(weights.axes).reshape(weights.columns, weights.inner)
+        lying = weights.carriers().reshape(weights.columns, weights.inner)
         panels = np.zeros((-(-weights.columns // width), weights.inner, width), lying.dtype)
         for index, panel in enumerate(panels):
             some = lying[index * width : (index + 1) * width]
@@ -396,9 +396,7 @@ def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[obje
 
 def _packed(weights: CompressedMatrix, stored: Stored) -> Array:
     """Codes column by column; the array itself where they lie so."""
-    codes = np.ascontiguousarray(weights.codes.transpose(weights.axes)).reshape(
-        weights.columns, weights.inner
-    )
+    codes = np.ascontiguousarray(weights.carriers()).reshape(weights.columns, weights.inner)
     if stored.element_type not in FOUR_BITS:
         return codes
     return np.frombuffer(storage.pack(codes.reshape(-1), weights.element_type), np.uint8)

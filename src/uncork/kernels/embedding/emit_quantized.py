@@ -59,22 +59,21 @@ def emit_gather(spec: QuantizedGather, machine: Target) -> str:
     table, parameters, rows, indices, count, output = k.arguments
     type_ = INDEX_TYPES[spec.index]
     reader = _Reader(k, spec.rows, table, parameters)
+    groups, row_bytes = spec.rows.groups, spec.rows.columns * 4
 
     def place(position: Value) -> Value:
         raw = k.load(indices + position * type_.bytes, type_).to(I64)
         return raw + ((raw >> 63) & rows) if spec.wraps and type_.kind == "signed" else raw
 
     with k.loop(0, count) as position:
-        reader.prefetch(
-            place(k.minimum(position + reader.ahead, count - 1)),
-            k.integer(0),
-            min(spec.rows.columns, _PREFETCHED),
-        )
+        ahead = place(k.minimum(position + reader.ahead, count - 1)) * groups
+        for group in range(min(groups, max(1, _PREFETCHED // spec.rows.columns))):
+            reader.prefetch(ahead + group, k.integer(0), min(spec.rows.columns, _PREFETCHED))
         index = place(position)
-        target = output + position * (spec.rows.columns * 4)
+        target = output + position * (groups * row_bytes)
         with k.if_else(index.below(rows), likely=True) as (inside, outside):
             with inside:
-                reader.copy(index, target)
+                reader.copy_groups(index, target)
             with outside:
                 if spec.strict:
                     k.stop_unless(index.below(rows), k.integer(1))
@@ -222,13 +221,22 @@ class _Reader:
                 store(number * self.block, self.block_parts)
         store(self.k.integer(self.whole * self.block), self.rest_parts)
 
+    def copy_groups(self, index: Value, target: Value) -> None:
+        """Write a row of the look-up to memory, as f32."""
+        groups = self.rows.groups
+        if groups == 1:
+            self.copy(index, target)
+        else:
+            with self.k.loop(0, groups) as group:
+                self.copy(index * groups + group, target + group * (self.rows.columns * 4))
+
     def zeros(self, target: Value) -> None:
         """Write a row of zeros to memory."""
         k = self.k
-        words = self.rows.columns // 2
+        words, rest = divmod(self.rows.groups * self.rows.columns, 2)
         with k.loop(0, words) as i:
             k.store(k.integer(0), target + i * 8)
-        if self.rows.columns % 2:
+        if rest:
             k.store(k.constant(0, I32), target + words * 8)
 
 
@@ -286,46 +294,57 @@ class _BagKernel:
 
     def _bags(self) -> None:
         k, reader = self.k, self.reader
-        default = self.ids.default_row()
+        default, groups = self.ids.default_row(), self.spec.rows.groups
+        row_bytes = self.spec.rows.columns * 4
         with k.loop(self.first, self.last) as bag:
             start, end = self.ids.bounds(bag)
-            target = self.output + bag * (self.spec.rows.columns * 4)
+            target = self.output + bag * (groups * row_bytes)
             with k.if_else(start < end, likely=True) as (full, empty):
                 with full:
-                    if reader.whole:
-                        with k.loop(0, reader.whole) as number:
-                            self._columns(
-                                start, end, number * reader.block, reader.block_parts, target
-                            )
-                    if reader.rest_parts:
-                        self._columns(
-                            start,
-                            end,
-                            k.integer(reader.whole * reader.block),
-                            reader.rest_parts,
-                            target,
-                        )
+                    if groups == 1:
+                        self._group(start, end, k.integer(0), target)
+                    else:
+                        with k.loop(0, groups) as group:
+                            self._group(start, end, group, target + group * row_bytes)
                 with empty:
                     self.ids.fill(
-                        default, lambda: reader.zeros(target), lambda row: reader.copy(row, target)
+                        default,
+                        lambda: reader.zeros(target),
+                        lambda row: reader.copy_groups(row, target),
                     )
 
+    def _group(self, start: Value, end: Value, group: Value, target: Value) -> None:
+        """Sum one group of the columns of one bag."""
+        k, reader = self.k, self.reader
+        if reader.whole:
+            with k.loop(0, reader.whole) as number:
+                column = number * reader.block
+                self._columns(start, end, group, column, reader.block_parts, target)
+        if reader.rest_parts:
+            column = k.integer(reader.whole * reader.block)
+            self._columns(start, end, group, column, reader.rest_parts, target)
+
     def _columns(
-        self, start: Value, end: Value, column: Value, parts: list[tuple[int, int]], target: Value
+        self,
+        start: Value,
+        end: Value,
+        group: Value,
+        column: Value,
+        parts: list[tuple[int, int]],
+        target: Value,
     ) -> None:
-        """Sum one block of columns of one bag: `parts` are its vectors, `column` where it
-        begins.
+        """Sum one block of columns of one group of one bag: `parts` are its vectors, `column` where
+        it begins.
         """
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
         sums = [k.variable(k.constant(-0.0, F32, lanes)) for _, lanes in parts]
 
         def add(position: Value, prefetch: bool) -> None:
-            index = self.ids.checked(position)
+            index = self._part(self.ids.checked(position), group)
             if prefetch:
-                reader.prefetch(
-                    self.ids.at(position + reader.ahead), column, sum(lanes for _, lanes in parts)
-                )
+                ahead = self._part(self.ids.at(position + reader.ahead), group)
+                reader.prefetch(ahead, column, sum(lanes for _, lanes in parts))
             weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
             row = reader.row(index)
             for (first, lanes), total in zip(parts, sums, strict=True):
@@ -345,3 +364,8 @@ class _BagKernel:
             if spec.mean:
                 result = result / k.splat((end - start).to(F32), result.lanes)
             k.store(result, target + (column + first) * 4)
+
+    def _part(self, index: Value, group: Value) -> Value:
+        """The place of a group of a row among all groups."""
+        groups = self.spec.rows.groups
+        return index if groups == 1 else index * groups + group

@@ -44,13 +44,12 @@ def rows_of(table: CompressedTable, target: Target) -> Rows:
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
     per_row = table.parameters is not None and len(table.parameters) > 1
-    row_bits = table.columns * (
-        table.element_type.bits if table.packed else table.codes.itemsize * 8
-    )
+    columns = table.columns // table.groups
+    row_bits = columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
     aligned = begins_a_line(table.codes) and row_bits % 512 == 0
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
-    return Rows(stored, table.columns, *steps, aligned, target.lanes, permutes)
+    return Rows(stored, columns, *steps, aligned, target.lanes, permutes, table.groups)
 
 
 def _start(table: CompressedTable) -> tuple[list[Operand], list[Array]]:

@@ -17,7 +17,8 @@ class Rows(Struct, frozen=True):
     `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has
     a pair of parameters of its own. `aligned`: every row begins at a cache line. `permutes`: the
     machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
-    values of their row.
+    values of their row. A row of a look-up is `groups` rows of this kind, one after the other, each
+    with parameters of its own.
     """
 
     stored: str
@@ -29,10 +30,12 @@ class Rows(Struct, frozen=True):
     aligned: bool
     lanes: int
     permutes: bool
+    groups: int = 1
 
     @property
     def name(self) -> str:
-        return f"{self.stored}_{self.columns}" + flags(
+        groups = f"{self.groups}x" if self.groups > 1 else ""
+        return f"{self.stored}_{groups}{self.columns}" + flags(
             self, "zero_point", "scale", "per_row", "half", "aligned"
         )
 

@@ -187,8 +187,9 @@ def _traced(
     blank = [
         np.full_like(a, -1) if i == position and a is not None else a for i, a in enumerate(arrays)
     ]
+    filler = [0] if operation.fills else []
     try:
-        origin, without = (_flat(operation.reference(*given)) for given in (arrays, blank))
+        origin, without = (_flat(operation.reference(*given, *filler)) for given in (arrays, blank))
     except (UncorkError, TypeError, ValueError, IndexError):
         return None
     return [np.where(b < 0, a, -1) for a, b in zip(origin, without, strict=True)]

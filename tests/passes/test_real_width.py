@@ -1,0 +1,194 @@
+"""Small weights of the width that language models have: whatever the form, no call unpacks them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork import storage
+from uncork.internal_ops.compressed_linear import CompressedLinear
+from uncork.internal_ops.packed_const import PackedConst
+from uncork.internal_ops.quantized_lookup import CompressedLookup
+from uncork.ir.model import Model, Source
+from uncork.passes import fold_constants
+from uncork.types import ElementType
+
+COLUMNS, GROUPS, SIZE = 1152, 14, 64
+INNER = GROUPS * SIZE
+#: Bytes of the matrix in f32.
+MADE = COLUMNS * INNER * 4
+
+
+class Stored:
+    """A matrix [columns, inner] of small numbers in a model, and what it is by its formula."""
+
+    def __init__(
+        self, stored: str, group: int = SIZE, zeros: str = "", scales: str = "f16"
+    ) -> None:
+        self.builder = uncork.Builder(f"{stored}, groups of {group or INNER}, zero points {zeros}")
+        self.generator = np.random.default_rng(3)
+        groups = INNER // group if group else 1
+        shape = (COLUMNS, groups, group) if group else (COLUMNS, INNER)
+        one = (*shape[:-1], 1)
+        matrix, value = self.small(stored, shape)
+        if zeros:
+            zero, number = self.small(zeros, one)
+            (matrix,) = self.builder.add("Subtract", 1, matrix, zero)
+            value = value - number
+        if scales == "f16":
+            number = (self.generator.uniform(1, 2, one) / 256).astype(np.float16)
+            scale = self.builder.constant(number)
+        else:
+            scale, number = self.small(scales, one, around_one=True)
+        (matrix,) = self.builder.add("Multiply", 1, matrix, scale)
+        self.value = (value * number.astype(np.float64)).reshape(COLUMNS, INNER)
+        if group:
+            whole = self.builder.constant(np.array([COLUMNS, INNER]))
+            (matrix,) = self.builder.add("Reshape", 1, matrix, whole, special_zero=False)
+        (self.matrix,) = self.builder.add("Convert", 1, matrix, destination_type="f32")
+
+    def small(
+        self, stored: str, shape: tuple[int, ...], around_one: bool = False
+    ) -> tuple[Source, np.ndarray]:
+        """A constant of any codes that are numbers, converted, and these numbers."""
+        kind = ElementType.parse(stored)
+        if around_one:
+            codes = self.generator.integers(126, 129, shape).astype(np.uint8)
+        else:
+            codes = self.generator.integers(0, 1 << kind.bits, shape).astype(np.uint8)
+            if stored.startswith("f8"):
+                codes &= 0xB7  # neither infinite nor NaN
+            if stored in ("i4", "i8"):
+                codes = codes.astype(np.int8)
+                codes = (codes ^ 8) - np.int8(8) if stored == "i4" else codes
+        (made,) = self.builder.add(
+            "Convert", 1, self.builder.constant(codes, stored), destination_type="f16"
+        )
+        return made, storage.decode(codes, kind).astype(np.float64)
+
+    def product(self) -> Model:
+        x = self.builder.parameter("x", "f32", [None, INNER])
+        (y,) = self.builder.add("MatMul", 1, x, self.matrix, transpose_b=True)
+        self.builder.result(y, "y")
+        return self.builder.model()
+
+    def looked_up(self) -> Model:
+        ids = self.builder.parameter("ids", "i64", [None])
+        (y,) = self.builder.add("Gather", 8, self.matrix, ids, self.builder.constant(np.int64(0)))
+        self.builder.result(y, "y")
+        return self.builder.model()
+
+
+#: What kernels read as it is stored, and what they read as f32 that is made at load.
+AS_STORED: dict[str, Callable[[], Stored]] = {
+    "u4, u4": lambda: Stored("u4", zeros="u4"),
+    "u4, u4, groups of 128": lambda: Stored("u4", 128, "u4"),
+    "u4, u4, groups of 32": lambda: Stored("u4", 32, "u4"),
+    "u4, u4, columns": lambda: Stored("u4", 0, "u4"),
+    "i4": lambda: Stored("i4"),
+    "u8, u8": lambda: Stored("u8", zeros="u8"),
+    "u8, u8, columns": lambda: Stored("u8", 0, "u8"),
+    "i8, i8": lambda: Stored("i8", zeros="i8"),
+    "u4, u8": lambda: Stored("u4", zeros="u8"),
+}
+MADE_AT_LOAD: dict[str, Callable[[], Stored]] = {
+    "u2, u2": lambda: Stored("u2", zeros="u2"),
+    "u3, u3": lambda: Stored("u3", zeros="u3"),
+    "nf4": lambda: Stored("nf4"),
+    "f8e4m3": lambda: Stored("f8e4m3", 0),
+    "f8e5m2": lambda: Stored("f8e5m2", 0),
+    "f4e2m1, f8e8m0": lambda: Stored("f4e2m1", 32, scales="f8e8m0"),
+    "u4, u4, groups of 56": lambda: Stored("u4", 56, "u4"),
+}
+
+
+def from_a_file(model: Model, tmp_path: object) -> uncork.CompiledModel:
+    path = tmp_path / "m.xml"  # type: ignore[operator]
+    uncork.write_model(model, path)
+    return uncork.load(path, threads=1)
+
+
+def unpacked_nowhere(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> np.ndarray:
+    """The result of a call of kernels alone, which takes no memory for the matrix."""
+    compiled(*inputs)
+    left = [step.reason for step in compiled.plan.steps if not step.kernel]
+    assert not left, left
+    tracemalloc.start()
+    try:
+        result = np.asarray(compiled(*inputs)["y"])
+        assert tracemalloc.get_traced_memory()[1] < MADE // 8
+    finally:
+        tracemalloc.stop()
+    return result
+
+
+@pytest.mark.parametrize("name", [*AS_STORED, *MADE_AT_LOAD])
+@pytest.mark.parametrize("rows", [1, 20])
+def test_products(name: str, rows: int, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = {**AS_STORED, **MADE_AT_LOAD}[name]()
+    if name in AS_STORED:  # by no limit of memory
+        monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))
+    compiled = from_a_file(stored.product(), tmp_path)
+    x = np.random.default_rng(4).standard_normal((rows, INNER)).astype(np.float32)
+    result = unpacked_nowhere(compiled, x)
+    expected = x.astype(np.float64) @ stored.value.T
+    assert abs(result - expected).max() <= 1e-3 * abs(expected).max()
+    kinds = {step.operation for step in compiled.plan.steps}
+    assert ("CompressedLinear-0" in kinds) == (name in AS_STORED), kinds
+
+
+@pytest.mark.parametrize("name", [*AS_STORED, *MADE_AT_LOAD])
+def test_look_ups(name: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = {**AS_STORED, **MADE_AT_LOAD}[name]()
+    as_stored = name in AS_STORED or name == "u4, u4, groups of 56"
+    if as_stored:
+        monkeypatch.setattr(fold_constants, "available", lambda: (0, "no machine"))
+    compiled = from_a_file(stored.looked_up(), tmp_path)
+    ids = np.array([0, COLUMNS - 1, 7, 500, 7, -1])
+    result = unpacked_nowhere(compiled, ids)
+    expected = stored.value[ids]
+    np.testing.assert_allclose(result, expected, rtol=2e-3, atol=1e-4)
+    assert all("Convert" not in step.operation for step in compiled.plan.steps)
+
+
+def test_a_matrix_that_rows_are_looked_up_in_and_multiplied_by(tmp_path: object) -> None:
+    stored = Stored("u4", zeros="u4")
+    ids = stored.builder.parameter("ids", "i64", [None])
+    builder = stored.builder
+    (rows,) = builder.add("Gather", 8, stored.matrix, ids, builder.constant(np.int64(0)))
+    (y,) = builder.add("MatMul", 1, rows, stored.matrix, transpose_b=True)
+    builder.result(y, "y")
+    places = np.array([3, 1100, 3])
+    result = unpacked_nowhere(from_a_file(builder.model(), tmp_path), places)
+    expected = stored.value[places] @ stored.value.T
+    assert abs(result - expected).max() <= 2e-3 * abs(expected).max()
+
+
+@pytest.mark.parametrize("what", ["product", "looked_up"])
+def test_nobody_keeps_unpacked_codes(what: str, tmp_path: object) -> None:
+    stored = Stored("u4", zeros="u4")
+    compiled = from_a_file(getattr(stored, what)(), tmp_path)
+    compiled(np.zeros((1, INNER), np.float32) if what == "product" else np.zeros(1, np.int64))
+    packed = [
+        node.operation for node in compiled.model.nodes if isinstance(node.operation, PackedConst)
+    ]
+    assert len(packed) == 2
+    assert all("value" not in vars(constant) for constant in packed)
+    operations = [node.operation for node in compiled.executor.prepared.nodes]
+    codes = [op.weights.codes for op in operations if isinstance(op, CompressedLinear)]
+    codes += [op.table.codes for op in operations if isinstance(op, CompressedLookup)]
+    assert [array.nbytes for array in codes] == [COLUMNS * INNER // 2]
+
+
+def test_the_values_that_a_pass_asks_for_are_not_kept() -> None:
+    constant = PackedConst.of(ElementType.i4, (2, 2), np.array([0x2F, 0x81], np.uint8))
+    assert constant.unpacked().tolist() == [[-1, 2], [1, -8]]
+    assert "value" not in vars(constant)
+    assert constant.value.tolist() == [[-1, 2], [1, -8]]
+    assert "value" in vars(constant)
