@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from uncork.errors import Problem, UncorkError, UnsupportedError
+from uncork.compiler.options import Ids
 from uncork.export.torch import types
 from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
@@ -30,6 +31,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
+from uncork.passes.pipeline import with_ids
 from uncork.types import ElementType, TensorSpec
 
 #: Constants up to this many elements are looked at when expressions are chosen.
@@ -50,11 +52,12 @@ class TorchSource:
     approximations: Sequence[tuple[str, str]]
 
 
-def torch_source(model: Model, approximate: bool = False) -> TorchSource:
+def torch_source(model: Model, approximate: bool = False, ids: Ids = "64-bit") -> TorchSource:
     """The model as source of torch. Raises UnsupportedError, with every layer that cannot be
     exported.
     """
     REGISTRY.check(model)
+    model = with_ids(model, ids)
     program = Program(approximate)
     problems: list[Problem] = []
     arguments = [program.variable(_input_name(model, i)) for i in range(len(model.parameters))]
@@ -79,8 +82,7 @@ def torch_source(model: Model, approximate: bool = False) -> TorchSource:
 
 
 def _input_name(model: Model, position: int) -> str:
-    names = model.names_of_input(position)
-    return variable(names[0] if names else model.by_id[model.parameters[position]].name)
+    return variable(model.name_of_input(position))
 
 
 def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:

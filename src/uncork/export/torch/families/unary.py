@@ -11,6 +11,7 @@ from uncork.export.torch.types import CODES, WIDE, float8
 from uncork.export.torch.writer import Code, Elements, Value, Writer, atom
 from uncork.ops._operation import Operation
 from uncork.ops.activation import Clamp, Elu
+from uncork.ops.convert import keeps_integers, limits
 from uncork.storage import decode
 from uncork.types import ElementType
 
@@ -210,7 +211,25 @@ def convert(
         return [converted(w, v, s.element_type) for v, s in zip((data, *others), w.outputs) if v]
     if op.type_name == "FakeConvert":
         return _fake_convert(w, op, data, *others)
+    if op.strict and not data.elements:
+        return _held(w, data, w.outputs[0].element_type)
     return converted(w, data, w.outputs[0].element_type)
+
+
+def _held(w: Writer, data: Value, to: ElementType) -> str | Value | Elements:
+    """The values converted where the IR refuses integers that the type does not have: they become
+    its nearest ones, so that an id from outside stays outside.
+    """
+    result = converted(w, data, to)
+    if not (data.type.is_integer and to.is_integer) or keeps_integers(data.type, to):
+        return result
+    low, high = limits(to)
+    if data.type is T.u64:  # held as i64
+        text = result if isinstance(result, str) else w(data)
+        beyond = f"({w(data)} < 0) | ({w(data)} > {high})"
+        return f"torch.where({beyond}, {high}, {text})"
+    held = f"{atom(w(data))}.to(torch.int64).clamp({max(low, -(2**63))}, {min(high, 2**63 - 1)})"
+    return converted(w, Value(held, T.i64, data.shape), to)
 
 
 def _fake_convert(
