@@ -96,6 +96,8 @@ def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
 def _taken(w: Writer, value: Value) -> str:
     """The expression of an output, cast back to wide unsigned integers."""
     text = w(value)
+    if value.constant is not None:  # a statement, as every reading of a constant
+        text = w.let(text, "constant")
     if value.type in types.WIDE:
         return f"{text}.to({types.WIDE[value.type]})"
     return text
@@ -222,6 +224,7 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
         padded += [None] * (len(operation.inputs) - len(inputs))
     w.layer, w.label, w.outputs = node.name, node.label, specs
     with w.block(node.name):
+        padded = [_id(w, operation, i, value) for i, value in enumerate(padded)]
         wide = _widened(operation, padded)
         result = lowerings()[node.type_name](w, operation, *(wide or padded))
         several = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -232,6 +235,18 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
             _settled(w, node, i, written, spec)
             for i, (written, spec) in enumerate(zip(several, specs))
         ]
+
+
+def _id(w: Writer, operation: Operation, position: int, value: Value | None) -> Value | None:
+    """An input; of ids in u64, which are held as i64, those beyond it as the largest: they stay
+    outside, where a negative one would be counted from the end.
+    """
+    if value is None or value.type is not ElementType.u64 or value.value is not None:
+        return value
+    ports = operation.inputs
+    if not ports[min(position, len(ports) - 1)].ids:
+        return value
+    return replace(value, code=f"torch.where({w(value)} < 0, {2**63 - 1}, {w(value)})")
 
 
 #: Torch computes these of f16 and bf16 in f32 and rounds once, as the IR does.

@@ -48,7 +48,9 @@ class Value:
 
     def known(self) -> list[int] | None:
         """The elements of an integer tensor, in order, where they are all known."""
-        return None if self.value is None else [int(v) for v in np.asarray(self.value).reshape(-1)]
+        if self.value is None or self.type.is_float:
+            return None
+        return [int(v) for v in np.asarray(self.value).reshape(-1)]
 
 
 @dataclass(frozen=True)

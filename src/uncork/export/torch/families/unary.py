@@ -168,6 +168,8 @@ def gelu(w: Writer, op: Operation, data: Value) -> str:
 @lowers("PReLU")
 def prelu(w: Writer, op: Operation, data: Value, slope: Value) -> str:
     """x, or slope * x below 0; the slope is by channel, or broadcast as NumPy does."""
+    if None in (slope.rank, data.rank):
+        return w.call("prelu", data, slope)
     if slope.rank == 1 and data.rank is not None and data.rank > 1:
         both_known = slope.shape[0].is_static and data.shape[1].is_static
         if not both_known:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+
+
+def masked_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float | None
+) -> Tensor:
+    """F.scaled_dot_product_attention with NaN, not 0, in rows whose mask is -inf throughout."""
+    found = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+    nothing = torch.isneginf(mask).all(dim=-1, keepdim=True)
+    return found.masked_fill(nothing, math.nan) if mask.shape[-1] and key.shape[-2] else found
 
 
 def attention(
