@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.compiler.options import Ids
+from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
 from uncork.export.onnx.registry import REGISTRY, lowerings
 from uncork.export.onnx.signatures import carrier

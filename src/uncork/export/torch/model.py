@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from uncork.errors import Problem, UncorkError, UnsupportedError
 from uncork.compiler.options import Ids
+from uncork.errors import Problem, UncorkError, UnsupportedError
 from uncork.export.torch import types
 from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
 from uncork.export.torch.registry import REGISTRY, lowerings
+from uncork.export.torch.trained import Trained
 from uncork.export.torch.writer import (
     SMALL,
     Block,
@@ -109,8 +110,7 @@ def _finished(
     program = writer.program
     blocks = _needed(writer.blocks, outputs)
     results = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
-    trained = {n for n, (_, c) in program.constants.items() if _is_trained(c)} - program.derived
-    renderer = Renderer(program.constants, trained)
+    renderer = Renderer(program.constants, program.trained)
     fields = [f"self.{name}: Tensor | None = None" for name in program.states.values()]
     main = renderer.render(
         class_name(model.name) if model.name else "Model",
@@ -137,11 +137,6 @@ def _reset(states: Sequence[str]) -> list[str]:
         return []
     lines = ["    def reset_state(self) -> None:", '        """Forget what calls have kept."""']
     return ["\n".join([*lines, *(f"        self.{name} = None" for name in states)])]
-
-
-def _is_trained(constant: Const) -> bool:
-    """Whether the constant is a parameter: torch has gradients for its type."""
-    return constant.element_type in types.TORCH_TYPES and constant.element_type.is_float
 
 
 def _plain(text: str) -> str:
@@ -195,11 +190,15 @@ def lower_nodes(
     w: Writer, model: Model, values: Values, problems: list[Problem] | None = None
 ) -> None:
     """Write the statements of a model; without a list for `problems` the first is raised."""
+    trained = Trained(model, w.is_body)
     for node in model.nodes:
         if Source(node.id, 0) in values or node.type_name == "Result":
             continue
         try:
-            outputs = _lowered(w, node, [values[s] for s in node.inputs])
+            if isinstance(node.operation, Const):
+                outputs = [_weight(w, node, node.operation, trained)]
+            else:
+                outputs = _lowered(w, node, [values[s] for s in node.inputs])
         except UncorkError as error:
             if problems is None:
                 raise error.at(node.label) from None
@@ -213,8 +212,6 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
     operation = node.operation
     assert operation is not None, node.label
     specs = tuple(port.spec for port in node.outputs)
-    if isinstance(operation, Const):
-        return [_weight(w, node, operation)]
     for spec in specs:
         types.dtype(spec.element_type)
     if operation.deterministic and all(_is_known(spec) for spec in specs):
@@ -331,13 +328,22 @@ def _known(spec: TensorSpec) -> Value:
     return Value("", spec.element_type, spec.shape, spec.value, elements)
 
 
-def _weight(w: Writer, node: Node, constant: Const) -> Value:
-    """A constant of the model; it becomes a part of the module when a statement reads it."""
+def _weight(w: Writer, node: Node, constant: Const, trained: Trained) -> Value:
+    """A constant of the model; it becomes a part of the module when a statement reads it: a
+    parameter, if it is trained and torch has gradients for its type.
+    """
     types.dtype(constant.element_type)
     number = len(w.program.constants)
+    if (
+        node.id in trained.weights
+        and constant.element_type in types.TORCH_TYPES
+        and constant.element_type.is_float
+    ):
+        w.program.trained.add(number)
     w.program.constants[number] = (node.name, constant)
     value = constant.value if constant.count <= KNOWN else None
     elements = None
     if value is not None and constant.element_type.is_integer and value.size <= SMALL:
         elements = tuple(types.literal(constant.element_type, n) for n in value.reshape(-1))
-    return Value("", constant.element_type, constant.shape, value, elements, number)
+    is_bias = node.id in trained.biases
+    return Value("", constant.element_type, constant.shape, value, elements, number, is_bias)
