@@ -13,7 +13,7 @@ import numpy as np
 from uncork.compiler.options import Ids
 from uncork.errors import Problem, UncorkError, UnsupportedError
 from uncork.export.torch import types
-from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
+from uncork.export.torch.classes import ASSIGNED, CONSTANT, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
 from uncork.export.torch.registry import REGISTRY, lowerings
@@ -97,7 +97,7 @@ def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
 def _taken(w: Writer, value: Value) -> str:
     """The expression of an output, cast back to wide unsigned integers."""
     text = w(value)
-    if value.constant is not None:  # a statement, as every reading of a constant
+    if CONSTANT.search(text):  # a statement, as every reading of a constant
         text = w.let(text, "constant")
     if value.type in types.WIDE:
         return f"{text}.to({types.WIDE[value.type]})"

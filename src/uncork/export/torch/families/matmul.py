@@ -57,13 +57,20 @@ def attention(
         mask = None
     same = query.rank == key.rank == value.rank
     if sink is None and ready and same and (scale is None or factor) and not op.causal:
-        if mask is not None and _may_forbid_rows(mask):
+        if not _agree(query, key, value) or (mask is not None and _may_forbid_rows(mask)):
             number = None if factor is None else Code(factor)
-            return w.call("masked_attention", query, key, value, mask, scale=number)
+            return w.call("attended", query, key, value, mask, scale=number)
         given = "" if mask is None else f", attn_mask={w(mask)}"
         given += "" if factor is None else f", scale={factor}"
         return f"F.scaled_dot_product_attention({w(query)}, {w(key)}, {w(value)}{given})"
     return w.call("attention", query, key, value, mask, scale, sink, causal=op.causal)
+
+
+def _agree(*inputs: Value) -> bool:
+    """Whether items are known to be paired, none by broadcasting, and none is empty."""
+    leads = [value.shape[:-2] for value in inputs]
+    known = all(lead.is_static and lead == leads[0] for lead in leads)
+    return known and all(d.static_size != 0 for value in inputs for d in value.shape)
 
 
 def _may_forbid_rows(mask: Value) -> bool:

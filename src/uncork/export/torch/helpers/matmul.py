@@ -9,13 +9,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def masked_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scale: float | None
+def attended(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None
 ) -> Tensor:
-    """F.scaled_dot_product_attention with NaN, not 0, in rows whose mask is -inf throughout."""
+    """F.scaled_dot_product_attention of items that may be broadcast, or empty, and with NaN, not 0,
+    in rows whose mask is -inf throughout.
+    """
+    lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    query, key, value = (x.expand(*lead, *x.shape[-2:]) for x in (query, key, value))
+    if not query.numel() or not key.numel() or not value.numel():
+        return attention(query, key, value, mask, None, None, False)
     found = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-    nothing = torch.isneginf(mask).all(dim=-1, keepdim=True)
-    return found.masked_fill(nothing, math.nan) if mask.shape[-1] and key.shape[-2] else found
+    if mask is None:
+        return found
+    return found.masked_fill(torch.isneginf(mask).all(dim=-1, keepdim=True), math.nan)
 
 
 def attention(
