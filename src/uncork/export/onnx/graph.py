@@ -196,9 +196,7 @@ class Graph:
         if computed is None and own is ElementType.f64:
             single = computed_in(op_type, ElementType.f32)
             if single is not None:
-                self.approximate(
-                    f"{op_type} of f64 is computed in {single}: onnxruntime has no other"
-                )
+                self.approximate(f"{op_type} of f64 is computed in {single}")
                 return single
         if computed is None:
             self.refuse(f"ONNX's {op_type} takes no {own}")

@@ -48,8 +48,9 @@ def attention(
     scale: Value | None = None,
     sink: Value | None = None,
 ) -> str:
-    """F.scaled_dot_product_attention, with NaN in rows that attend to nothing; with a sink, or
-    inputs of several ranks, spelled out.
+    """F.scaled_dot_product_attention, with NaN in rows that attend to nothing by their mask; with a
+    sink, causal, or of inputs of several ranks, spelled out. Of queries and keys that are not
+    finite torch makes 0 or NaN.
     """
     factor = None if scale is None else w.number(scale)
     ready = mask is None or (mask.type.is_float and mask.type is query.type)

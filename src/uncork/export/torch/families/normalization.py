@@ -20,7 +20,9 @@ def batch_norm(w: Writer, op: Operation, *inputs: Value) -> str:
 
 @lowers("GroupNormalization")
 def group_norm(w: Writer, op: Operation, data: Value, scale: Value, bias: Value) -> str:
-    """torch.group_norm, which takes groups of one value, as F.group_norm does not."""
+    """torch.group_norm, which takes groups of one value, as F.group_norm does not. It scales before
+    it subtracts the mean: of huge or infinite numbers it makes others.
+    """
     groups, eps = op.num_groups, op.epsilon  # type: ignore[attr-defined]
     if not data.shape.is_static or data.shape.size == 0:
         return w.call("group_norm", data, scale, bias, groups=groups, eps=eps)

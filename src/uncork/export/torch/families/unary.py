@@ -39,6 +39,9 @@ _REAL = {
 def real(w: Writer, op: Operation, data: Value) -> str:
     """The torch function of the same meaning; of integers in f64, rounded to the nearest."""
     name = f"torch.{_REAL[op.type_name]}"
+    if op.type_name == "Sinh" and data.type in (T.f32, T.f16, T.bf16):
+        # Torch halves e^x, which overflows before its half does.
+        return f"{name}({atom(w(data))}.double()).to({w.dtype(data.type)})"
     if data.type.is_float:
         return f"{name}({w(data)})"
     if data.type is T.u64:
@@ -160,7 +163,7 @@ def softsign(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Gelu")
 def gelu(w: Writer, op: Operation, data: Value) -> str:
-    """F.gelu"""
+    """F.gelu, which by erf makes NaN of inf."""
     tanh = getattr(op, "approximation_mode", "erf") == "tanh"
     return f'F.gelu({w(data)}, approximate="tanh")' if tanh else f"F.gelu({w(data)})"
 
