@@ -81,8 +81,8 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
             elif isinstance(wanted, str):
                 counts[f"{name} answered alone"] += 1
             elif not (types & _TAME_ONLY[name] and _is_wild(inputs, wanted)):
-                if name == "onnx" and types & _LOOPS:
-                    answer = [b if b.size else a for a, b in zip(wanted, answer)]
+                if name == "onnx" and types & _LOOPS and not all(a.size for a in inputs + wanted):
+                    continue
                 difference = _difference(wanted, answer).replace("cpu", name)
                 found = f"call {number}: {difference}" if difference else ""
             if found:
@@ -134,13 +134,16 @@ def _answer(target: Called, inputs: list[Array]) -> list[Array] | str:
 def _special(made: Case, generator: random.Random) -> list[list[Array]]:
     """Calls like the first two, with a few numbers that are seldom right."""
     return [
-        [_with_special(array, generator) for array in inputs]
+        [
+            _with_special(array, made.model.name_of_input(i).startswith("sizes"), generator)
+            for i, array in enumerate(inputs)
+        ]
         for inputs in (made.calls[0], made.calls[0], made.calls[1])
     ]
 
 
-def _with_special(array: Array, generator: random.Random) -> Array:
-    if not array.size or generator.random() < 0.3:
+def _with_special(array: Array, is_size: bool, generator: random.Random) -> Array:
+    if is_size or not array.size or generator.random() < 0.3:
         return array
     changed = array.copy()
     place = generator.randrange(array.size)
@@ -154,7 +157,7 @@ def _with_special(array: Array, generator: random.Random) -> Array:
 def _is_wild(inputs: list[Array], wanted: list[Array]) -> bool:
     """Whether some number of a call is huge, infinite or none."""
     floats = [a for a in (*inputs, *wanted) if a.dtype.kind == "f"]
-    return any(not (np.abs(a) < 1e9).all() for a in floats)
+    return any(not (np.abs(a) < 80).all() for a in floats)
 
 
 if __name__ == "__main__":
