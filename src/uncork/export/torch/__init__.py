@@ -25,9 +25,9 @@ def to_torch(
     """The model as a torch module. `model` is a Model or the path of its .xml file.
 
     `module(*tensors)` takes the inputs in order and gives a tuple of the outputs, or the tensor
-    where there is one. The model's constants are its parameters (floats) and buffers, under the
-    names of their layers; `module.source` is the source that it runs, and `module.layers` tells
-    the layer of each key of its state.
+    where there is one. The model's constants are its parameters (what is trained) and buffers,
+    under the names of their layers; `module.source` is the source that it runs, and
+    `module.layers` tells the layer of each key of its state.
 
     What torch defines otherwise is spelled out, so that the answers are the same. A layer for
     which that cannot be is refused, all such layers in one UnsupportedError; with `approximate`
