@@ -53,7 +53,7 @@ def _open_slope(g: Graph, data: Tensor, slope: Tensor) -> Tensor:
     ones = np.ones(rank, np.int64)
     channels, last = (g.concat([ones[:axis], count, ones[axis + 1 :]]) for axis in (1, rank - 1))
     shape = g.op("Where", g.op("Equal", g.dim(data, 1), count), channels, last, shape=[rank])
-    return g.op("Reshape", slope, shape)
+    return g.op("Reshape", slope, shape, allowzero=1)
 
 
 @lowers("Elu")
