@@ -29,10 +29,10 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"internal_ops"},
     {"ir"},
-    {"export", "kernels"},
+    {"kernels"},
     {"passes"},
     {"compiler"},
-    {"functional", "_names"},
+    {"export", "functional", "_names"},
     {"score", "compare", "shrink", "surgery"},
     {"cli"},
 ]

@@ -33,12 +33,15 @@ stale.
     uncork.write_onnx("model.xml", "model.onnx")             of any size: over 2 GB, constants are
                                                              streamed to a file beside it
 
-- Inputs and outputs stand in the IR's order, under the first of their names. A node that gives a
+- Inputs and outputs stand in the IR's order, under the names that `load` shows. A node that gives a
   layer's output has the layer's name; the nodes that lead to it have it as a prefix. Open sizes are
   `dim_param`s called after the input and the axis.
+- Ids are looked up as they were given, as `load` does: conversions to fewer bits that converters
+  write before look-ups are led around, unless `ids="as-written"` (`--ids`) asks for them.
 - Nodes are those of opset 21 and take the types that both the standard and onnxruntime's CPU
-  provider have; other types are cast to a wider one and back. f16 and bf16 are summed in f32, as in
-  the IR. Constants of 4 bits stay 4 bits.
+  provider have; other types are cast to a wider one and back. f64 that onnxruntime's node does not
+  have (Conv, Erf, AveragePool, Acos) is computed in f32, which `--approximate` has to allow. f16
+  and bf16 are summed in f32, as in the IR. Constants of 4 bits stay 4 bits.
 - What ONNX defines otherwise is spelled out in its operations, so that the answers are the same: an
   index outside that reads zeros, integer division that rounds down, halves that round away from
   zero, windows past the padding, empty bags. A layer for which that cannot be is refused, all such
@@ -52,6 +55,8 @@ stale.
 - If, Loop and TensorIterator are If and Loop; GRU, LSTM and RNN, sequences and cells, ONNX's own;
   FakeQuantize is QuantizeLinear and DequantizeLinear where their rounding is the same (steps of a
   power of two through zero), else its formula.
+- Where a loop takes no turn, onnxruntime has 0 for sizes of its result that neither the model nor a
+  part tells.
 - A tensor of unknown rank cannot be an input or output of an ONNX model, whose checker wants a
   shape.
 
@@ -216,10 +221,14 @@ TORCH_HEAD = """
 
 - `module(*tensors)` takes the inputs in the IR's order and gives a tuple of the outputs, or the
   tensor where there is one. The module is the source of `model.py`, executed (`module.source`).
-- The model's constants are its parameters (floats) and buffers, under the names of their layers: a
+  Inputs have the names that `load` shows, and ids are looked up as by `load` (`ids`, `--ids`).
+- The model's constants are its parameters and buffers, under the names of their layers: a
   sub-module for layers whose names begin alike, `_` for what separates the rest. `module.layers`
-  has the layer of each key. Single numbers, and integers that shapes and axes are made of, stand in
-  the source. `uncork.with_constants(model, module.state_dict())` puts them back.
+  has the layer of each key. Parameters are weights, and the floats that are added to or multiplied
+  with what layers with weights compute, a bias of one number too; masks, means and deviations of
+  the input, statistics, bounds and integers are buffers. Other single numbers (scales, epsilons),
+  and integers that shapes and axes are made of, stand in the source.
+  `uncork.with_constants(model, module.state_dict())` puts constants back.
 - Shapes that the model computes stay Python's integers: torch.compile and torch.export follow them.
   What depends on values (NonZero, suppression, loops with conditions) is ordinary Python, which
   torch.export does not take.

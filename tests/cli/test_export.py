@@ -197,3 +197,30 @@ def test_what_the_check_takes_for_the_same(
     found: list[float], expected: list[float], same: bool
 ) -> None:
     assert agree(np.array(found), np.array(expected, np.float32)) == same
+
+
+@pytest.mark.parametrize("target", ["onnx", "torch"])
+def test_ids_as_written(command: Command, tmp_path: Path, target: str) -> None:
+    """The Convert that cuts ids is in the export only where it is asked for."""
+    builder = uncork.Builder("rows")
+    (short,) = builder.add(
+        "Convert", 1, builder.parameter("ids", "i64", [None]), destination_type="i32"
+    )
+    table, axis = builder.constant(np.ones((5, 2), np.float32)), builder.constant(np.array(0))
+    builder.result(builder.add("Gather", 8, table, short, axis)[0], "rows")
+    uncork.write_model(builder.model(), tmp_path / "model.xml")
+    for way, cuts in (("64-bit", False), ("as-written", True)):
+        out = tmp_path / (f"{way}.onnx" if target == "onnx" else way)
+        answer = command("export", "model.xml", "--to", target, "-o", out.name, "--ids", way)
+        assert (answer.status, answer.err) == (0, "")
+        if target == "onnx":
+            nodes = onnx.load(out).graph.node
+            assert any(node.op_type == "Cast" for node in nodes) == cuts
+        else:
+            assert ("int32" in (out / "model.py").read_text()) == cuts
+
+
+def test_ids_of_another_word_are_refused(command: Command, model: Path) -> None:
+    answer = command("export", "model.xml", "--to", "onnx", "-o", "model.onnx", "--ids", "32-bit")
+    assert answer.status == 2
+    assert "--ids: expected 64-bit or as-written, got '32-bit'" in answer.err

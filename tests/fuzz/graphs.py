@@ -244,11 +244,16 @@ class Case:
 
 
 def case(seed: str) -> Case:
-    """The case of a seed. Of one that begins with "states" there are variables that grow."""
+    """The case of a seed. Of one that begins with "states" there are variables that grow, of one
+    that begins with "exports" layers of networks.
+    """
     from tests.fuzz.graph_layers import FINDERS, LAYERS
+    from tests.fuzz.graph_networks import NETWORKS
     from tests.fuzz.graph_states import STATES
 
     first_layers = STATES if seed.startswith("states") else FINDERS
+    if seed.startswith("exports"):
+        first_layers = NETWORKS * 2 + FINDERS
     generator = random.Random(seed)
     graph = Graph(generator)
     wanted = generator.randint(3, 9)

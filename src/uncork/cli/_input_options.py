@@ -11,7 +11,7 @@ import numpy as np
 
 from uncork.cli import _inputs
 from uncork.cli._output import counted
-from uncork.cli._parser import Parser
+from uncork.cli._parser import Parser, one_of
 from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
@@ -53,6 +53,18 @@ def add_inputs(parser: Parser) -> None:
         "for integers 0:10",
     )
     add("--seed", type=whole, metavar="N", help="other random values for each N (0)")
+
+
+def add_ids(parser: Parser) -> None:
+    """Give a command `--ids`."""
+    parser.add_argument(
+        "--ids",
+        type=one_of("64-bit", "as-written"),
+        default="64-bit",
+        metavar="HOW",
+        help="64-bit (default): look up ids as given; as-written: "
+        "as the model's conversions cut them",
+    )
 
 
 def input_text(text: str) -> str:

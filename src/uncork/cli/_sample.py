@@ -11,6 +11,7 @@ from uncork.cli._input_options import collect
 from uncork.cli._inputs import random_array
 from uncork.cli._random_bounds import RandomBounds
 from uncork.compiler.compile import CompiledModel, compile_model
+from uncork.compiler.options import Ids
 from uncork.errors import UncorkError
 from uncork.export.torch.folder import Sample, agree
 from uncork.ir.model import Model
@@ -26,20 +27,20 @@ _NUDGE = 2.0**-21
 
 def given_sample(model: Model, arguments: argparse.Namespace) -> Sample:
     """The inputs that the command line gives."""
-    compiled = compile_model(model)
+    compiled = compile_model(model, ids=arguments.ids)
     values, _ = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [np.asarray(values[i]) for i in range(len(compiled.inputs))]
     return inputs, _answers(compiled, inputs)
 
 
-def found_sample(model: Model) -> Sample | None:
+def found_sample(model: Model, ids: Ids = "64-bit") -> Sample | None:
     """Random inputs that the model takes, of sizes that it takes; None where there are none.
 
     Answers that change when the last digits of the inputs do, such as the order of the boxes that a
     detector finds in noise, compare rounding: other inputs are tried.
     """
     try:
-        compiled = compile_model(model)
+        compiled = compile_model(model, ids=ids)
         candidates = list(_candidates(compiled))
     except (UncorkError, KeyError):
         return None

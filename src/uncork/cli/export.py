@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uncork.cli._input_options import add_inputs, check_random
+from uncork.cli._input_options import add_ids, add_inputs, check_random
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._sample import found_sample, given_sample
@@ -52,6 +52,7 @@ def _to_onnx(arguments: argparse.Namespace) -> Approximations:
         given_model(arguments.model, arguments.weights),
         arguments.output,
         approximate=arguments.approximate,
+        ids=arguments.ids,
         external_data=arguments.external_data or None,
         progress=_progress(),
         **options,
@@ -66,7 +67,7 @@ def _to_torch(arguments: argparse.Namespace) -> Approximations:
     sample = (
         given_sample(model, arguments)
         if arguments.input or arguments.random
-        else found_sample(model)
+        else found_sample(model, arguments.ids)
     )
     if sample is None:
         sys.stderr.write(
@@ -77,6 +78,7 @@ def _to_torch(arguments: argparse.Namespace) -> Approximations:
         model,
         arguments.output,
         approximate=arguments.approximate,
+        ids=arguments.ids,
         sample=sample,
         progress=_progress(),
     )
@@ -106,6 +108,7 @@ def parser() -> Parser:
         action="store_true",
         help="export what cannot be quite the same nearly the same, and list it",
     )
+    add_ids(parser)
     parser.add_argument(
         "--external-data", action="store_true", help="onnx: constants in a file beside OUT"
     )

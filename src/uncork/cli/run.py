@@ -10,7 +10,7 @@ from typing import Any
 
 from uncork.cli._expect import Expected, compared, expected_table, tolerance
 from uncork.cli._files import check_arrays_destination, write_arrays
-from uncork.cli._input_options import add_inputs, check_random, collect, whole
+from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive
 from uncork.cli._output import counted, emit, emit_json, printable
@@ -67,14 +67,7 @@ def parser() -> Parser:
         action="store_true",
         help="refuse odd data, such as unsorted segment ids or integers that a Convert changes",
     )
-    parser.add_argument(
-        "--ids",
-        type=one_of("64-bit", "as-written"),
-        default="64-bit",
-        metavar="HOW",
-        help="64-bit (default): look up ids as given; as-written: "
-        "as the model's conversions cut them",
-    )
+    add_ids(parser)
     add_threads(parser)
     parser.add_argument(
         "--summary",

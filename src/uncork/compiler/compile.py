@@ -130,8 +130,7 @@ def compile_model(
         warn_if_unavailable()
     if precision != "f32" and (missing := _missing_for(precision, backend, target)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
-    if ids not in ("64-bit", "as-written"):
-        raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
+    pipeline.check_ids(ids)
     if threads is not None and not _is_number(threads, 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if memory_limit is not None and not _is_number(memory_limit, 0):

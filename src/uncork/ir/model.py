@@ -120,6 +120,15 @@ class Model(Graph, frozen=True, dict=True):
         """
         return self._input_names[position]
 
+    def name_of_input(self, position: int) -> str:
+        """The name that tells most of an input; its layer's where it has none."""
+        names = self.names_of_input(position)
+        return best_name(names) or self.by_id[self.parameters[position]].name
+
+    def name_of_output(self, position: int) -> str:
+        """The name that tells most of a result; its layer's where it has none."""
+        return best_name(self.names_of_output(position)) or self.by_id[self.results[position]].name
+
     def names_of_output(self, position: int) -> tuple[str, ...]:
         """Names of a result: its own and those of the tensor it takes, then layer names where they
         tell no other output.

@@ -207,7 +207,7 @@ class _Inference:
     def _name(self, node: Node, output: int) -> str:
         """A short name for what comes out there."""
         if node.id in self.positions:
-            return _word(self.model.names_of_input(self.positions[node.id])[0])
+            return _word(self.model.name_of_input(self.positions[node.id]))
         return f"{_word(node.type_name)}{node.id}" + (f".{output}" if len(node.outputs) > 1 else "")
 
     # ---- equalities

@@ -9,7 +9,6 @@ from __future__ import annotations
 NAN = "onnxruntime's node does not pass a NaN on"
 EMPTY = "onnxruntime's node does not take a tensor without elements"
 ENDS = "onnxruntime ends the process"
-DOUBLE = "onnxruntime has no such node of f64"
 WIDE = "onnxruntime computes with 64-bit integers in floating point"
 OTHERWISE = {
     ("AdaptiveMaxPool", "a NaN wins"): NAN,
@@ -75,7 +74,6 @@ OTHERWISE = {
     ("GRUSequence", "no rows"): ENDS,
     ("LSTMSequence", "no rows"): ENDS,
     ("Unique", "empty slices are equal"): ENDS,
-    ("Erf", "f64"): DOUBLE,
     ("Range", "64-bit integers are exact"): WIDE,
     ("Range", "u64 downwards"): WIDE,
     ("ReduceSum", "i64 in full width"): WIDE,

@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from uncork.compiler.options import Ids
 from uncork.errors import UncorkError, UnsupportedError
 from uncork.export.onnx.framing import framed
 from uncork.export.onnx.model import Exported, export
@@ -61,11 +62,12 @@ def write_onnx(
     *,
     opset: int = 21,
     approximate: bool = False,
+    ids: Ids = "64-bit",
     external_data: bool | None = None,
     progress: Progress | None = None,
 ) -> list[tuple[str, str]]:
-    """Write the model to an .onnx file; `model`, `opset` and `approximate` are as for `to_onnx`.
-    Returns what was approximated: layer and reason.
+    """Write the model to an .onnx file; `model`, `opset`, `approximate` and `ids` are as for
+    `to_onnx`. Returns what was approximated: layer and reason.
 
     The constants go to `path` with `.data` behind it when `external_data` says so or when they are
     more than one file can
@@ -73,7 +75,7 @@ def write_onnx(
     called with the bytes of constants that are written and all of them.
     """
     path = Path(path)
-    exported = export(given_model(model), opset, approximate)
+    exported = export(given_model(model), opset, approximate, ids)
     total = sum(map(stored_size, exported.weights.values()))
     outside = total > INLINE_LIMIT if external_data is None else external_data
     if not outside and total > INLINE_LIMIT:

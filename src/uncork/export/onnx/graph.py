@@ -193,6 +193,11 @@ class Graph:
 
     def _wide(self, op_type: str, own: ElementType) -> ElementType:
         computed = computed_in(op_type, carrier(own))
+        if computed is None and own is ElementType.f64:
+            single = computed_in(op_type, ElementType.f32)
+            if single is not None:
+                self.approximate(f"{op_type} of f64 is computed in {single}")
+                return single
         if computed is None:
             self.refuse(f"ONNX's {op_type} takes no {own}")
         return computed

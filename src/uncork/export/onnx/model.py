@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.compiler.options import Ids
 from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
 from uncork.export.onnx.registry import REGISTRY, lowerings
@@ -18,6 +19,7 @@ from uncork.export.onnx.signatures import carrier
 from uncork.export.onnx.tensors import ONNX_TYPES, is_packed, stored_as
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.parameter import Const
+from uncork.passes.pipeline import with_ids
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 #: The first opset whose operations the lowerings write, and the version of the file format that
@@ -37,7 +39,9 @@ class Exported:
     approximations: Sequence[tuple[str, str]]
 
 
-def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) -> Exported:
+def export(
+    model: Model, opset: int = FIRST_OPSET, approximate: bool = False, ids: Ids = "64-bit"
+) -> Exported:
     """The model in ONNX. Raises UnsupportedError, with every layer that cannot be exported."""
     onnx = import_onnx()
     newest = onnx.defs.onnx_opset_version()
@@ -47,14 +51,13 @@ def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) ->
             f"has, got {opset}"
         )
     REGISTRY.check(model)
+    model = with_ids(model, ids)
     settings = Settings(opset, approximate)
     graph = Graph(settings)
     problems: list[Problem] = []
     inputs = _inputs(graph, model, problems)
-    reserved = [
-        settings.names.unique(model.names_of_output(i)[0]) for i in range(len(model.results))
-    ]
-    values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs, strict=True)}
+    reserved = [settings.names.unique(model.name_of_output(i)) for i in range(len(model.results))]
+    values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
     lower_nodes(graph, model, values, problems)
     problems.extend(_outputs_without_rank(model, values))
     if problems:
@@ -270,8 +273,7 @@ def _inputs(graph: Graph, model: Model, problems: list[Problem]) -> list[Tensor]
     names, tensors = graph.settings.names, []
     for position, parameter in enumerate(model.parameters):
         spec = model.by_id[parameter].outputs[0].spec
-        known = model.names_of_input(position)
-        name = names.unique(known[0] if known else model.by_id[parameter].name)
+        name = names.unique(model.name_of_input(position))
         if spec.rank is None:
             problems.append(
                 Problem(

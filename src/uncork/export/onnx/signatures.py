@@ -1,11 +1,10 @@
 """The element types that ONNX's nodes take, and the type to compute in where a node does not take
 the one at hand.
 
-A node's types are those that both the standard (opset 21) and the CPU provider of onnxruntime have
-(f64: the standard). Where a tensor has
-another type it is cast to a wider one that holds all its values, and the result is cast back;
-integers wrap on the way back,
-which is what they do in the IR.
+A node's types are those that both the standard (opset 21) and the CPU provider of onnxruntime have.
+Where a tensor has another type it is cast to a wider one that holds all its values, and the result
+is cast back; integers wrap on the way back, which is what they do in the IR. f64 is cast to f32
+where there is no other way, which is not quite the same and has to be allowed.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _TABLE = """
 Add Sub Mul Div Mod              fdh@         *
 Max Min                          fdhbilBIL    *
 Pow                              fdhil        *
-PRelu                            fdh           *
+PRelu                            fh            *
 Equal                            fdh@?s       *  boolean
 Less Greater LessOrEqual GreaterOrEqual fdh@  *  boolean
 BitwiseAnd BitwiseOr BitwiseXor BitwiseNot @  *
@@ -51,8 +50,8 @@ Abs Sign                         fdh@         *
 Neg                              fdhbwil      *
 Floor Ceil Round Exp Log Sqrt Reciprocal Tanh Sigmoid Sin Cos  fdh *
 Relu                             fdhbi        *
-Erf Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh  fdh *
-Softplus Softsign Elu Selu LeakyRelu HardSigmoid HardSwish Mish Gelu  fdh *
+Erf Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh  fh *
+Softplus Softsign Elu Selu LeakyRelu HardSigmoid HardSwish Mish Gelu  fh *
 IsNaN IsInf                      fdh          *  boolean
 Identity Reshape                 fdheqp@?s    0
 Squeeze Unsqueeze Gather GatherElements GatherND Split Slice  fdhe@?s 0
@@ -76,10 +75,11 @@ ScatterND ScatterElements        fdhe@?s      0,2
 ReverseSequence                  fdh@?s       0
 DepthToSpace SpaceToDepth        fdhbB        *
 OneHot                           fls          2
-Conv ConvTranspose               fdh          *
+Conv ConvTranspose               fh           *
 MaxPool                          fdhbB        *
-AveragePool LpPool GlobalAveragePool  fdh     *
-BatchNormalization InstanceNormalization LayerNormalization GroupNormalization LRN  fdh *
+AveragePool LpPool GlobalAveragePool  fh      *
+BatchNormalization LayerNormalization GroupNormalization  fdh *
+InstanceNormalization LRN        fh           *
 GRU LSTM RNN                     fh           0,1,2,3,5,6
 Range                            fdwil        *
 Resize                           fhbiB        0
@@ -88,7 +88,7 @@ DFT STFT                         fdh          0
 NonMaxSuppression                f            0,1  i64
 TopK                             fdhbwilB     0
 Unique                           fdhbls       0
-Det                              fdh           *
+Det                              fh            *
 """
 
 

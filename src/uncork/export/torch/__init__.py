@@ -16,23 +16,28 @@ from uncork.ir.model import Model
 if TYPE_CHECKING:
     from torch import nn
 
+    from uncork.compiler.options import Ids
 
-def to_torch(model: Model | str | os.PathLike[str], *, approximate: bool = False) -> nn.Module:
+
+def to_torch(
+    model: Model | str | os.PathLike[str], *, approximate: bool = False, ids: Ids = "64-bit"
+) -> nn.Module:
     """The model as a torch module. `model` is a Model or the path of its .xml file.
 
     `module(*tensors)` takes the inputs in order and gives a tuple of the outputs, or the tensor
-    where there is one. The model's constants are its parameters (floats) and buffers, under the
-    names of their layers; `module.source` is the source that it runs, and `module.layers` tells
-    the layer of each key of its state.
+    where there is one. The model's constants are its parameters (what is trained) and buffers,
+    under the names of their layers; `module.source` is the source that it runs, and
+    `module.layers` tells the layer of each key of its state.
 
     What torch defines otherwise is spelled out, so that the answers are the same. A layer for
     which that cannot be is refused, all such layers in one UnsupportedError; with `approximate`
-    those that come near are exported.
+    those that come near are exported. `ids` is as for `load`: rows are looked up by the numbers
+    that were given, or with "as-written" by what conversions in the model make of them.
     """
     from uncork.export.onnx.files import given_model
     from uncork.export.torch.model import torch_source
     from uncork.export.torch.module import import_torch, module_of
 
     import_torch()
-    module: Any = module_of(torch_source(given_model(model), approximate))
+    module: Any = module_of(torch_source(given_model(model), approximate, ids))
     return module

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from uncork.compiler.options import Ids
 from uncork.errors import InputError, UncorkError
 from uncork.export.onnx.files import given_model
 from uncork.export.safetensors import Entry, write_tensors
@@ -92,16 +93,18 @@ def write_torch(
     folder: str | os.PathLike[str],
     *,
     approximate: bool = False,
+    ids: Ids = "64-bit",
     sample: Sample | None = None,
     progress: Progress | None = None,
 ) -> list[tuple[str, str]]:
-    """Write the model as a folder of torch source. Returns what was approximated: layer and reason.
+    """Write the model as a folder of torch source; `approximate` and `ids` are as for `to_torch`.
+    Returns what was approximated: layer and reason.
 
     `sample` are inputs and their outputs, which check.py compares with; without one there is no
     check.py. The weights are written one by one; files take their names when all are whole.
     """
     folder = Path(folder)
-    source = torch_source(given_model(model), approximate)
+    source = torch_source(given_model(model), approximate, ids)
     existed = folder.exists()
     try:
         folder.mkdir(exist_ok=True)

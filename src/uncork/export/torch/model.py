@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from uncork.compiler.options import Ids
 from uncork.errors import Problem, UncorkError, UnsupportedError
 from uncork.export.torch import types
-from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
+from uncork.export.torch.classes import ASSIGNED, CONSTANT, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
 from uncork.export.torch.registry import REGISTRY, lowerings
+from uncork.export.torch.trained import Trained
 from uncork.export.torch.writer import (
     SMALL,
     Block,
@@ -30,6 +32,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
+from uncork.passes.pipeline import with_ids
 from uncork.types import ElementType, TensorSpec
 
 #: Constants up to this many elements are looked at when expressions are chosen.
@@ -50,11 +53,12 @@ class TorchSource:
     approximations: Sequence[tuple[str, str]]
 
 
-def torch_source(model: Model, approximate: bool = False) -> TorchSource:
+def torch_source(model: Model, approximate: bool = False, ids: Ids = "64-bit") -> TorchSource:
     """The model as source of torch. Raises UnsupportedError, with every layer that cannot be
     exported.
     """
     REGISTRY.check(model)
+    model = with_ids(model, ids)
     program = Program(approximate)
     problems: list[Problem] = []
     arguments = [program.variable(_input_name(model, i)) for i in range(len(model.parameters))]
@@ -79,8 +83,7 @@ def torch_source(model: Model, approximate: bool = False) -> TorchSource:
 
 
 def _input_name(model: Model, position: int) -> str:
-    names = model.names_of_input(position)
-    return variable(names[0] if names else model.by_id[model.parameters[position]].name)
+    return variable(model.name_of_input(position))
 
 
 def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
@@ -94,6 +97,8 @@ def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
 def _taken(w: Writer, value: Value) -> str:
     """The expression of an output, cast back to wide unsigned integers."""
     text = w(value)
+    if CONSTANT.search(text):  # a statement, as every reading of a constant
+        text = w.let(text, "constant")
     if value.type in types.WIDE:
         return f"{text}.to({types.WIDE[value.type]})"
     return text
@@ -105,8 +110,7 @@ def _finished(
     program = writer.program
     blocks = _needed(writer.blocks, outputs)
     results = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
-    trained = {n for n, (_, c) in program.constants.items() if _is_trained(c)} - program.derived
-    renderer = Renderer(program.constants, trained)
+    renderer = Renderer(program.constants, program.trained)
     fields = [f"self.{name}: Tensor | None = None" for name in program.states.values()]
     main = renderer.render(
         class_name(model.name) if model.name else "Model",
@@ -133,11 +137,6 @@ def _reset(states: Sequence[str]) -> list[str]:
         return []
     lines = ["    def reset_state(self) -> None:", '        """Forget what calls have kept."""']
     return ["\n".join([*lines, *(f"        self.{name} = None" for name in states)])]
-
-
-def _is_trained(constant: Const) -> bool:
-    """Whether the constant is a parameter: torch has gradients for its type."""
-    return constant.element_type in types.TORCH_TYPES and constant.element_type.is_float
 
 
 def _plain(text: str) -> str:
@@ -191,11 +190,15 @@ def lower_nodes(
     w: Writer, model: Model, values: Values, problems: list[Problem] | None = None
 ) -> None:
     """Write the statements of a model; without a list for `problems` the first is raised."""
+    trained = Trained(model, w.is_body)
     for node in model.nodes:
         if Source(node.id, 0) in values or node.type_name == "Result":
             continue
         try:
-            outputs = _lowered(w, node, [values[s] for s in node.inputs])
+            if isinstance(node.operation, Const):
+                outputs = [_weight(w, node, node.operation, trained)]
+            else:
+                outputs = _lowered(w, node, [values[s] for s in node.inputs])
         except UncorkError as error:
             if problems is None:
                 raise error.at(node.label) from None
@@ -209,8 +212,6 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
     operation = node.operation
     assert operation is not None, node.label
     specs = tuple(port.spec for port in node.outputs)
-    if isinstance(operation, Const):
-        return [_weight(w, node, operation)]
     for spec in specs:
         types.dtype(spec.element_type)
     if operation.deterministic and all(_is_known(spec) for spec in specs):
@@ -220,6 +221,7 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
         padded += [None] * (len(operation.inputs) - len(inputs))
     w.layer, w.label, w.outputs = node.name, node.label, specs
     with w.block(node.name):
+        padded = [_id(w, operation, i, value) for i, value in enumerate(padded)]
         wide = _widened(operation, padded)
         result = lowerings()[node.type_name](w, operation, *(wide or padded))
         several = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -232,6 +234,18 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
             _settled(w, node, i, written, spec)
             for i, (written, spec) in enumerate(zip(several, specs, strict=True))
         ]
+
+
+def _id(w: Writer, operation: Operation, position: int, value: Value | None) -> Value | None:
+    """An input; of ids in u64, which are held as i64, those beyond it as the largest: they stay
+    outside, where a negative one would be counted from the end.
+    """
+    if value is None or value.type is not ElementType.u64 or value.value is not None:
+        return value
+    ports = operation.inputs
+    if not ports[min(position, len(ports) - 1)].ids:
+        return value
+    return replace(value, code=f"torch.where({w(value)} < 0, {2**63 - 1}, {w(value)})")
 
 
 #: Torch computes these of f16 and bf16 in f32 and rounds once, as the IR does.
@@ -316,13 +330,22 @@ def _known(spec: TensorSpec) -> Value:
     return Value("", spec.element_type, spec.shape, spec.value, elements)
 
 
-def _weight(w: Writer, node: Node, constant: Const) -> Value:
-    """A constant of the model; it becomes a part of the module when a statement reads it."""
+def _weight(w: Writer, node: Node, constant: Const, trained: Trained) -> Value:
+    """A constant of the model; it becomes a part of the module when a statement reads it: a
+    parameter, if it is trained and torch has gradients for its type.
+    """
     types.dtype(constant.element_type)
     number = len(w.program.constants)
+    if (
+        node.id in trained.weights
+        and constant.element_type in types.TORCH_TYPES
+        and constant.element_type.is_float
+    ):
+        w.program.trained.add(number)
     w.program.constants[number] = (node.name, constant)
     value = constant.value if constant.count <= KNOWN else None
     elements = None
     if value is not None and constant.element_type.is_integer and value.size <= SMALL:
         elements = tuple(types.literal(constant.element_type, n) for n in value.reshape(-1))
-    return Value("", constant.element_type, constant.shape, value, elements, number)
+    is_bias = node.id in trained.biases
+    return Value("", constant.element_type, constant.shape, value, elements, number, is_bias)

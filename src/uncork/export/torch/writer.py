@@ -41,6 +41,8 @@ class Value:
     value: Array | None = None
     elements: tuple[str, ...] | None = None
     constant: int | None = None
+    #: Whether it is trained although it is a single number.
+    trained: bool = False
 
     @property
     def rank(self) -> int | None:
@@ -48,7 +50,9 @@ class Value:
 
     def known(self) -> list[int] | None:
         """The elements of an integer tensor, in order, where they are all known."""
-        return None if self.value is None else [int(v) for v in np.asarray(self.value).reshape(-1)]
+        if self.value is None or self.type.is_float:
+            return None
+        return [int(v) for v in np.asarray(self.value).reshape(-1)]
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Program:
     constants: dict[int, tuple[str, Const]] = field(default_factory=dict)
     #: Those of them that are no constants of the model.
     derived: set[int] = field(default_factory=set)
+    #: Those that are parameters of the module; all others are buffers.
+    trained: set[int] = field(default_factory=set)
     #: Helper functions that the source calls.
     helpers: set[str] = field(default_factory=set)
     #: Variables of the model: attribute by id; and the statements that keep their values.
@@ -211,10 +217,10 @@ class Writer:
         return types.literal(value.type, value.value)
 
     def operand(self, value: Value, other: Value) -> str:
-        """An operand of arithmetic: a literal where it is a single number and the other has its
-        shape and type already.
+        """An operand of arithmetic: a literal where it is a single number that is not trained, and
+        the other has its shape and type already.
         """
-        text = self.number(value)
+        text = None if value.trained else self.number(value)
         if text is None or value.rank is None or other.rank is None or other.value is not None:
             return self(value)
         return text if value.rank <= other.rank else self(value)

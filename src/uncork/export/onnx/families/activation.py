@@ -36,13 +36,10 @@ def prelu(g: Graph, op: PReLU, data: Tensor, slope: Tensor) -> Tensor:
     """
     if op.by_channel(data.shape, slope.shape):
         slope = g.unsqueeze(slope, list(range(1, g.rank(data) - 1)))
-    elif (
-        slope.rank == 1
-        and g.rank(data) > 1
-        and not data.shape[1].is_static
-        and slope.shape[0].compatible(data.shape[1])
-    ):
-        slope = _open_slope(g, data, slope)
+    elif g.rank(slope) == 1 and g.rank(data) > 1:
+        count, channels = slope.shape[0], data.shape[1]
+        if count.compatible(channels) and not (count.is_static and channels.is_static):
+            slope = _open_slope(g, data, slope)
     if data.type in (T.f32, T.f16):
         return g.op("PRelu", data, slope)
     return g.op("Where", g.op("Less", data, g.number(0, data)), g.op("Mul", slope, data), data)
@@ -56,7 +53,7 @@ def _open_slope(g: Graph, data: Tensor, slope: Tensor) -> Tensor:
     ones = np.ones(rank, np.int64)
     channels, last = (g.concat([ones[:axis], count, ones[axis + 1 :]]) for axis in (1, rank - 1))
     shape = g.op("Where", g.op("Equal", g.dim(data, 1), count), channels, last, shape=[rank])
-    return g.op("Reshape", slope, shape)
+    return g.op("Reshape", slope, shape, allowzero=1)
 
 
 @lowers("Elu")

@@ -9,6 +9,7 @@ that is the last iteration's value is carried along.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -223,12 +224,25 @@ class _Iteration:
             self.starts.append(g.constant(np.zeros(blank, result.type.dtype), result.type))
             after.append(result)
         scans = [o for o in self.body.outputs if o.port is not None and o.slicing is not None]
-        stacked = [results[o.result] for o in scans]
+        stacked = [self._part_of(o, results[o.result]) for o in scans]
         inputs = [self.iteration, self.condition, *self.carried]
         graph = _proto(self.child, f"{g.layer}/body", inputs, [go_on, *after, *stacked])
         types = [t.type for t in (*self.carried, *stacked)]
         outputs = g.ops("Loop", trip_count, condition, *self.starts, types=types, body=graph)
         return self._outputs(outputs, lasts, scans, stacked)
+
+    def _part_of(self, output: BodyOutput, part: Tensor) -> Tensor:
+        """A part with the sizes that the whole tells: without a turn no part tells them."""
+        assert output.slicing is not None and output.port is not None
+        whole = self.g.outputs[output.port].shape
+        if part.rank is None or whole.rank != part.rank:
+            return part
+        axis = output.slicing.axis % part.rank
+        dims = [
+            b if i != axis and b.is_static and not a.is_static else a
+            for i, (a, b) in enumerate(zip(part.shape, whole))
+        ]
+        return replace(part, shape=PartialShape(dims))
 
     def _outputs(
         self,

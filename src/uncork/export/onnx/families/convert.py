@@ -14,7 +14,7 @@ import numpy as np
 from uncork.export.onnx.graph import BOOLEAN, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
-from uncork.ops.convert import Convert1
+from uncork.ops.convert import Convert1, limits
 from uncork.storage import code_book
 from uncork.types import ElementType
 
@@ -25,8 +25,18 @@ _SMALL_FLOATS = frozenset({T.f8e4m3, T.f8e5m2, T.bf16})
 
 @lowers("Convert")
 def convert(g: Graph, op: Convert1, data: Tensor) -> Tensor:
-    """The values in the type that the layer names."""
-    return converted(g, data, op.destination_type)
+    """The values in the type that the layer names. Where the IR refuses numbers that the type does
+    not have, they become its nearest ones: an id from outside stays outside.
+    """
+    result = converted(g, data, op.destination_type)
+    if not op.strict or not (data.type.is_integer and result.type.is_integer):
+        return result
+    (low, high), (least, most) = limits(data.type), limits(result.type)
+    for is_outside, bound, sign in ((low < least, least, "Less"), (high > most, most, "Greater")):
+        if is_outside:
+            beyond = g.op(sign, data, g.constant(np.array(bound), data.type))
+            result = g.op("Where", beyond, g.constant(np.array(bound), result.type), result)
+    return result
 
 
 @lowers("ConvertLike")

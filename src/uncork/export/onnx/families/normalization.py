@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,19 +50,20 @@ def batch_norm(g: Graph, op: BatchNormInference5, *inputs: Tensor) -> Tensor:
 def group_norm(
     g: Graph, op: GroupNormalization, data: Tensor, scale: Tensor, bias: Tensor
 ) -> Tensor:
-    """ONNX's GroupNormalization for f32 with spatial axes, else spelled out."""
-    if g.rank(data) > 2 and data.type is ElementType.f32:
-        return g.op(
-            "GroupNormalization",
-            data,
-            scale,
-            bias,
-            num_groups=op.num_groups,
-            epsilon=float(op.epsilon),
-        )
+    """Spelled out: onnxruntime computes its GroupNormalization by the mean of the squares, less the
+    square of the mean, of which little is left where the mean is large.
+    """
     wide = widened(g, data)
-    grouped = g.op("Reshape", wide, [0, op.num_groups, -1])
-    normal = g.op("Reshape", standardised(g, grouped, [2], float(op.epsilon)), g.shape(data))
+    inner = data.shape[1:]
+    groups = g.constant(np.array([int(op.num_groups)]))
+    if inner.is_static:
+        size = g.constant(np.array([math.prod(inner.static) // int(op.num_groups)]))
+    else:
+        product = g.op("ReduceProd", g.dims(data, 1, g.rank(data)), keepdims=1)
+        size = g.op("Div", product, groups)
+    target = g.concat([g.dim(data, 0), groups, size])
+    grouped = g.op("Reshape", wide, target, allowzero=1)
+    normal = g.reshape(standardised(g, grouped, [2], float(op.epsilon)), g.shape(data))
     axes = list(range(1, g.rank(data) - 1))
     by_channel = [g.unsqueeze(widened(g, t), axes) for t in (scale, bias)]
     return g.cast(g.op("Add", g.op("Mul", normal, by_channel[0]), by_channel[1]), data.type)

@@ -74,7 +74,7 @@ def _sequence(
         made = sequence_by_steps(g, op, op.direction, x, states, lengths, [w, r, b])
         return _without_empty(g, made, lengths, known)
     whole = known is not None and steps is not None and steps > 0 and all(n == steps for n in known)
-    given = None if whole else g.cast(lengths, ElementType.i32)
+    given = None if whole else _lengths(g, lengths)
     y, *last = _node(
         g,
         op,
@@ -87,6 +87,16 @@ def _sequence(
     )
     outputs = [g.transpose(y, [2, 1, 0, 3]), *(g.transpose(s, [1, 0, 2]) for s in last)]
     return outputs if whole else _without_empty(g, outputs, lengths, known)
+
+
+def _lengths(g: Graph, lengths: Tensor) -> Tensor:
+    """Lengths in i32, as ONNX has them; those beyond it stay longer than any row."""
+    if lengths.value is None and lengths.type.bits > 31 and lengths.type is not ElementType.i32:
+        wide = g.cast(lengths, I64)
+        most, least = (g.constant(n, I64) for n in (2**31 - 1, 0))
+        is_row = g.op("And", g.op("GreaterOrEqual", wide, least), g.op("LessOrEqual", wide, most))
+        lengths = g.op("Where", is_row, wide, most)
+    return g.cast(lengths, ElementType.i32)
 
 
 def _without_empty(

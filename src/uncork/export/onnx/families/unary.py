@@ -97,7 +97,7 @@ def real(g: Graph, op: Operation, data: Tensor) -> Tensor:
     *sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt", "Log", "Sin", "Cos", "Tanh"})
 )
 def real_single(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """A function of real numbers that onnxruntime has in f32 only; f64 is exported all the same."""
+    """A function of real numbers that onnxruntime has in f32 only: f64 is not quite the same."""
     node = SAME[op.type_name]
     if data.type.is_float:
         return g.op(node, data)

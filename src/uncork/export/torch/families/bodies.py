@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from uncork.errors import UnsupportedError
 from uncork.export.torch import types
@@ -115,6 +116,7 @@ def _iterated(
     w: Writer, op: Loop5 | TensorIterator1, inputs: list[Value], count: str, go_on: str
 ) -> list[str]:
     body = op.map
+    inputs = [_ready(w, value) for value in inputs]
     specs = _body_specs(op, body, inputs)
     name = variable(w.layer)
     method, results = _method(w, "body", body, specs)
@@ -172,8 +174,16 @@ def _iterated(
         w.line(f"    {running} = bool({names[ends.result]})")
     for port, part in parts.items():
         output = by_port[port]
-        final[port] = w.let(_joined(w, output, part, results[output.result]), name)
+        text = _joined(w, output, part, results[output.result], w.outputs[port].shape)
+        final[port] = w.let(text, name)
     return [final[i] for i in range(len(final))]
+
+
+def _ready(w: Writer, value: Value) -> Value:
+    """A value that is read inside a loop: what it needs a statement for is written before."""
+    if value.code or value.constant is not None:
+        return value
+    return replace(value, code=w(value))
 
 
 def _size(w: Writer, data: Value, slicing: Slicing) -> str:
@@ -234,12 +244,17 @@ def _initial(w: Writer, entry: BodyOutput, body: BodyMap, carried: dict[int, str
     return found[0] if found else "None"
 
 
-def _joined(w: Writer, entry: BodyOutput, parts: str, result: TensorSpec) -> str:
+def _joined(
+    w: Writer, entry: BodyOutput, parts: str, result: TensorSpec, whole: PartialShape
+) -> str:
+    """Parts that are put together; where there are none, nothing in the shape that is known."""
     assert entry.slicing is not None
     if result.rank is None:
         w.refuse("the rank of a result that is put together is not known")
     axis = entry.slicing.axis % len(result.shape)
-    blank = [0 if i == axis else d.static_size or 0 for i, d in enumerate(result.shape)]
+    outer = whole if whole.rank == result.rank else result.shape
+    pairs = [(a.static_size, b.static_size) for a, b in zip(result.shape, outer)]
+    blank = [0 if i == axis else b if a is None else a for i, (a, b) in enumerate(pairs)]
     ordered = parts if entry.slicing.stride > 0 else f"{parts}[::-1]"
     code = types.dtype(result.element_type)
     w.program.helpers.add("joined")

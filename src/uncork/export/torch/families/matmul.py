@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from uncork.export.torch.registry import lowers
-from uncork.export.torch.writer import Value, Writer, atom
+from uncork.export.torch.writer import Code, Value, Writer, atom
 from uncork.ops._operation import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
+from uncork.storage import decode
 
 
 @lowers("MatMul")
@@ -45,17 +48,37 @@ def attention(
     scale: Value | None = None,
     sink: Value | None = None,
 ) -> str:
-    """F.scaled_dot_product_attention; with a sink, or rows that attend to nothing, spelled out."""
+    """F.scaled_dot_product_attention, with NaN in rows that attend to nothing by their mask; with a
+    sink, causal, or of inputs of several ranks, spelled out. Of queries and keys that are not
+    finite torch makes 0 or NaN.
+    """
     factor = None if scale is None else w.number(scale)
     ready = mask is None or (mask.type.is_float and mask.type is query.type)
     if op.causal or (mask is not None and mask.rank == 0):
         mask = None
     same = query.rank == key.rank == value.rank
     if sink is None and ready and same and (scale is None or factor) and not op.causal:
+        if not _agree(query, key, value) or (mask is not None and _may_forbid_rows(mask)):
+            number = None if factor is None else Code(factor)
+            return w.call("attended", query, key, value, mask, scale=number)
         given = "" if mask is None else f", attn_mask={w(mask)}"
         given += "" if factor is None else f", scale={factor}"
         return f"F.scaled_dot_product_attention({w(query)}, {w(key)}, {w(value)}{given})"
     return w.call("attention", query, key, value, mask, scale, sink, causal=op.causal)
+
+
+def _agree(*inputs: Value) -> bool:
+    """Whether items are known to be paired, none by broadcasting, and none is empty."""
+    leads = [value.shape[:-2] for value in inputs]
+    known = all(lead.is_static and lead == leads[0] for lead in leads)
+    return known and all(d.static_size != 0 for value in inputs for d in value.shape)
+
+
+def _may_forbid_rows(mask: Value) -> bool:
+    """Whether a mask may have rows of -inf throughout, of which torch makes 0 and the IR NaN."""
+    if mask.value is None:
+        return True
+    return bool(np.isneginf(decode(mask.value, mask.type)).all(axis=-1).any())
 
 
 @lowers("Inverse")

@@ -20,12 +20,14 @@ def batch_norm(w: Writer, op: Operation, *inputs: Value) -> str:
 
 @lowers("GroupNormalization")
 def group_norm(w: Writer, op: Operation, data: Value, scale: Value, bias: Value) -> str:
-    """F.group_norm"""
+    """torch.group_norm, which takes groups of one value, as F.group_norm does not. It scales before
+    it subtracts the mean: of huge or infinite numbers it makes others.
+    """
     groups, eps = op.num_groups, op.epsilon  # type: ignore[attr-defined]
     if not data.shape.is_static or data.shape.size == 0:
         return w.call("group_norm", data, scale, bias, groups=groups, eps=eps)
     given = f"{w(data)}, {groups}, weight={w(scale)}, bias={w(bias)}, eps={eps!r}"
-    return f"F.group_norm({given})"
+    return f"torch.group_norm({given})"
 
 
 @lowers("MVN")

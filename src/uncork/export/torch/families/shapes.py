@@ -83,7 +83,9 @@ def transpose(w: Writer, op: Operation, data: Value, order: Value) -> str | Valu
 
 @lowers("Squeeze")
 def squeeze(w: Writer, op: Operation, data: Value, axes: Value | None) -> str | Value | Elements:
-    """Tensor.squeeze; axes that are not of size 1 stay."""
+    """Tensor.squeeze; axes that are not of size 1 stay. Where the model counts on 1, others are
+    refused.
+    """
     if data.elements is not None and not data.code and len(data.elements) == 1:
         return Elements(data.elements)
     if axes is None or axes.shape.size == 0:
@@ -94,6 +96,9 @@ def squeeze(w: Writer, op: Operation, data: Value, axes: Value | None) -> str | 
     if w.outputs[0].shape.rank == data.rank and data.shape.is_static:
         return data
     unique = list(dict.fromkeys(a % w.rank(data) if data.rank else a for a in known))
+    counted = w.outputs[0].shape.rank is not None and data.rank is not None
+    if counted and not all(data.shape[a].is_static for a in unique):
+        return w.call("squeezed", data, unique, only=True)
     inside = str(unique[0]) if len(unique) == 1 else str(tuple(unique))
     return f"{atom(w(data))}.squeeze({inside})"
 

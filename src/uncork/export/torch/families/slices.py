@@ -26,13 +26,15 @@ def slice_(
     """Python's slices; a helper does negative steps."""
     by = step.known()
     bounds = [w.integers(start), w.integers(stop)]
-    count = _count(start, stop, step)
+    count = _count(start, stop, step, axes)
     along = list(range(count)) if axes is None and count is not None else _known(axes)
     taken = _of_elements(data, bounds, by, along)
     if taken is not None:
         return taken
     if by is not None and along is not None and data.rank is not None and min(by, default=1) > 0:
-        first, last = (b or _taken(w, v) for b, v in zip(bounds, (start, stop), strict=True))
+        first, last = (
+            _taken(w, v, len(by)) if b is None else b for b, v in zip(bounds, (start, stop))
+        )
         parts = [":"] * data.rank
         for b, e, s, axis in zip(first, last, by, along, strict=True):
             parts[axis % data.rank] = _slice(b, e, s)
@@ -41,21 +43,22 @@ def slice_(
     return w.call("sliced", data, *lists, None if axes is None else w.listed(axes))
 
 
-def _count(*values: Value) -> int | None:
-    return next((int(v.shape[0]) for v in values if v.rank == 1 and v.shape[0].is_static), None)
+def _count(*values: Value | None) -> int | None:
+    """The number of bounds: all these lists are of one length, which one of them may tell."""
+    lists = (v for v in values if v is not None and v.rank == 1)
+    return next((int(v.shape[0]) for v in lists if v.shape[0].is_static), None)
 
 
 def _known(axes: Value | None) -> list[int] | None:
     return None if axes is None else axes.known()
 
 
-def _taken(w: Writer, bounds: Value) -> list[str]:
-    """The expressions of bounds that a tensor holds, one by one."""
-    count = _count(bounds)
+def _taken(w: Writer, bounds: Value, count: int) -> list[str]:
+    """The expressions of so many bounds that a tensor holds, one by one."""
     if count == 1:
         return [f"int({w(bounds)})"]
     name = w.let(w.listed(bounds), "bounds")
-    return [f"{name}[{i}]" for i in range(count or 0)]
+    return [f"{name}[{i}]" for i in range(count)]
 
 
 def _of_elements(
@@ -94,11 +97,12 @@ def strided_slice(
     w: Writer, op: StridedSlice1, data: Value, begin: Value, end: Value, stride: Value | None
 ) -> str | Elements:
     """Python's subscripts: slices, single indices and new axes."""
-    count = _count(begin, end)
+    count = _count(begin, end, stride)
     by = [1] * (count or 0) if stride is None else stride.known()
     if count is None or by is None:
         w.refuse("the strides, or their number, are computed as the model runs")
-    first, last = (w.integers(v) or _taken(w, v) for v in (begin, end))
+    given = [(v, w.integers(v)) for v in (begin, end)]
+    first, last = (_taken(w, v, count) if n is None else n for v, n in given)
     parts = []
     backwards: list[tuple[int, str, str, int]] = []
     place = 0

@@ -11,6 +11,7 @@ from uncork.export.torch.types import CODES, WIDE, float8
 from uncork.export.torch.writer import Code, Elements, Value, Writer, atom
 from uncork.ops._operation import Operation
 from uncork.ops.activation import Clamp, Elu
+from uncork.ops.convert import keeps_integers, limits
 from uncork.storage import decode
 from uncork.types import ElementType
 
@@ -38,6 +39,9 @@ _REAL = {
 def real(w: Writer, op: Operation, data: Value) -> str:
     """The torch function of the same meaning; of integers in f64, rounded to the nearest."""
     name = f"torch.{_REAL[op.type_name]}"
+    if op.type_name == "Sinh" and data.type in (T.f32, T.f16, T.bf16):
+        # Torch halves e^x, which overflows before its half does.
+        return f"{name}({atom(w(data))}.double()).to({w.dtype(data.type)})"
     if data.type.is_float:
         return f"{name}({w(data)})"
     if data.type is T.u64:
@@ -159,7 +163,7 @@ def softsign(w: Writer, op: Operation, data: Value) -> str:
 
 @lowers("Gelu")
 def gelu(w: Writer, op: Operation, data: Value) -> str:
-    """F.gelu"""
+    """F.gelu, which by erf makes NaN of inf."""
     tanh = getattr(op, "approximation_mode", "erf") == "tanh"
     return f'F.gelu({w(data)}, approximate="tanh")' if tanh else f"F.gelu({w(data)})"
 
@@ -167,6 +171,8 @@ def gelu(w: Writer, op: Operation, data: Value) -> str:
 @lowers("PReLU")
 def prelu(w: Writer, op: Operation, data: Value, slope: Value) -> str:
     """x, or slope * x below 0; the slope is by channel, or broadcast as NumPy does."""
+    if None in (slope.rank, data.rank):
+        return w.call("prelu", data, slope)
     if slope.rank == 1 and data.rank is not None and data.rank > 1:
         both_known = slope.shape[0].is_static and data.shape[1].is_static
         if not both_known:
@@ -214,7 +220,25 @@ def convert(
         ]
     if op.type_name == "FakeConvert":
         return _fake_convert(w, op, data, *others)
+    if op.strict and not data.elements:
+        return _held(w, data, w.outputs[0].element_type)
     return converted(w, data, w.outputs[0].element_type)
+
+
+def _held(w: Writer, data: Value, to: ElementType) -> str | Value | Elements:
+    """The values converted where the IR refuses integers that the type does not have: they become
+    its nearest ones, so that an id from outside stays outside.
+    """
+    result = converted(w, data, to)
+    if not (data.type.is_integer and to.is_integer) or keeps_integers(data.type, to):
+        return result
+    low, high = limits(to)
+    if data.type is T.u64:  # held as i64
+        text = result if isinstance(result, str) else w(data)
+        beyond = f"({w(data)} < 0) | ({w(data)} > {high})"
+        return f"torch.where({beyond}, {high}, {text})"
+    held = f"{atom(w(data))}.to(torch.int64).clamp({max(low, -(2**63))}, {min(high, 2**63 - 1)})"
+    return converted(w, Value(held, T.i64, data.shape), to)
 
 
 def _fake_convert(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
 
-def iterations(count: int) -> Iterable[int]:
-    """0, 1, 2 and so on; without an end where the count is negative."""
-    return range(count) if count >= 0 else itertools.count()
+def iterations(count: int) -> range:
+    """0, 1, 2 and so on; as good as without an end where the count is negative."""
+    return range(count if count >= 0 else 2**63 - 1)
 
 
 def part_starts(size: int, start: int, end: int, stride: int, part: int) -> range:
@@ -26,9 +23,14 @@ def part_starts(size: int, start: int, end: int, stride: int, part: int) -> rang
 def joined(
     parts: list[Tensor],
     axis: int,
-    blank: list[int],
+    blank: list[int | None],
     dtype: torch.dtype,
     device: torch.device | None = None,
 ) -> Tensor:
     """Parts joined along an axis, or an empty tensor where there are none."""
-    return torch.cat(parts, dim=axis) if parts else torch.zeros(blank, dtype=dtype, device=device)
+    if parts:
+        return torch.cat(parts, dim=axis)
+    sizes = [size for size in blank if size is not None]
+    if len(sizes) < len(blank):
+        raise ValueError("a loop without a turn: its parts would have told the sizes of a result")
+    return torch.zeros(sizes, dtype=dtype, device=device)

@@ -68,7 +68,7 @@ def round_half_away(x: Tensor) -> Tensor:
 
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """x where it is at least 0, else slope * x; by channel where there are as many slopes."""
-    if slope.shape[0] == x.shape[1]:
+    if slope.dim() == 1 < x.dim() and slope.shape[0] == x.shape[1]:
         slope = slope.reshape(-1, *(1,) * (x.dim() - 2))
     return torch.where(x < 0, slope * x, x)
 

@@ -123,6 +123,8 @@ def resized(
     results = [next((r for a, _, r, _ in plan if a == i), n) for i, n in enumerate(x.shape)]
     if 0 in results:
         return x.new_zeros(results)
+    if any(n == 0 for _, n, _, _ in plan):
+        raise ValueError("an axis without cells cannot be resized to any")
     factors = {a: r / n if s is None else s for a, n, r, s in plan}
     changed = [p for p in plan if p[1] != p[2]]
     whole = not x.dtype.is_floating_point

@@ -8,8 +8,8 @@ from torch import Tensor
 
 
 def group_norm(x: Tensor, scale: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:
-    """F.group_norm, which may have no elements."""
-    return F.group_norm(x, groups, scale, bias, eps) if x.numel() else x
+    """torch.group_norm of data that may have no elements."""
+    return torch.group_norm(x, groups, scale, bias, eps) if x.numel() else x
 
 
 def standardised(x: Tensor, axes: list[int], eps: float, divide: bool, inside: bool) -> Tensor:

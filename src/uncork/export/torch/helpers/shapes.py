@@ -19,8 +19,10 @@ def reshaped(x: Tensor, shape: list[int], special_zero: bool) -> Tensor:
     return x.reshape([rest // max(given, 1) if n == -1 else n for n in sizes])
 
 
-def squeezed(x: Tensor, axes: list[int]) -> Tensor:
-    """The tensor without dimensions of 1 at these axes."""
+def squeezed(x: Tensor, axes: list[int], only: bool = False) -> Tensor:
+    """The tensor without dimensions of 1 at these axes; with `only` no others may stand there."""
+    if only and any(x.shape[a] != 1 for a in axes):
+        raise ValueError(f"dimensions {axes} of {list(x.shape)} are not all 1")
     return x.squeeze(tuple({a % x.dim() for a in axes}))
 
 
