@@ -101,7 +101,9 @@ def _onnx(model: uncork.Model) -> Called:
     text = uncork.to_onnx(model).SerializeToString()
     session = onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
     names = [port.name for port in session.get_inputs()]
-    return lambda given: [np.asarray(a) for a in session.run(None, dict(zip(names, given)))]
+    return lambda given: [
+        np.asarray(a) for a in session.run(None, dict(zip(names, given, strict=True)))
+    ]
 
 
 def _torch(model: uncork.Model) -> Called:

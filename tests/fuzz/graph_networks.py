@@ -249,7 +249,7 @@ def resized(g: Graph) -> object:
     data = _image(g)
     by_scales = g.random.random() < 0.5
     scales = [g.random.choice([0.5, 1.0, 2.0]) for _ in range(2)]
-    sizes = [max(1, int(n * s)) for n, s in zip(data.array.shape[2:], scales)]
+    sizes = [max(1, int(n * s)) for n, s in zip(data.array.shape[2:], scales, strict=True)]
     given = g.constant(np.array(scales, np.float32)) if by_scales else g.constant(np.array(sizes))
     return g.layer(
         "Interpolate",

@@ -265,7 +265,9 @@ def loop(case: Case) -> list[np.ndarray]:
     data, begin, end = case.inputs[:3]
     mode = case.attributes["pad_mode"]
     blank = case.inputs[3][()] if len(case.inputs) > 3 else case.zero
-    output = np.empty([max(0, b + s + e) for b, s, e in zip(begin, data.shape, end)], data.dtype)
+    output = np.empty(
+        [max(0, b + s + e) for b, s, e in zip(begin, data.shape, end, strict=True)], data.dtype
+    )
     for place in itertools.product(*map(range, output.shape)):
         source = [p - int(b) for p, b in zip(place, begin, strict=True)]
         if mode == "constant" and not all(

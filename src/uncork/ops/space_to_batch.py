@@ -96,9 +96,11 @@ class SpaceToBatch2(_Blocks):
     def reference(
         self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array, blank: object
     ) -> Array:
-        pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end)]
-        padded = np.full([b + s + e for s, (b, e) in zip(data.shape, pads)], blank, data.dtype)
-        padded[tuple(slice(b, b + s) for s, (b, _) in zip(data.shape, pads))] = data
+        pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end, strict=True)]
+        padded = np.full(
+            [b + s + e for s, (b, e) in zip(data.shape, pads, strict=True)], blank, data.dtype
+        )
+        padded[tuple(slice(b, b + s) for s, (b, _) in zip(data.shape, pads, strict=True))] = data
         blocks = [int(b) for b in block_shape[1:]]
         sizes = [s // b for s, b in zip(padded.shape[1:], blocks, strict=True)]
         split = padded.reshape(

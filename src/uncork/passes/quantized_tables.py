@@ -265,7 +265,9 @@ def _parameter(model: Model, source: Source, stored: tuple[int, ...]) -> Array |
         if len(sizes) != len(stored):
             return None
         # one for each place along the first axes, which are rows and then groups of a row
-        lead = next((i for i, (a, b) in enumerate(zip(sizes, stored)) if a != b), len(stored))
+        lead = next(
+            (i for i, (a, b) in enumerate(zip(sizes, stored, strict=True)) if a != b), len(stored)
+        )
         if not lead or any(size != 1 for size in sizes[lead:]):
             return None
         if count > stored[0] and count == math.prod(stored):  # more than the numbers themselves

@@ -103,7 +103,9 @@ def test_a_constant_is_an_output() -> None:
     (turned,) = builder.add("Transpose", 1, other, builder.constant(np.array([1, 0])))
     (y,) = builder.add("MatMul", 1, x, table)
     found = called(builder, y, table, other, turned, inputs=[np.ones((1, 2), np.float32)])
-    for array, (shape, value) in zip(found, [((1, 3), 2), ((2, 3), 1), ((2, 3), 2), ((3, 2), 2)]):
+    for array, (shape, value) in zip(
+        found, [((1, 3), 2), ((2, 3), 1), ((2, 3), 2), ((3, 2), 2)], strict=True
+    ):
         np.testing.assert_array_equal(array, np.full(shape, value))
 
 

@@ -57,7 +57,7 @@ def export(
     problems: list[Problem] = []
     inputs = _inputs(graph, model, problems)
     reserved = [settings.names.unique(model.name_of_output(i)) for i in range(len(model.results))]
-    values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
+    values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs, strict=True)}
     lower_nodes(graph, model, values, problems)
     problems.extend(_outputs_without_rank(model, values))
     if problems:

@@ -240,7 +240,7 @@ class _Iteration:
         axis = output.slicing.axis % part.rank
         dims = [
             b if i != axis and b.is_static and not a.is_static else a
-            for i, (a, b) in enumerate(zip(part.shape, whole))
+            for i, (a, b) in enumerate(zip(part.shape, whole, strict=True))
         ]
         return replace(part, shape=PartialShape(dims))
 

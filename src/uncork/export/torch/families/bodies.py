@@ -253,7 +253,7 @@ def _joined(
         w.refuse("the rank of a result that is put together is not known")
     axis = entry.slicing.axis % len(result.shape)
     outer = whole if whole.rank == result.rank else result.shape
-    pairs = [(a.static_size, b.static_size) for a, b in zip(result.shape, outer)]
+    pairs = [(a.static_size, b.static_size) for a, b in zip(result.shape, outer, strict=True)]
     blank = [0 if i == axis else b if a is None else a for i, (a, b) in enumerate(pairs)]
     ordered = parts if entry.slicing.stride > 0 else f"{parts}[::-1]"
     code = types.dtype(result.element_type)

@@ -33,7 +33,8 @@ def slice_(
         return taken
     if by is not None and along is not None and data.rank is not None and min(by, default=1) > 0:
         first, last = (
-            _taken(w, v, len(by)) if b is None else b for b, v in zip(bounds, (start, stop))
+            _taken(w, v, len(by)) if b is None else b
+            for b, v in zip(bounds, (start, stop), strict=True)
         )
         parts = [":"] * data.rank
         for b, e, s, axis in zip(first, last, by, along, strict=True):
