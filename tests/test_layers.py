@@ -45,6 +45,7 @@ ROOMS: list[set[str]] = [
         "epilogue",
         "kernel_spec",
         "kernel_plan",
+        "layer",
         "select",
         "select_epilogue",
         "stored_types",

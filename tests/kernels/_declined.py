@@ -215,6 +215,7 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     },
     (
         "GRUSequence-5",
+        "LSTMSequence-1",
         "LSTMSequence-5",
         "RNNSequence-5",
     ): {
@@ -222,6 +223,7 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for bf16": ["bf16 carries the state in f32 and rounds once"],
     },
     ("LSTMCell-1",): {"no kernel for coupled gates": ["input_forget couples the gates"]},
+    ("LSTMSequence-1",): {"no kernel for coupled gates": ["input_forget"]},
     ("MatMul-1",): {
         "no kernel for empty matrices": ["an empty sum is 0"],
         "no kernel for i8": ["i8 wraps"],

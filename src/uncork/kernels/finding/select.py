@@ -7,14 +7,8 @@ these operations counts, the other is told how much there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.internal_ops.found_sizes import (
-    FilledCount,
     FilledRows,
-    NonZeroCount,
-    NonZeroPlaces,
-    SortedPlaces,
     UniqueElements,
 )
 from uncork.kernels.extents import extents, nanoseconds, product
@@ -27,10 +21,8 @@ from uncork.kernels.finding.spec import (
     Unique,
 )
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
+from uncork.kernels.layer import Layer
 from uncork.kernels.stored_types import converted_type, stored_type
-from uncork.ops import Operation
 from uncork.types import ElementType, TensorSpec
 
 #: Axes of a tensor at most.
@@ -45,13 +37,8 @@ def _lanes(spec: TensorSpec) -> int:
     return 64 // int(spec.element_type.dtype.itemsize)
 
 
-@selects(NonZeroCount)
-def select_count(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_count(layer: Layer) -> Selection:
+    inputs = layer.inputs
     data = inputs[0]
     assert data is not None
     element = stored_type(data.element_type)
@@ -63,13 +50,8 @@ def select_count(
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, 1 / 8))
 
 
-@selects(NonZeroPlaces)
-def select_non_zero(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_non_zero(layer: Layer) -> Selection:
+    inputs, outputs = layer.inputs, layer.outputs
     data = inputs[0]
     assert data is not None
     element = stored_type(data.element_type)
@@ -86,13 +68,8 @@ def select_non_zero(
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(shape), 1.0))
 
 
-@selects(SortedPlaces)
-def select_sort(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_sort(layer: Layer) -> Selection:
+    inputs, target = layer.inputs, layer.target
     data = inputs[0]
     assert data is not None
     element = converted_type(data.element_type, target)
@@ -121,13 +98,8 @@ def select_sort(
     )
 
 
-@selects(UniqueElements)
-def select_unique(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_unique(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data = inputs[0]
     assert data is not None and isinstance(operation, UniqueElements)
     element = converted_type(data.element_type, target)
@@ -153,13 +125,8 @@ def select_unique(
     )
 
 
-@selects(FilledCount)
-def select_filled_count(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_filled_count(layer: Layer) -> Selection:
+    inputs = layer.inputs
     shape, indices = inputs
     assert shape is not None and indices is not None
     elements = shape.sizes()
@@ -174,13 +141,8 @@ def select_filled_count(
     )
 
 
-@selects(FilledRows)
-def select_filled_rows(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_filled_rows(layer: Layer) -> Selection:
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     values, _, indices, _, _ = inputs
     assert values is not None and indices is not None and isinstance(operation, FilledRows)
     if values.element_type is ElementType.string:
