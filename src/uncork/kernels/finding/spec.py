@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
-class CountNonZero(Struct, frozen=True):
+class CountNonZero(KernelSpec, frozen=True):
     """The spec of the kernel that counts elements that are not 0: `data`, `output`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
@@ -23,7 +22,7 @@ class CountNonZero(Struct, frozen=True):
         return f"count_non_zero_{self.element}_{self.lanes}"
 
 
-class NonZero(Struct, frozen=True):
+class NonZero(KernelSpec, frozen=True):
     """The spec of the kernel that finds the places of elements that are not 0, in a tensor of
     `rank` axes.
     """
@@ -44,7 +43,7 @@ class NonZero(Struct, frozen=True):
         return ["data", "output", "found", *(f"size_{axis}" for axis in range(self.rank))]
 
 
-class SortPlaces(Struct, frozen=True):
+class SortPlaces(KernelSpec, frozen=True):
     """The spec of the kernel that sorts places by their elements, in ascending order, and counts
     how many different elements there are.
     """
@@ -60,7 +59,7 @@ class SortPlaces(Struct, frozen=True):
         return f"sort_places_{self.element}"
 
 
-class Unique(Struct, frozen=True):
+class Unique(KernelSpec, frozen=True):
     """The spec of the kernel that finds each element once; `marks` and `numbers` are room for an
     i32 of each element where they are not `sorted`.
     """
@@ -80,7 +79,7 @@ class Unique(Struct, frozen=True):
         return f"unique_{self.element}_{self.index}_{self.counted}" + flags(self, "sorted")
 
 
-class CountFilled(Struct, frozen=True):
+class CountFilled(KernelSpec, frozen=True):
     """The spec of the kernel that counts the entries of a sparse matrix after every row has got
     one.
     """
@@ -94,7 +93,7 @@ class CountFilled(Struct, frozen=True):
         return f"count_filled_{self.index}"
 
 
-class FillRows(Struct, frozen=True):
+class FillRows(KernelSpec, frozen=True):
     """The spec of the kernel that writes a sparse matrix with an entry in every row; a `strict`
     kernel stops where there is no column for it.
     """
