@@ -33,7 +33,7 @@ class KernelSpec(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the kernel's function: its prefix and its fields, of truths those that hold."""
+        """The name of the kernel's function: prefix and fields, of truths those that hold."""
         parts = [self.prefix]
         for field, value in zip(self.__struct_fields__, astuple(self)):
             if isinstance(value, bool):

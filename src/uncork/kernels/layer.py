@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.extents import KernelDeclined, extents
-from uncork.kernels.kernel_plan import KernelPlan, Operand
-from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Workspace
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converted_type, stored_type
 from uncork.ops import Operation
@@ -87,6 +86,13 @@ class Layer(Struct, frozen=True):
             raise KernelDeclined(f"{what} known at the call only")
         return [size for size in found if size is not None]
 
+    def number(self, position: int, what: str) -> SizeLike:
+        """The first of these elements; `what` it is."""
+        found = self.numbers(position, what)
+        if not found:
+            raise KernelDeclined(f"{what} known at the call only")
+        return found[0]
+
     @staticmethod
     def _readable(spec: TensorSpec, name: str | None) -> str:
         if name is None:
@@ -95,11 +101,9 @@ class Layer(Struct, frozen=True):
 
 
 def one_call(
-    spec: KernelSpec,
-    *operands: Operand,
-    cost: float | Size,
-    scratch: SizeLike = 0,
-    keep: Sequence[object] = (),
+    call: KernelCall, cost: float | Size, workspace: Workspace | None = None
 ) -> KernelPlan:
-    """The plan of a single call: `scratch` bytes of working memory, `keep` must outlive it."""
-    return KernelPlan(spec.name, [(spec, operands)], scratch=scratch, cost=cost, keep=keep)
+    """The plan of a single call of a kernel."""
+    return KernelPlan(
+        call[0].name, [call], scratch=0 if workspace is None else workspace.bytes, cost=cost
+    )

@@ -7,19 +7,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.names import flags
 
 
 class CountNonZero(KernelSpec, frozen=True):
-    """The spec of the kernel that counts elements that are not 0: `data`, `output`, `count`."""
+    """The spec of the kernel that counts elements that are not 0."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
+    prefix: ClassVar[str] = "count_non_zero"
+    arguments: ClassVar[tuple[str, ...]] = ("data", "output", "count")
     element: str
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"count_non_zero_{self.element}_{self.lanes}"
 
 
 class NonZero(KernelSpec, frozen=True):
@@ -28,14 +25,11 @@ class NonZero(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_non_zero"
+    prefix: ClassVar[str] = "non_zero"
     element: str
     index: str
     rank: int
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"non_zero_{self.element}_{self.index}_{self.rank}_{self.lanes}"
 
     @property
     def arguments(self) -> list[str]:
@@ -49,14 +43,11 @@ class SortPlaces(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
+    prefix: ClassVar[str] = "sort_places"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "places", "found", "keys", "other_keys", "other_places", "counts", "count",
     )  # fmt: skip
     element: str
-
-    @property
-    def name(self) -> str:
-        return f"sort_places_{self.element}"
 
 
 class Unique(KernelSpec, frozen=True):
@@ -65,6 +56,7 @@ class Unique(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
+    prefix: ClassVar[str] = "unique"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "places", "elements", "firsts", "reverse", "counts", "marks", "numbers", "count",
         "found",
@@ -74,10 +66,6 @@ class Unique(KernelSpec, frozen=True):
     counted: str
     sorted: bool
 
-    @property
-    def name(self) -> str:
-        return f"unique_{self.element}_{self.index}_{self.counted}" + flags(self, "sorted")
-
 
 class CountFilled(KernelSpec, frozen=True):
     """The spec of the kernel that counts the entries of a sparse matrix after every row has got
@@ -85,12 +73,9 @@ class CountFilled(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_count"
+    prefix: ClassVar[str] = "count_filled"
     arguments: ClassVar[tuple[str, ...]] = ("shape", "indices", "output", "count", "rows")
     index: str
-
-    @property
-    def name(self) -> str:
-        return f"count_filled_{self.index}"
 
 
 class FillRows(KernelSpec, frozen=True):
@@ -99,6 +84,7 @@ class FillRows(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"
+    prefix: ClassVar[str] = "fill_rows"
     arguments: ClassVar[tuple[str, ...]] = (
         "values", "shape", "indices", "default", "output_indices", "output_values", "empty",
         "count", "rows", "total",
@@ -106,7 +92,3 @@ class FillRows(KernelSpec, frozen=True):
     item: int
     index: str
     strict: bool
-
-    @property
-    def name(self) -> str:
-        return f"fill_rows_{self.item}_{self.index}" + flags(self, "strict")
