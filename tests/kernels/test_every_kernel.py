@@ -25,13 +25,13 @@ from uncork.kernels import select
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.ops import Operation, find
+from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
 WITH_KERNEL = [
     pytest.param(e, id=e.operation.label())
     for e in ALL.values()
-    if e.operation in select.operations_with_kernels()
+    if select.family_of(e.operation.type_name)
     or (e.cases is not None and any(port.moved for port in e.operation.inputs))
 ]
 CASES = [
@@ -106,7 +106,7 @@ def test_random_cases(entry: Samples) -> None:
         taken += not (check(entry, case, shift) and check(entry, in_f32(case), shift))
 
     run()
-    if entry.operation in select.operations_with_kernels():
+    if select.family_of(entry.operation.type_name):
         assert taken, "no kernel took any case"
 
 
@@ -233,37 +233,21 @@ def test_recurrent_sizes(
         np.testing.assert_allclose(got, wanted.value, rtol=1e-5, atol=3e-6)
 
 
-def test_all_families_are_known() -> None:
-    """Every file of the package that chooses kernels is in the list by which it is found, and for
-    all its operations.
+def test_the_table_names_every_selector() -> None:
+    """Every function of the package that selects for layers stands in the table, and the table
+    names no other; no type stands in two rows.
     """
     folder = Path(select.__file__).parent
-    pattern = re.compile(r"^@?selects(_view|_with_hints)?\(", re.MULTILINE)
-    choosing = {
-        p.relative_to(folder).with_suffix("")
-        for p in folder.rglob("*.py")
-        if pattern.search(p.read_text(encoding="utf-8"))
-    }
-    modules = {".".join(("uncork.kernels", *path.parts)) for path in choosing}
-    assert modules == {select.module_of(family) for family in select.FAMILIES}
-    select.operations_with_kernels()
-    chosen = [
-        (operation.type_name, selector.__module__)
-        for operation, selector in select._selectors.items()
-        if operation is not Operation
-    ]
-    chosen += [
-        (type_name, selector.__module__)
-        for type_name, selector in select._selectors_of_types.items()
-    ]
-    chosen += [
-        (operation.type_name, "uncork.kernels.movement.select_view") for operation in select._views
-    ]
-    assert {
-        type_name: select.module_of(select.family_of(type_name)) for type_name, _ in chosen
-    } == dict(chosen)
-    listed = [type_name for type_names in select.FAMILIES.values() for type_name in type_names]
-    assert sorted(listed) == sorted({type_name for type_name, _ in chosen} | {""})
+    pattern = re.compile(r"^def (select_\w+)\(layer: Layer\) -> Selection:$", re.MULTILINE)
+    selecting = set()
+    for path in folder.rglob("select*.py"):
+        module = ".".join(("uncork.kernels", *path.relative_to(folder).with_suffix("").parts))
+        selecting |= {(module, name) for name in pattern.findall(path.read_text(encoding="utf-8"))}
+    rows = [row.split(":") for row in (*select.SELECTORS, select.MOVES)]
+    assert selecting == {(select.module_of(family), name) for family, name in rows}
+    listed = [name for names in select.SELECTORS.values() for name in names.split()]
+    assert len(listed) == len(set(listed))
+    assert not select.VIEWS & set(listed)
 
 
 @pytest.mark.parametrize("count", [3, 17, 40])

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from msgspec import Struct
 
+from uncork.kernels.kernel_spec import KernelSpec
+
 #: How an operand lies on the result: one number for each channel (or column), one for each element,
 #: or one number for all.
 CHANNEL, ELEMENT, NUMBER = "channel", "element", "number"
@@ -58,10 +60,9 @@ class WithArguments(Protocol):
         """The kernel's arguments for the epilogue."""
 
 
-class EpilogueSpec:
+class EpilogueSpec(KernelSpec, frozen=True):
     """The base of specs whose kernels have an epilogue, `end`: its arguments come last."""
 
-    __slots__ = ()
     #: The kernel's arguments before those of its epilogue.
     arguments_of_call: ClassVar[tuple[str, ...]]
 

@@ -45,6 +45,20 @@ class ReleaseGil(Struct, frozen=True):
 Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 
+class Workspace:
+    """The working memory of a step, laid out one piece after the other."""
+
+    def __init__(self) -> None:
+        #: How much there is so far.
+        self.bytes: SizeLike = 0
+
+    def take(self, size: SizeLike) -> Scratch:
+        """The address of so many bytes more."""
+        taken = Scratch(self.bytes)
+        self.bytes = self.bytes + size
+        return taken
+
+
 class AtLeast(Struct, frozen=True):
     """The condition of a call: a size is at least a number; with `otherwise`, it is below it."""
 

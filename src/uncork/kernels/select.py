@@ -12,210 +12,128 @@ import functools
 import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, Union
+from typing import Union
 
 from uncork.concurrency import unforked
 from uncork.errors import warn_once
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import Target, host, llvmlite_version
-from uncork.ops import Operation, versions_of
+from uncork.ops import Operation
 from uncork.storage import blank
 from uncork.types import TensorSpec
 
 #: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
 OLDEST_LLVMLITE = (0, 44)
-#: The families of kernels, by the types of operation that they choose for; "" is every type that
-#: has no other. A family that is `folder` chooses in folder/select.py, one that is `folder.name` in
-#: folder/select_name.py.
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "attention": ("FusedAttention", "ScaledDotProductAttention"),
-    "compressed": ("CompressedLinear", "FusedCompressedLinear"),
-    "convolution": (
-        *(
-            "BlockedConvolution",
-            "Convolution",
-            "ConvolutionBackpropData",
-            "FusedConvolution",
-            "GroupConvolution",
-        ),
-        "GroupConvolutionBackpropData",
+#: What selects kernels: `family:function` for the types of operations. A family that is `folder`
+#: stands in folder/select.py, one that is `folder.name` in folder/select_name.py.
+SELECTORS: Mapping[str, str] = {
+    "attention:select_attention": "FusedAttention ScaledDotProductAttention",
+    "compressed:select_compressed": "CompressedLinear FusedCompressedLinear",
+    "convolution:select_blocked": "BlockedConvolution",
+    "convolution:select_convolution": (
+        "Convolution ConvolutionBackpropData FusedConvolution GroupConvolution"
+        " GroupConvolutionBackpropData"
     ),
-    "convolution.deformable": ("DeformableConvolution",),
-    "convolution.pool": ("BlockedPooling",),
-    "elementwise": (
-        *(
-            "Acos",
-            "Acosh",
-            "Asin",
-            "Asinh",
-            "Atan",
-            "Atan2",
-            "Atanh",
-            "Cos",
-            "Cosh",
-            "FakeQuantize",
-            "Sin",
-            "Sinh",
-            "Tan",
-        ),
-        *(
-            "Abs",
-            "Add",
-            "BatchNormInference",
-            "BitwiseAnd",
-            "BitwiseLeftShift",
-            "BitwiseNot",
-            "BitwiseOr",
-            "BitwiseRightShift",
-            "BitwiseXor",
-            "Broadcast",
-            "Ceiling",
-            "Clamp",
-        ),
-        *(
-            "Convert",
-            "ConvertLike",
-            "Divide",
-            "Elu",
-            "Equal",
-            "Erf",
-            "ErfInv",
-            "Exp",
-            "Floor",
-            "FloorMod",
-            "Fused",
-            "Gelu",
-            "Greater",
-            "GreaterEqual",
-        ),
-        *(
-            "HSigmoid",
-            "HSwish",
-            "HardSigmoid",
-            "IsFinite",
-            "IsInf",
-            "IsNaN",
-            "Less",
-            "LessEqual",
-            "Log",
-            "LogicalAnd",
-            "LogicalNot",
-        ),
-        *(
-            "LogicalOr",
-            "LogicalXor",
-            "Maximum",
-            "Minimum",
-            "Mish",
-            "Mod",
-            "Multiply",
-            "Negative",
-            "NotEqual",
-            "PReLU",
-            "Power",
-            "ReLU",
-        ),
-        *(
-            "Round",
-            "Rounded",
-            "Select",
-            "Selu",
-            "Sigmoid",
-            "Sign",
-            "SoftPlus",
-            "SoftSign",
-            "Sqrt",
-            "SquaredDifference",
-            "Subtract",
-            "Swish",
-        ),
-        *("Tanh", "Xor"),
+    "convolution.deformable:select_deformable": "DeformableConvolution",
+    "convolution.pool:select_pool": "BlockedPooling",
+    "detection:select_boxes": "TakenBoxes",
+    "detection:select_first_rows": "FirstRows",
+    "detection.classes:select_classes": "TakenOfClasses",
+    "detection.classes:select_first": "FirstDetections",
+    "detection.detectron:select_best": "ExperimentalDetectronTopKROIs",
+    "detection.detectron:select_detections": "ExperimentalDetectronDetectionOutput",
+    "detection.detectron:select_grid": "ExperimentalDetectronPriorGridGenerator",
+    "detection.output:select_detections": "DetectionOutput",
+    "detection.priors:select_priors": "PriorBox PriorBoxClustered",
+    "detection.regions:select_first": "FirstRegions",
+    "detection.regions:select_of_image": "ExperimentalDetectronGenerateProposalsSingleImage",
+    "detection.regions:select_proposal": "Proposal",
+    "detection.regions:select_regions": "TakenRegions",
+    "elementwise:select_elementwise": (
+        "Abs Acos Acosh Add Asin Asinh Atan Atan2 Atanh BatchNormInference BitwiseAnd"
+        " BitwiseLeftShift BitwiseNot BitwiseOr BitwiseRightShift BitwiseXor Broadcast Ceiling"
+        " Clamp Convert ConvertLike Cos Cosh Divide Elu Equal Erf ErfInv Exp FakeQuantize Floor"
+        " FloorMod Gelu Greater GreaterEqual HSigmoid HSwish HardSigmoid IsFinite IsInf IsNaN Less"
+        " LessEqual Log LogicalAnd LogicalNot LogicalOr LogicalXor Maximum Minimum Mish Mod"
+        " Multiply Negative NotEqual PReLU Power ReLU Round Rounded Select Selu Sigmoid Sign Sin"
+        " Sinh SoftPlus SoftSign Sqrt SquaredDifference Subtract Swish Tan Tanh Xor"
     ),
-    "fourier": ("DFT", "IDFT", "IRDFT", "ISTFT", "RDFT", "STFT"),
-    "gemm.einsum": ("Einsum",),
-    "gemm.state_product": ("StateProduct",),
-    "embedding.bags": (
-        *(
-            "EmbeddingBagOffsets",
-            "EmbeddingBagOffsetsSum",
-            "EmbeddingBagPacked",
-            "EmbeddingBagPackedSum",
-            "EmbeddingSegmentsSum",
-        ),
-        "NarrowedBag",
+    "elementwise:select_fused": "Fused",
+    "embedding.bags:select_bag": "EmbeddingBagOffsets EmbeddingBagOffsetsSum NarrowedBag",
+    "embedding.bags:select_packed": "EmbeddingBagPacked EmbeddingBagPackedSum",
+    "embedding.bags:select_segments": "EmbeddingSegmentsSum",
+    "embedding.quantized:select_lookup": "CompressedLookup",
+    "finding:select_count": "NonZeroCount",
+    "finding:select_filled_count": "FilledCount",
+    "finding:select_filled_rows": "FilledRows",
+    "finding:select_non_zero": "NonZeroPlaces",
+    "finding:select_sort": "SortedPlaces",
+    "finding:select_unique": "UniqueElements",
+    "fourier:select_frames": "STFT",
+    "fourier:select_signal": "ISTFT",
+    "fourier:select_transform": "DFT IDFT IRDFT RDFT",
+    "gemm.einsum:select_einsum": "Einsum",
+    "gemm.matmul:select_linear": "FusedLinear MatMul",
+    "gemm.state_product:select_state_product": "StateProduct",
+    "generation:select_eye": "Eye",
+    "generation:select_one_hot": "OneHot",
+    "generation:select_range": "Range",
+    "loops.bins:select_pooling": "ROIPooling",
+    "loops.bins:select_position_sensitive": "PSROIPooling",
+    "loops.colours:select_colours": "I420toBGR I420toRGB NV12toBGR NV12toRGB",
+    "loops.levels:select_features": "ExperimentalDetectronROIFeatureExtractor",
+    "loops.normalise:select_normalising": "GRN GroupNormalization LRN NormalizeL2",
+    "loops.patches:select_patches": "ExtractImagePatches",
+    "loops.pool:select_adaptive_largest": "AdaptiveMaxPool",
+    "loops.pool:select_adaptive_mean": "AdaptiveAvgPool",
+    "loops.pool:select_avg_pool": "AvgPool",
+    "loops.pool:select_max_pool": "MaxPool",
+    "loops.pool:select_values": "PooledValues",
+    "loops.regions:select_align": "ROIAlign",
+    "loops.resize:select_resizing": "Interpolate",
+    "loops.sample:select_sampling": "GridSample",
+    "loops.scan:select_running_sum": "CumSum",
+    "loops.yolo:select_probabilities": "RegionYolo",
+    "movement.blocks:select_blocks": "FromBlocks ToBlocks",
+    "movement.gather:select_gather": "Gather",
+    "movement.state:select_append": "AppendState",
+    "movement.state:select_value": "StateValue",
+    "movement.transpose:select_transpose": "Transpose",
+    "quantized:select_pool": "QuantizedPool",
+    "quantized:select_product": "QuantizedProduct",
+    "quantized:select_reheld": "Reheld",
+    "recurrent:select_sequence": "GRUSequence LSTMSequence RNNSequence",
+    "recurrent.cell:select_cell": "GRUCell LSTMCell RNNCell",
+    "recurrent.final_states:select_lengths": "StepLengths",
+    "recurrent.final_states:select_looked_up": "LookedUp",
+    "recurrent.final_states:select_states": "LastStates",
+    "reduction:select_reduction": (
+        "ReduceL1 ReduceL2 ReduceLogicalAnd ReduceLogicalOr ReduceMax ReduceMean ReduceMin"
+        " ReduceProd ReduceSum"
     ),
-    "movement.gather": ("Gather",),
-    "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
-    "loops.patches": ("ExtractImagePatches",),
-    "loops.pool": ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "MaxPool", "PooledValues"),
-    "loops.regions": ("ROIAlign",),
-    "loops.levels": ("ExperimentalDetectronROIFeatureExtractor",),
-    "loops.bins": ("PSROIPooling", "ROIPooling"),
-    "loops.colours": ("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB"),
-    "loops.resize": ("Interpolate",),
-    "loops.sample": ("GridSample",),
-    "loops.scan": ("CumSum",),
-    "loops.yolo": ("RegionYolo",),
-    "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
-    "gemm.matmul": ("FusedLinear", "MatMul"),
-    "movement.copy_table": ("",),
-    "search": ("Bucketize", "SearchSorted"),
-    "selection": ("GatherElements", "LeadingBest", "TopK"),
-    "selection.sequences": ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "GatherTree"),
-    "embedding.quantized": ("CompressedLookup",),
-    "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),
-    "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
-    "recurrent.cell": ("GRUCell", "LSTMCell", "RNNCell"),
-    "reduction": (
-        *(
-            "LogSoftmax",
-            "MVN",
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceLogicalAnd",
-            "ReduceLogicalOr",
-            "ReduceMax",
-            "ReduceMean",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSum",
-        ),
-        "SoftMax",
-    ),
-    "generation": ("Eye", "OneHot", "Range"),
-    "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
-    "scatter.counts": ("ScatteredCounts",),
-    "detection": ("FirstRows", "TakenBoxes"),
-    "detection.classes": ("FirstDetections", "TakenOfClasses"),
-    "detection.detectron": (
-        "ExperimentalDetectronDetectionOutput",
-        "ExperimentalDetectronPriorGridGenerator",
-        "ExperimentalDetectronTopKROIs",
-    ),
-    "detection.output": ("DetectionOutput",),
-    "detection.priors": ("PriorBox", "PriorBoxClustered"),
-    "detection.regions": (
-        "ExperimentalDetectronGenerateProposalsSingleImage",
-        "FirstRegions",
-        "Proposal",
-        "TakenRegions",
-    ),
-    "finding": (
-        "FilledCount",
-        "FilledRows",
-        "NonZeroCount",
-        "NonZeroPlaces",
-        "SortedPlaces",
-        "UniqueElements",
-    ),
-    "movement.blocks": ("FromBlocks", "ToBlocks"),
-    "movement.state": ("AppendState", "StateValue"),
-    "movement.transpose": ("Transpose",),
-    "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
+    "reduction:select_softmax": "LogSoftmax SoftMax",
+    "reduction:select_standardising": "MVN",
+    "scatter:select_elements": "ScatterElementsUpdate",
+    "scatter:select_gather_nd": "GatherND",
+    "scatter:select_slices": "ScatterUpdate",
+    "scatter:select_tuples": "ScatterNDUpdate",
+    "scatter.counts:select_counts": "ScatteredCounts",
+    "search:select_buckets": "Bucketize",
+    "search:select_search": "SearchSorted",
+    "selection:select_best": "LeadingBest TopK",
+    "selection:select_elements": "GatherElements",
+    "selection.sequences:select_decoded": "CTCGreedyDecoder",
+    "selection.sequences:select_decoded_by_lengths": "CTCGreedyDecoderSeqLen",
+    "selection.sequences:select_tree": "GatherTree",
 }
+#: What selects kernels for any other operation that only moves values.
+MOVES = "movement.copy_table:select_move"
+#: Operations whose output is their first input in another shape: nothing runs.
+VIEWS = frozenset(["Reshape", "Squeeze", "Unsqueeze", "View"])
 #: The families of layers of floats whose kernels compute with f32 numbers that lie so.
 ONLY_SINGLES = (
     "convolution",
@@ -226,57 +144,14 @@ ONLY_SINGLES = (
     "recurrent",
     "recurrent.cell",
 )
-_FAMILY_OF = {
-    type_name: family for family, type_names in FAMILIES.items() for type_name in type_names
+_SELECTOR_OF = {
+    type_name: selector
+    for selector, type_names in SELECTORS.items()
+    for type_name in type_names.split()
 }
 
 Inputs = Sequence[Union[TensorSpec, None]]
-Selector = Callable[[Operation, Inputs, Sequence[TensorSpec], Target], Selection]
-HintedChooser = Callable[[Operation, Inputs, Sequence[TensorSpec], Target, Hints], Selection]
-_selectors: dict[type[Operation], HintedChooser] = {}
-_selectors_of_types: dict[str, HintedChooser] = {}
-Function = TypeVar("Function", bound=Selector)
-HintedFunction = TypeVar("HintedFunction", bound=HintedChooser)
-
-
-def selects(*operations: type[Operation] | str) -> Callable[[Function], Function]:
-    """Decorator: this function chooses kernels for these operations. Their types stand in
-    `FAMILIES`, too.
-
-    A type's name stands for all its versions, and does not import them.
-    """
-
-    def add(function: Function) -> Function:
-        @functools.wraps(function)
-        def unhinted(
-            operation: Operation,
-            inputs: Inputs,
-            outputs: Sequence[TensorSpec],
-            target: Target,
-            hints: Hints,
-        ) -> Selection:
-            return function(operation, inputs, outputs, target)
-
-        selects_with_hints(*operations)(unhinted)
-        return function
-
-    return add
-
-
-def selects_with_hints(
-    *operations: type[Operation] | str,
-) -> Callable[[HintedFunction], HintedFunction]:
-    """Decorator like `selects`, for a function that is also given the hints of the layer."""
-
-    def add(function: HintedFunction) -> HintedFunction:
-        for operation in operations:
-            if isinstance(operation, str):
-                _selectors_of_types[operation] = function
-            else:
-                _selectors[operation] = function
-        return function
-
-    return add
+Selector = Callable[[Layer], Selection]
 
 
 def select_kernel(
@@ -298,15 +173,13 @@ def select_kernel(
         return Alias(0) if known else "its other inputs are known at the call only"
     if operation.fills and (zero := blank(outputs[0].element_type)):
         return f"no kernel writes the number 0 of {outputs[0].element_type}, whose code is {zero}"
-    _imported(operation.type_name)
-    selector = _selectors.get(type(operation)) or _selectors_of_types.get(operation.type_name)
-    if selector is None and operation.moves_values and operation.deterministic:
-        _imported("")
-        selector = _selectors.get(Operation)  # what serves every operation that only moves values
-    if selector is None:
+    name = _SELECTOR_OF.get(operation.type_name)
+    if name is None and operation.moves_values and operation.deterministic:
+        name = MOVES
+    if name is None:
         return "no kernel"
     try:
-        return selector(operation, inputs, outputs, target, hints)
+        return _selector(name)(Layer(operation, inputs, outputs, target, hints))
     except KernelDeclined as declined:
         return str(declined)
 
@@ -351,47 +224,46 @@ def falls_back(error: CannotCompile) -> str:
     return str(error)
 
 
+def families() -> frozenset[str]:
+    """All families of kernels."""
+    return frozenset(map(_family, (*SELECTORS, MOVES)))
+
+
+def types_of(family: str) -> frozenset[str]:
+    """The types of operations that a family selects for."""
+    return frozenset(
+        type_name for type_name, selector in _SELECTOR_OF.items() if _family(selector) == family
+    )
+
+
 def family_of(type_name: str) -> str | None:
-    """The family that chooses for operations of this type; None when only that of all operations
+    """The family that selects for operations of this type; None when only that of all operations
     that move values does.
     """
-    return _FAMILY_OF.get(type_name)
+    selector = _SELECTOR_OF.get(type_name)
+    return None if selector is None else _family(selector)
 
 
 def module_of(family: str) -> str:
-    """The module that chooses for a family."""
+    """The module that selects for a family."""
     folder, _, name = family.partition(".")
     return f"uncork.kernels.{folder}.select" + (f"_{name}" if name else "")
 
 
-@functools.cache
-def _imported(type_name: str) -> None:
-    family = _FAMILY_OF.get(type_name)
-    if family is not None:
-        with unforked():
-            importlib.import_module(module_of(family))
-
-
-def operations_with_kernels() -> frozenset[type[Operation]]:
-    """The operations that any family chooses for."""
-    for type_name in _FAMILY_OF:
-        _imported(type_name)
-    return frozenset(_selectors).union(
-        *(versions_of(type_name).values() for type_name in _selectors_of_types)
-    )
-
-
-def selects_view(*operations: type[Operation]) -> None:
-    """Declare operations whose output is their first input in another shape."""
-    _views.update(operations)
-
-
 def is_view(operation: Operation | None) -> bool:
     """Whether the output is the first input in another shape."""
-    if operation is None or family_of(operation.type_name) != "movement.view":
-        return False
-    _imported(operation.type_name)
-    return type(operation) in _views
+    return operation is not None and operation.type_name in VIEWS
 
 
-_views: set[type[Operation]] = set()
+def _family(selector: str) -> str:
+    return selector.partition(":")[0]
+
+
+@functools.cache
+def _selector(name: str) -> Selector:
+    """The function of a row of the table; its family is imported when it is first asked for."""
+    family, _, function = name.partition(":")
+    with unforked():
+        module = importlib.import_module(module_of(family))
+    selector: Selector = getattr(module, function)
+    return selector

@@ -17,7 +17,7 @@ from msgspec import Struct
 from uncork.errors import ValidationError
 from uncork.ir.model import Model
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import FAMILIES, ONLY_SINGLES
+from uncork.kernels.select import ONLY_SINGLES, types_of
 from uncork.types import ElementType
 
 
@@ -114,7 +114,7 @@ ON_LOAD: tuple[Pass, ...] = (
     Pass(
         "widen_halves",
         "layers of f16 and bf16 whose kernels read f32 are computed there, and rounded",
-        frozenset(name for family in ONLY_SINGLES for name in FAMILIES[family]),
+        frozenset(name for family in ONLY_SINGLES for name in types_of(family)),
         _HALVES,
         option="target",
     ),
@@ -159,7 +159,7 @@ ON_LOAD: tuple[Pass, ...] = (
     Pass("shorten_topk", "sorted rows end with the last element that is read", frozenset({"TopK"})),
 )
 
-_RECURRENT = frozenset(FAMILIES["recurrent"])
+_RECURRENT = types_of("recurrent")
 WITH_SIZES: tuple[Pass, ...] = (
     # Before `fuse_attention`, which knows attention by its products.
     Pass(
@@ -175,7 +175,7 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "precompute_input_projection",
         "sequences over rows of a table look their products up",
-        _RECURRENT | frozenset(FAMILIES["recurrent.final_states"]),
+        _RECURRENT | types_of("recurrent.final_states"),
     ),
     Pass(
         "eliminate_noop_moves",
@@ -217,12 +217,12 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "fuse_epilogue",
         "products and convolutions end with what follows element by element",
-        frozenset({"MatMul", "CompressedLinear", *FAMILIES["convolution"]}),
+        frozenset({"MatMul", "CompressedLinear", *types_of("convolution")}),
     ),
     Pass(
         "block_channels",
         "convolutions pass blocks of channels on",
-        frozenset(FAMILIES["convolution"]),
+        types_of("convolution"),
         option="target",
     ),
     Pass("fuse_elementwise", "chains of operations element by element become one", option="target"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -32,9 +31,8 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -61,13 +59,8 @@ class _Tensors(Struct, frozen=True):
         return {name: self.views[name].axes[:-2] for name in _TENSORS if name in self.views}
 
 
-@selects(ScaledDotProductAttention, FusedAttention)
-def select_attention(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_attention(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     attention = fused.attention
     assert isinstance(attention, ScaledDotProductAttention)

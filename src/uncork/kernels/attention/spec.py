@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: Queries and keys of a block: its scores stay in the second-level cache.
@@ -40,7 +39,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-class Attention(Struct, frozen=True):
+class Attention(KernelSpec, frozen=True):
     """The spec of a kernel of attention. Queries and keys have `size` numbers in a head, values
     `depth`.
 

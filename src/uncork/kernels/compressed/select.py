@@ -55,13 +55,12 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
-from uncork.ops import Operation
 from uncork.symbolic import Size, SizeLike
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import Array, ElementType
 
 #: Up to so many rows are few: decoding weights for four at a time costs less than turning them into
 #: panels.
@@ -101,13 +100,8 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     return ""
 
 
-@selects(CompressedLinear, FusedCompressedLinear)
-def select_compressed(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_compressed(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     linear = operation.product if isinstance(operation, FusedCompressedLinear) else operation
     data = inputs[0]
     assert isinstance(linear, CompressedLinear) and data is not None

@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: Types of which a byte has two.
@@ -73,7 +74,7 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-class FewRows(Struct, frozen=True):
+class FewRows(KernelSpec, frozen=True):
     """Products of few rows: weights are decoded into registers, for `columns` at once and up to
     `rows` rows.
     """
@@ -97,7 +98,7 @@ class FewRows(Struct, frozen=True):
         return (*ARGUMENTS, *self.end.arguments)
 
 
-class ManyRows(Struct, frozen=True):
+class ManyRows(KernelSpec, frozen=True):
     """Products of many rows: a panel of `vectors` vectors of columns is decoded into working
     memory, for the microkernel.
     """

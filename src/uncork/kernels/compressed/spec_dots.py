@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: Bytes of a number: the highest digit first.
 DIGITS = 3
@@ -27,7 +26,7 @@ FLAG = 8
 _BYTES_IN_WORD = 4
 
 
-class Digits(Struct, frozen=True):
+class Digits(KernelSpec, frozen=True):
     """The spec of the kernel that turns rows of f32 into digits `[row, run, place, number]`, with
     records and flags. For codes of four bits every eight numbers are in the order in which the
     codes are split.
@@ -45,7 +44,7 @@ class Digits(Struct, frozen=True):
         return f"digits_of_{self.unit}{'_split' if self.split else ''}"
 
 
-class DotRows(Struct, frozen=True):
+class DotRows(KernelSpec, frozen=True):
     """Products of rows of digits: the codes of `vectors` vectors of columns are turned into a
     panel, then multiplied by `rows` rows at a time, of which there are at least so many.
     """

@@ -4,13 +4,10 @@ has few.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution
-from uncork.ir.hints import Hints
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.blocks import direct_over_blocks
@@ -27,32 +24,17 @@ from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects, selects_with_hints
+from uncork.kernels.layer import Layer
 from uncork.kernels.select_epilogue import bounded, epilogue_of
-from uncork.ops import Operation
-from uncork.ops.convolution import Convolution1, GroupConvolution1
-from uncork.ops.convolution_backprop import ConvolutionBackpropData1, GroupConvolutionBackpropData1
-from uncork.types import ElementType, TensorSpec
+from uncork.ops.convolution import Convolution1
+from uncork.types import ElementType
 
 #: Bytes of an image's data: tables of the kernels have 32 bits for a place in it.
 _LARGEST = 1 << 31
 
 
-@selects_with_hints(
-    Convolution1,
-    GroupConvolution1,
-    ConvolutionBackpropData1,
-    GroupConvolutionBackpropData1,
-    FusedConvolution,
-)
-def select_convolution(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-    hints: Hints,
-) -> Selection:
+def select_convolution(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
     product = operation.product if isinstance(operation, FusedConvolution) else operation
@@ -84,7 +66,9 @@ def select_convolution(
     if len(result.axes) > 2:
         inner, lanes = (block_of(result.filters.shape[axis], target) for axis in (2, 1))
         if fits_blocks(result, end.operands, inner, lanes):
-            return over_volumes_in_blocks(result, work, inner, lanes, hints.direct_sums, target)
+            return over_volumes_in_blocks(
+                result, work, inner, lanes, layer.hints.direct_sums, target
+            )
         return over_volumes(result, work, planes, target.lanes)
     if phases_pay(result, end.operands):
         return by_phases(result, work, planes, target.lanes)
@@ -112,13 +96,8 @@ def _few_pixels(g: Geometry, widest: int) -> bool:
     )
 
 
-@selects(BlockedConvolution)
-def select_blocked(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_blocked(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, BlockedConvolution)
     filters = inputs[1]
     plain = operation.plain(inputs)

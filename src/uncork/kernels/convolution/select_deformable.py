@@ -30,18 +30,16 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import row_bytes
 from uncork.kernels.loops.windows import Window, windows_of
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.packed_weights import PackedWeights, packed
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.deformable_convolution import DeformableConvolution1
 from uncork.symbolic import SizeLike
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import Array, ElementType
 
 #: Bytes of the columns that are made at a time, by one thread and by several.
 _STRIP_BYTES, _SHARED_STRIP_BYTES = 1 << 19, 1 << 22
@@ -55,13 +53,8 @@ _MOST_CELLS = 1 << 22
 _LARGEST = 1 << 28
 
 
-@selects("DeformableConvolution")
-def select_deformable(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_deformable(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, DeformableConvolution1)
     data, filters = inputs[0], inputs[2]
     assert data is not None and filters is not None

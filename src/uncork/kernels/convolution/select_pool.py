@@ -18,13 +18,11 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.windows import Window, windows_of
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.avg_pool import AvgPool1, Pooling
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: Pixels at a time: windows that overlap share what they load.
 _PIXELS = 8
@@ -52,13 +50,8 @@ def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[Size
     return all(isinstance(w.begin, int) and isinstance(w.end, int) for w in windows)
 
 
-@selects(BlockedPooling)
-def select_pool(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_pool(layer: Layer) -> Selection:
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     assert isinstance(operation, BlockedPooling) and inputs[0] is not None
     pool = pooling_of(operation.operation)
     images, blocks, *sizes, lanes = extents(inputs[0])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row,
@@ -15,7 +13,7 @@ BLOCK_WORDS = 3
 MASKED = -1
 
 
-class DirectConvolution(Struct, EpilogueSpec, frozen=True):
+class DirectConvolution(EpilogueSpec, frozen=True):
     """The spec of a direct convolution: vectors of a block of pixels, whether there are blocks of 8
     channels, and what comes after them.
 

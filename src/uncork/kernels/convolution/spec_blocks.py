@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
@@ -16,7 +14,7 @@ ENTRY = 16
 KINDS = 3
 
 
-class Dense(Struct, EpilogueSpec, frozen=True):
+class Dense(EpilogueSpec, frozen=True):
     """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a
     time.
 
@@ -62,7 +60,7 @@ class Dense(Struct, EpilogueSpec, frozen=True):
         return f"blocks_{sizes}{kind}{self.end.name}"
 
 
-class Winograd(Struct, EpilogueSpec, frozen=True):
+class Winograd(EpilogueSpec, frozen=True):
     """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs`
     pixels, `widths` tiles at a time.
     """
@@ -89,7 +87,7 @@ class Winograd(Struct, EpilogueSpec, frozen=True):
         return f"winograd_{sizes}_{widths}{self.end.name}"
 
 
-class Depthwise(Struct, EpilogueSpec, frozen=True):
+class Depthwise(EpilogueSpec, frozen=True):
     """The spec of a convolution of groups of `members` channels, 1 for each channel by itself:
     `rows` x `columns` taps, `width` pixels of a row at a time.
     """

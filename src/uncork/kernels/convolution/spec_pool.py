@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: Planes from `first` to `end`, a plane for each block of each image, and rows of their results;
 #: `outside` has room for a row of the data.
@@ -25,7 +25,7 @@ ARGUMENTS = (
 )
 
 
-class Pooled(Struct, frozen=True):
+class Pooled(KernelSpec, frozen=True):
     """The spec of a pooling: `op` ("max", or "sum" for means) over windows of `rows` x `columns`
     cells, `width` pixels of a row at a time.
     """

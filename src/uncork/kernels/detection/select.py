@@ -4,31 +4,22 @@ of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
+from uncork.internal_ops.found_boxes import TakenBoxes
 from uncork.kernels.detection.spec import Suppress
 from uncork.kernels.extents import extents, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.non_max_suppression import NonMaxSuppression5
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
 _COUNTS = 4096
 
 
-@selects(TakenBoxes)
-def select_boxes(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_boxes(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, TakenBoxes)
     floats = [
         spec.element_type for index, spec in enumerate(inputs) if spec is not None and index != 2
@@ -41,17 +32,17 @@ def select_boxes(
     most = count if operation.limit is None else smallest(count, max(0, operation.limit))
     given = [*inputs, *[None] * (6 - len(inputs))]
     limit = given[2]
-    layer = operation.layer
+    means = operation.layer
     spec = Suppress(
         outputs[0].element_type.name,
         "" if limit is None else limit.element_type.name,
         overlap=given[3] is not None,
         least=given[4] is not None,
         sigma=given[5] is not None,
-        center=getattr(layer, "box_encoding", "") == "center",
-        sorted=layer.sort_result_descending,
+        center=getattr(means, "box_encoding", "") == "center",
+        sorted=means.sort_result_descending,
         lanes=target.lanes,
-        removes=given[5] is not None and isinstance(layer, NonMaxSuppression5),
+        removes=given[5] is not None and isinstance(means, NonMaxSuppression5),
     )
     rows = extents(outputs[0])[0]
     sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20]
@@ -86,13 +77,8 @@ def select_boxes(
     return KernelPlan(spec.name, [*zeros, (spec, operands)], scratch=scratch, cost=cost)
 
 
-@selects(FirstRows)
-def select_first_rows(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_first_rows(layer: Layer) -> Selection:
+    outputs = layer.outputs
     count = extents(outputs[0])[0]
     index, real = (spec.element_type.dtype.itemsize for spec in outputs[:2])
     copy = CopyBytes()

@@ -6,59 +6,51 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
 
-from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
+from uncork.internal_ops.found_detections import TakenOfClasses
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_classes import OF_ALL, OF_IMAGE, Classify
 from uncork.kernels.extents import extents, largest, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import row_bytes
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.matrix_nms import MatrixNms8
 from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
 _COUNTS = 4096
 
 
-@selects(TakenOfClasses)
-def select_classes(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_classes(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, TakenOfClasses)
-    layer, scores = operation.layer, inputs[1]
+    means, scores = operation.layer, inputs[1]
     assert scores is not None
     if scores.element_type is not ElementType.f32:
         return f"no kernel for {scores.element_type}"
-    if not layer.normalized:
+    if not means.normalized:
         return "no kernel for boxes of pixels"
-    if isinstance(layer, MulticlassNms8):
-        if layer.nms_eta < 1:
+    if isinstance(means, MulticlassNms8):
+        if means.nms_eta < 1:
             return "no kernel for thresholds that fall"
-        decay, numbers = "", (layer.iou_threshold, layer.score_threshold, 0.0, 0.0)
+        decay, numbers = "", (means.iou_threshold, means.score_threshold, 0.0, 0.0)
     else:
-        assert isinstance(layer, MatrixNms8)
-        decay = layer.decay_function
-        numbers = 0.0, layer.score_threshold, layer.gaussian_sigma, layer.post_threshold
+        assert isinstance(means, MatrixNms8)
+        decay = means.decay_function
+        numbers = 0.0, means.score_threshold, means.gaussian_sigma, means.post_threshold
     index = outputs[1].element_type
     batches, classes, count = extents(scores)
-    top = count if layer.nms_top_k < 0 else smallest(count, layer.nms_top_k)
+    top = count if means.nms_top_k < 0 else smallest(count, means.nms_top_k)
     image = classes * top
-    keep = image if layer.keep_top_k < 0 else smallest(image, layer.keep_top_k)
+    keep = image if means.keep_top_k < 0 else smallest(image, means.keep_top_k)
     rows = extents(outputs[0])[0]
-    across = {"score": "score", "classid": "class"}.get(layer.sort_result_type, "")
-    if not layer.sort_result_across_batch:
+    across = {"score": "score", "classid": "class"}.get(means.sort_result_type, "")
+    if not means.sort_result_across_batch:
         across = ""
-    spec = Classify(index.name, layer.classes_by_class(), decay, across, target.lanes)
+    spec = Classify(index.name, means.classes_by_class(), decay, across, target.lanes)
     sorted_at_most = largest(largest(count, image), rows)
     room = top + target.lanes
     sizes = [room * (NUMBERS * 4), room * 4, _COUNTS, *[sorted_at_most * 4] * 4]
@@ -69,7 +61,7 @@ def select_classes(
         rooms.append(Scratch(scratch))
         scratch = scratch + row_bytes(size, "u8")
     words: list[Operand] = [In(0), In(1), *(Out(n) for n in range(4)), batches, classes, count]
-    words += [layer.background_class, top, keep]
+    words += [means.background_class, top, keep]
     words += [*map(_bits, numbers), *rooms]
     # What lies behind the rows is 0.
     zeros: list[KernelCall] = [
@@ -86,13 +78,8 @@ def _bits(number: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", limited))[0])
 
 
-@selects(FirstDetections)
-def select_first(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_first(layer: Layer) -> Selection:
+    outputs = layer.outputs
     count, (batches,) = extents(outputs[0])[0], extents(outputs[2])
     real, index = (spec.element_type.dtype.itemsize for spec in outputs[:2])
     copy = CopyBytes()

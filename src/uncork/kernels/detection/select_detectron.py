@@ -11,19 +11,17 @@ from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import BestRows, DetectOfClasses
 from uncork.kernels.extents import extents, is_empty, nanoseconds, smallest
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
 from uncork.kernels.loops.regions import Rooms
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.detectron import (
     DetectronDetectionOutput6,
     DetectronPriorGridGenerator6,
     DetectronTopKROIs6,
 )
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
 _COUNTS = 4096
@@ -39,13 +37,8 @@ def _rooms(sizes: Sequence[SizeLike], first: SizeLike = 0) -> tuple[list[Operand
     return rooms, first
 
 
-@selects("ExperimentalDetectronDetectionOutput")
-def select_detections(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_detections(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, DetectronDetectionOutput6)
     rois = inputs[0]
     assert rois is not None
@@ -84,13 +77,8 @@ def select_detections(
     return KernelPlan(spec.name, calls, scratch, cost=cost)
 
 
-@selects("ExperimentalDetectronTopKROIs")
-def select_best(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_best(layer: Layer) -> Selection:
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     assert isinstance(operation, DetectronTopKROIs6)
     rois = inputs[0]
     assert rois is not None
@@ -104,16 +92,11 @@ def select_best(
     return KernelPlan(spec.name, calls, scratch, cost=nanoseconds(count, 6.0))
 
 
-@selects("ExperimentalDetectronPriorGridGenerator")
-def select_grid(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_grid(layer: Layer) -> Selection:
     """Select a nest that first makes a row of the grid: of each number the prior's, that plus the
     center's x, and whether it is one of y. Centers are computed in f64 and rounded.
     """
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, DetectronPriorGridGenerator6)
     priors, features, image = inputs
     assert priors is not None and features is not None and image is not None

@@ -12,27 +12,21 @@ from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_output import Detect
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.detection_output import DetectionOutput1, DetectionOutput8
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
 _COUNTS = 4096
 _F32 = 4
 
 
-@selects("DetectionOutput")
-def select_detections(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_detections(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, (DetectionOutput1, DetectionOutput8))
     logits, scores, proposals, *others = inputs
     assert logits is not None and scores is not None and proposals is not None

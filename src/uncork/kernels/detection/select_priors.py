@@ -4,37 +4,28 @@ PriorBoxClustered, whose sizes only the call knows (others are constants).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from uncork.kernels.extents import is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.regions import Rooms
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.prior_box import PriorBox1, PriorBoxClustered1
 from uncork.symbolic import SizeLike
-from uncork.types import Array, TensorSpec
+from uncork.types import Array
 
 #: Numbers of a row of the table of boxes: offsets and half sides of x and y, and whether a box is
 #: of a fixed size.
 _NUMBERS = 5
 
 
-@selects("PriorBox", "PriorBoxClustered")
-def select_priors(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_priors(layer: Layer) -> Selection:
     """Select a nest that makes the numbers of x of a row of the grid, and for each row those of y;
     each number of a cell is one or the other. Steps are computed in f64 and rounded.
     """
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, (PriorBox1, PriorBoxClustered1))
     sizes = [spec.sizes() or [None, None] for spec in inputs if spec is not None]
     (rows, columns), (down, across) = sizes

@@ -9,17 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
+from uncork.internal_ops.found_regions import TakenRegions
 from uncork.kernels.detection.spec import NUMBERS
 from uncork.kernels.detection.spec_regions import Propose
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.generate_proposals import LARGEST, GenerateProposalsSingleImage6
 from uncork.ops.proposal import Proposal1
 from uncork.symbolic import SizeLike
@@ -172,13 +171,8 @@ def _anchored(
     return [*lines, *_inside("c", "w", "h")], views
 
 
-@selects("ExperimentalDetectronGenerateProposalsSingleImage")
-def select_of_image(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_of_image(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, GenerateProposalsSingleImage6)
     scores = inputs[3]
     assert scores is not None
@@ -204,32 +198,27 @@ def select_of_image(
     )
 
 
-@selects(TakenRegions)
-def select_regions(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_regions(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, TakenRegions)
-    layer, info, scores = operation.layer, inputs[0], inputs[3]
+    means, info, scores = operation.layer, inputs[0], inputs[3]
     assert info is not None and scores is not None
     if scores.element_type is not ElementType.f32:
         return f"no kernel for {scores.element_type}"
-    if layer.nms_eta < 1 and layer.nms_threshold > 0.5:
+    if means.nms_eta < 1 and means.nms_threshold > 0.5:
         return "no kernel for thresholds that fall"
     images, count, rows, columns = extents(scores)
     numbers = extents(info)[1]
     if not isinstance(numbers, int):
         return "no kernel for a number of scales that only the call knows"
-    pixel = int(not layer.normalized)
+    pixel = int(not means.normalized)
     boxes = _Regions(images, (count, rows, columns), target, NUMBERS + 1)
     lines, views = _anchored(boxes, 1, 2, pixel)
     lines += _stored(pixel)
     lines.append(f"C[n, 5, k, y, x] = where({_enough(pixel, 'e', 'f')}, 1.0, 0.0)")
     views["I"] = View(In(0), "f32", (images, numbers))
     less = f" - {pixel}.0" * bool(pixel)
-    least = repr(float(np.float32(layer.min_size)))
+    least = repr(float(np.float32(means.min_size)))
     head = [f"w = I[n, 1]{less}", f"h = I[n, 0]{less}"]
     head += [f"e = I[n, {numbers - 1}] * {least}", f"f = I[n, 2] * {least}"]
     counts = outputs[2].element_type.name
@@ -237,19 +226,14 @@ def select_regions(
         Propose(target.lanes, bool(pixel), scored=True, counts=counts, sized=True),
         boxes.decoded(lines, views, head),
         [0, Out(0), Out(1), Out(2), Out(3)],
-        (layer.pre_nms_count, layer.post_nms_count, layer.nms_threshold),
+        (means.pre_nms_count, means.post_nms_count, means.nms_threshold),
         zeros(outputs[:2]),
         In(3),
     )
 
 
-@selects(FirstRegions)
-def select_first(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_first(layer: Layer) -> Selection:
+    outputs = layer.outputs
     count, (images,) = extents(outputs[0])[0], extents(outputs[2])
     real, index = (outputs[n].element_type.dtype.itemsize for n in (0, 2))
     copy = CopyBytes()
@@ -261,13 +245,8 @@ def select_first(
     return KernelPlan("first_regions", calls, cost=nanoseconds(count, 4.0))
 
 
-@selects("Proposal")
-def select_proposal(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_proposal(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, Proposal1)
     scores, deltas, image = inputs
     assert scores is not None and deltas is not None and image is not None

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: Numbers of a box in working memory: both corners, and its area.
 NUMBERS = 5
 
 
-class Suppress(Struct, frozen=True):
+class Suppress(KernelSpec, frozen=True):
     """Non-maximum suppression of f32 boxes, class by class."""
 
     emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: What is known of a box that is taken, each in 4 bytes.
@@ -13,7 +12,7 @@ OF_IMAGE = ("classes", "boxes", "scores")
 OF_ALL = ("images", *OF_IMAGE)
 
 
-class Classify(Struct, frozen=True):
+class Classify(KernelSpec, frozen=True):
     """The spec of the kernel that takes the best f32 boxes of each class, and of these the best of
     each image.
     """

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
-class Detect(Struct, frozen=True):
+class Detect(KernelSpec, frozen=True):
     """The spec of the kernel that takes the best boxes of each class, and of all classes together;
     boxes are decoded already.
     """
@@ -40,7 +39,7 @@ class Detect(Struct, frozen=True):
         return ["scores", "output", *sizes, *numbers, *rooms]
 
 
-class DetectOfClasses(Struct, frozen=True):
+class DetectOfClasses(KernelSpec, frozen=True):
     """The spec of the kernel that takes the best boxes of each class, which has boxes of its own,
     and of all classes together; boxes are decoded already.
     """
@@ -65,7 +64,7 @@ class DetectOfClasses(Struct, frozen=True):
         return ["rois", "scores", *outputs, *numbers, *rooms]
 
 
-class BestRows(Struct, frozen=True):
+class BestRows(KernelSpec, frozen=True):
     """The spec of the kernel that copies the regions of the highest scores, best first; NaN comes
     last.
     """

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
-class Propose(Struct, frozen=True):
+class Propose(KernelSpec, frozen=True):
     """The spec of the kernel that takes the best f32 boxes of each image that overlap none before
     them; boxes are decoded already.
     """

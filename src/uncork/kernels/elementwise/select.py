@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from uncork.internal_ops.fused import Fused
-from uncork.kernels.elementwise.lowering import OPERATIONS, Lowered, lowered
+from uncork.kernels.elementwise.lowering import Lowered, lowered
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
 from uncork.kernels.kernel_plan import (
@@ -22,8 +22,8 @@ from uncork.kernels.kernel_plan import (
     Stages,
     whole_shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -260,13 +260,8 @@ def _split(spec: Expression, loops: Loops, sources: Sequence[int], threads: int)
     return Stages([[_call(spec, loops, sources, depth, part) for part in parts]], 0)
 
 
-@selects(*OPERATIONS)
-def select_elementwise(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_elementwise(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     specs = tuple(spec for spec in inputs if spec is not None)
     if len(specs) < len(inputs):
         return "no kernel for inputs that are left out"
@@ -275,13 +270,8 @@ def select_elementwise(
     )
 
 
-@selects(Fused)
-def select_fused(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_fused(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, Fused)
     specs = [spec for spec in inputs if spec is not None]
     return _native(parts_of(operation, specs), target)

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from uncork.kernels.kernel_spec import KernelSpec
+
 
 class Member(Struct, frozen=True):
     """A scalar operation, its arguments (operands by number, then members before it), and the type
@@ -19,7 +21,7 @@ class Member(Struct, frozen=True):
     constants: tuple[float, ...] = ()
 
 
-class Expression(Struct, frozen=True):
+class Expression(KernelSpec, frozen=True):
     """What an element-wise kernel is specialised for: types of the operands, which of them change
     along the innermost loop.
     """

@@ -18,13 +18,10 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.packed_weights import begins_a_line
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
-from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
-from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
-from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
+from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15
+from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15
 from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
 
@@ -75,13 +72,8 @@ def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCa
     return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
-@selects(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
-def select_bag(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_bag(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     table, indices, offsets, default, weights = padded(inputs, 5)
     assert table is not None and indices is not None and offsets is not None
     size = _table(table)
@@ -118,13 +110,8 @@ def select_bag(
     )
 
 
-@selects(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
-def select_packed(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_packed(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     table, indices, weights = padded(inputs, 3)
     assert table is not None and indices is not None
     size = _table(table)
@@ -168,13 +155,8 @@ def select_packed(
     )
 
 
-@selects(EmbeddingSegmentsSum3)
-def select_segments(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_segments(layer: Layer) -> Selection:
+    inputs, target = layer.inputs, layer.target
     table, indices, ids, count, default, weights = padded(inputs, 6)
     assert table is not None and indices is not None and ids is not None and count is not None
     size = _table(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -28,10 +28,9 @@ from uncork.kernels.kernel_plan import (
     Selection,
     Stages,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
@@ -102,13 +101,8 @@ def _native(
     )
 
 
-@selects(CompressedBag)
-def select_bag(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def _bags(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, CompressedBag)
     indices, offsets, default, weights = padded(inputs, 4)
     assert indices is not None and offsets is not None
@@ -124,13 +118,8 @@ def select_bag(
     return _native(spec, operands, keep, _cost(entries, operation.table), bags)
 
 
-@selects(CompressedPacked)
-def select_packed(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def _packed(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, CompressedPacked)
     indices, weights = padded(inputs, 2)
     assert indices is not None
@@ -155,13 +144,8 @@ def select_packed(
     return _native(spec, operands, keep, _cost(bags * each, operation.table), bags)
 
 
-@selects(CompressedSegments)
-def select_segments(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def _segments(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, CompressedSegments)
     indices, ids, count, default, weights = padded(inputs, 5)
     assert indices is not None and ids is not None and count is not None
@@ -190,13 +174,8 @@ def select_segments(
     return _native(spec, operands, keep, _cost(entries, operation.table), segments, find)
 
 
-@selects(CompressedGather)
-def select_gather(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def _gather(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, CompressedGather) and isinstance(
         operation.lookup, (Gather1, Gather7)
     )
@@ -216,3 +195,15 @@ def select_gather(
     operands, keep = _start(operation.table)
     operands += [In(0), count, Out(0)]
     return KernelPlan(spec.name, [(spec, operands)], keep=keep, cost=_cost(count, operation.table))
+
+
+_OF_LOOKUP: dict[type[CompressedLookup], Callable[[Layer], Selection]] = {
+    CompressedBag: _bags,
+    CompressedPacked: _packed,
+    CompressedSegments: _segments,
+    CompressedGather: _gather,
+}
+
+
+def select_lookup(layer: Layer) -> Selection:
+    return _OF_LOOKUP[type(layer.of(CompressedLookup))](layer)

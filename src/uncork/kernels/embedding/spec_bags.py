@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: The arguments of bag kernels behind those that say where the table is.
@@ -14,7 +13,7 @@ BAG_ARGUMENTS = (
 )  # fmt: skip
 
 
-class Bag(Struct, frozen=True):
+class Bag(KernelSpec, frozen=True):
     """What a bag kernel is specialised for. `columns` is the number of elements of a row.
 
     `index` is the ids' element type, or "narrowed": i64 that wrap to 32 bits.
@@ -50,7 +49,7 @@ class Bag(Struct, frozen=True):
         return ["table", *BAG_ARGUMENTS]
 
 
-class Segments(Struct, frozen=True):
+class Segments(KernelSpec, frozen=True):
     """What the kernel that turns sorted segment ids into offsets is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_segments"

@@ -7,6 +7,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from uncork.kernels.embedding.spec_bags import BAG_ARGUMENTS
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
@@ -40,7 +41,7 @@ class Rows(Struct, frozen=True):
         )
 
 
-class QuantizedBag(Struct, frozen=True):
+class QuantizedBag(KernelSpec, frozen=True):
     """What a bag kernel is specialised for; `index` and `bags` as `spec_bags.Bag` has them."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_bag"
@@ -65,7 +66,7 @@ class QuantizedBag(Struct, frozen=True):
         return ["table", "parameters", *BAG_ARGUMENTS]
 
 
-class QuantizedGather(Struct, frozen=True):
+class QuantizedGather(KernelSpec, frozen=True):
     """What a gather kernel is specialised for; `wraps`: a negative index counts from the end."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_gather"

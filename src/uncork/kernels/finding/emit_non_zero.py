@@ -15,7 +15,7 @@ from uncork.kernels.runtime.target import Target
 
 def emit_count(spec: CountNonZero, machine: Target) -> str:
     """The LLVM text of the kernel that counts."""
-    k = Kernel(spec.name, ["data", "output", "count"], machine)
+    k = Kernel(spec.name, spec.arguments, machine)
     data, output, count = k.arguments
     total = k.variable(k.integer(0))
     whole = count // spec.lanes * spec.lanes

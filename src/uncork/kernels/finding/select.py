@@ -7,17 +7,8 @@ these operations counts, the other is told how much there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from uncork.internal_ops.found_sizes import (
-    FilledCount,
-    FilledRows,
-    NonZeroCount,
-    NonZeroPlaces,
-    SortedPlaces,
-    UniqueElements,
-)
-from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.internal_ops.found_sizes import FilledRows, UniqueElements
+from uncork.kernels.extents import nanoseconds, product
 from uncork.kernels.finding.spec import (
     CountFilled,
     CountNonZero,
@@ -26,12 +17,9 @@ from uncork.kernels.finding.spec import (
     SortPlaces,
     Unique,
 )
-from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.kernels.stored_types import converted_type, stored_type
-from uncork.ops import Operation
-from uncork.types import ElementType, TensorSpec
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection, Workspace
+from uncork.kernels.layer import Layer, one_call
+from uncork.types import ElementType
 
 #: Axes of a tensor at most.
 _MOST_AXES = 6
@@ -41,160 +29,87 @@ _SORTED = 15.0
 _DIGITS = 1024
 
 
-def _lanes(spec: TensorSpec) -> int:
-    return 64 // int(spec.element_type.dtype.itemsize)
+def _lanes(layer: Layer) -> int:
+    return 64 // int(layer.input(0).element_type.dtype.itemsize)
 
 
-@selects(NonZeroCount)
-def select_count(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    data = inputs[0]
-    assert data is not None
-    element = stored_type(data.element_type)
-    if element is None:
-        return f"no kernel for {data.element_type}"
-    count = product(extents(data))
-    spec = CountNonZero(element, _lanes(data))
-    operands: list[Operand] = [In(0), Out(0), count]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, 1 / 8))
+def select_count(layer: Layer) -> Selection:
+    count = product(layer.shape(0))
+    spec = CountNonZero(layer.stored(0), _lanes(layer))
+    return one_call(spec(data=In(0), output=Out(0), count=count), nanoseconds(count, 1 / 8))
 
 
-@selects(NonZeroPlaces)
-def select_non_zero(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    data = inputs[0]
-    assert data is not None
-    element = stored_type(data.element_type)
-    if element is None:
-        return f"no kernel for {data.element_type}"
-    shape = extents(data)
+def select_non_zero(layer: Layer) -> Selection:
+    element, shape = layer.stored(0), layer.shape(0)
     if len(shape) > _MOST_AXES:
         return "no kernel for so many axes"
     if not shape:
         return KernelPlan("non_zero_nothing", [])
-    spec = NonZero(element, outputs[0].element_type.name, len(shape), _lanes(data))
+    spec = NonZero(element, layer.outputs[0].element_type.name, len(shape), _lanes(layer))
+    sizes = {f"size_{axis}": size for axis, size in enumerate(shape)}
+    call = spec(data=In(0), output=Out(0), found=layer.result()[1], **sizes)
+    return one_call(call, nanoseconds(product(shape), 1.0))
 
-    operands: list[Operand] = [In(0), Out(0), extents(outputs[0])[1], *shape]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(shape), 1.0))
 
-
-@selects(SortedPlaces)
-def select_sort(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    data = inputs[0]
-    assert data is not None
-    element = converted_type(data.element_type, target)
-    if element is None:
-        return f"no kernel for {data.element_type}"
-    count = product(extents(data))
-    key = 8 if data.element_type.bits == 64 else 4
-    spec, counts = SortPlaces(element), key * _DIGITS
-    keys = count * key
-
-    operands: list[Operand] = [
-        In(0),
-        Out(0),
-        Out(1),
-        Scratch(counts),
-        Scratch(counts + keys),
-        Scratch(counts + 2 * keys),
-        Scratch(),
-        count,
-    ]
-    return KernelPlan(
-        spec.name,
-        [(spec, operands)],
-        scratch=counts + 2 * keys + count * 4,
-        cost=nanoseconds(count, _SORTED),
+def select_sort(layer: Layer) -> Selection:
+    count, room = product(layer.shape(0)), Workspace()
+    key = 8 if layer.input(0).element_type.bits == 64 else 4
+    call = SortPlaces(layer.converted(0))(
+        data=In(0),
+        places=Out(0),
+        found=Out(1),
+        counts=room.take(key * _DIGITS),
+        keys=room.take(count * key),
+        other_keys=room.take(count * key),
+        other_places=room.take(count * 4),
+        count=count,
     )
+    return one_call(call, nanoseconds(count, _SORTED), room)
 
 
-@selects(UniqueElements)
-def select_unique(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    data = inputs[0]
-    assert data is not None and isinstance(operation, UniqueElements)
-    element = converted_type(data.element_type, target)
-    if element is None:
-        return f"no kernel for {data.element_type}"
-    count, is_sorted = product(extents(data)), operation.layer.sorted
-    spec = Unique(element, outputs[1].element_type.name, outputs[3].element_type.name, is_sorted)
-
-    operands: list[Operand] = [
-        In(0),
-        In(1),
-        *(Out(i) for i in range(4)),
-        Scratch(),
-        Scratch(count * 4),
-        count,
-        extents(outputs[0])[0],
-    ]
-    return KernelPlan(
-        spec.name,
-        [(spec, operands)],
-        scratch=0 if is_sorted else count * 8,
-        cost=nanoseconds(count, 4.0),
+def select_unique(layer: Layer) -> Selection:
+    count, room = product(layer.shape(0)), Workspace()
+    each = 0 if layer.of(UniqueElements).layer.sorted else count * 4
+    index, counted = (layer.outputs[position].element_type.name for position in (1, 3))
+    spec = Unique(layer.converted(0), index, counted, layer.of(UniqueElements).layer.sorted)
+    call = spec(
+        data=In(0),
+        places=In(1),
+        elements=Out(0),
+        firsts=Out(1),
+        reverse=Out(2),
+        counts=Out(3),
+        marks=room.take(each),
+        numbers=room.take(each),
+        count=count,
+        found=layer.result()[0],
     )
+    return one_call(call, nanoseconds(count, 4.0), room)
 
 
-@selects(FilledCount)
-def select_filled_count(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    shape, indices = inputs
-    assert shape is not None and indices is not None
-    elements = shape.sizes()
-    if not elements or elements[0] is None:
-        return "how many rows there are is known at the call only"
-    count = extents(indices)[0]
-    spec = CountFilled(indices.element_type.name)
-    return KernelPlan(
-        spec.name,
-        [(spec, [In(0), In(1), Out(0), count, elements[0]])],
-        cost=nanoseconds(count, 2.0),
-    )
+def select_filled_count(layer: Layer) -> Selection:
+    rows, count = layer.number(0, "how many rows there are is"), layer.shape(1)[0]
+    spec = CountFilled(layer.input(1).element_type.name)
+    call = spec(shape=In(0), indices=In(1), output=Out(0), count=count, rows=rows)
+    return one_call(call, nanoseconds(count, 2.0))
 
 
-@selects(FilledRows)
-def select_filled_rows(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
-    values, _, indices, _, _ = inputs
-    assert values is not None and indices is not None and isinstance(operation, FilledRows)
-    if values.element_type is ElementType.string:
+def select_filled_rows(layer: Layer) -> Selection:
+    values, indices = layer.input(0).element_type, layer.input(2).element_type
+    if values is ElementType.string:
         return "no kernel for strings"
-    (count,), (total,), (rows,) = extents(values), extents(outputs[1]), extents(outputs[2])
-    spec = FillRows(
-        values.element_type.dtype.itemsize, indices.element_type.name, operation.layer.strict
+    (count,), (total,), (rows,) = layer.shape(0), layer.result(1), layer.result(2)
+    spec = FillRows(values.dtype.itemsize, indices.name, layer.of(FilledRows).layer.strict)
+    call = spec(
+        values=In(0),
+        shape=In(1),
+        indices=In(2),
+        default=In(3),
+        output_indices=Out(0),
+        output_values=Out(1),
+        empty=Out(2),
+        count=count,
+        rows=rows,
+        total=total,
     )
-
-    operands: list[Operand] = [
-        *(In(i) for i in range(4)),
-        *(Out(i) for i in range(3)),
-        count,
-        rows,
-        total,
-    ]
-    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(total, 3.0))
+    return one_call(call, nanoseconds(total, 3.0))

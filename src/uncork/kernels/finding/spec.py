@@ -6,37 +6,30 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
-from uncork.kernels.names import flags
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class CountNonZero(Struct, frozen=True):
-    """The spec of the kernel that counts elements that are not 0: `data`, `output`, `count`."""
+class CountNonZero(KernelSpec, frozen=True):
+    """The spec of the kernel that counts elements that are not 0."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
+    prefix: ClassVar[str] = "count_non_zero"
+    arguments: ClassVar[tuple[str, ...]] = ("data", "output", "count")
     element: str
     lanes: int
 
-    @property
-    def name(self) -> str:
-        return f"count_non_zero_{self.element}_{self.lanes}"
 
-
-class NonZero(Struct, frozen=True):
+class NonZero(KernelSpec, frozen=True):
     """The spec of the kernel that finds the places of elements that are not 0, in a tensor of
     `rank` axes.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_non_zero"
+    prefix: ClassVar[str] = "non_zero"
     element: str
     index: str
     rank: int
     lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"non_zero_{self.element}_{self.index}_{self.rank}_{self.lanes}"
 
     @property
     def arguments(self) -> list[str]:
@@ -44,28 +37,26 @@ class NonZero(Struct, frozen=True):
         return ["data", "output", "found", *(f"size_{axis}" for axis in range(self.rank))]
 
 
-class SortPlaces(Struct, frozen=True):
+class SortPlaces(KernelSpec, frozen=True):
     """The spec of the kernel that sorts places by their elements, in ascending order, and counts
     how many different elements there are.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
+    prefix: ClassVar[str] = "sort_places"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "places", "found", "keys", "other_keys", "other_places", "counts", "count",
     )  # fmt: skip
     element: str
 
-    @property
-    def name(self) -> str:
-        return f"sort_places_{self.element}"
 
-
-class Unique(Struct, frozen=True):
+class Unique(KernelSpec, frozen=True):
     """The spec of the kernel that finds each element once; `marks` and `numbers` are room for an
     i32 of each element where they are not `sorted`.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
+    prefix: ClassVar[str] = "unique"
     arguments: ClassVar[tuple[str, ...]] = (
         "data", "places", "elements", "firsts", "reverse", "counts", "marks", "numbers", "count",
         "found",
@@ -75,31 +66,25 @@ class Unique(Struct, frozen=True):
     counted: str
     sorted: bool
 
-    @property
-    def name(self) -> str:
-        return f"unique_{self.element}_{self.index}_{self.counted}" + flags(self, "sorted")
 
-
-class CountFilled(Struct, frozen=True):
+class CountFilled(KernelSpec, frozen=True):
     """The spec of the kernel that counts the entries of a sparse matrix after every row has got
     one.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_count"
+    prefix: ClassVar[str] = "count_filled"
     arguments: ClassVar[tuple[str, ...]] = ("shape", "indices", "output", "count", "rows")
     index: str
 
-    @property
-    def name(self) -> str:
-        return f"count_filled_{self.index}"
 
-
-class FillRows(Struct, frozen=True):
+class FillRows(KernelSpec, frozen=True):
     """The spec of the kernel that writes a sparse matrix with an entry in every row; a `strict`
     kernel stops where there is no column for it.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"
+    prefix: ClassVar[str] = "fill_rows"
     arguments: ClassVar[tuple[str, ...]] = (
         "values", "shape", "indices", "default", "output_indices", "output_values", "empty",
         "count", "rows", "total",
@@ -107,7 +92,3 @@ class FillRows(Struct, frozen=True):
     item: int
     index: str
     strict: bool
-
-    @property
-    def name(self) -> str:
-        return f"fill_rows_{self.item}_{self.index}" + flags(self, "strict")

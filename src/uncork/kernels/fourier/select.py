@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -22,10 +21,8 @@ from uncork.kernels.fourier.passes import Pass, planned, whole_lines
 from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED
 from uncork.kernels.fourier.spec_overlap import Overlap
 from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
-from uncork.ops.dft import DFT7, IDFT7, IRDFT9, RDFT9
+from uncork.kernels.layer import Layer
+from uncork.ops.dft import DFT7, IDFT7, IRDFT9
 from uncork.ops.stft import ISTFT16, STFT15
 from uncork.symbolic import Size, SizeLike, facts_of
 from uncork.types import ElementType, TensorSpec
@@ -38,13 +35,8 @@ _DTYPES = {4: np.float32, 8: np.float64}
 _LONGEST = 1 << 22
 
 
-@selects(DFT7, IDFT7, RDFT9, IRDFT9)
-def select_transform(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_transform(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, axes, signal_size = (*inputs, None)[:3]
     assert data is not None and axes is not None
     transform = cast("DFT7 | IRDFT9", operation)
@@ -109,13 +101,8 @@ def select_transform(
     return planned(passes, target, offset)
 
 
-@selects(STFT15)
-def select_frames(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_frames(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     signal, window, frame_size, frame_step = inputs
     assert signal is not None and window is not None and isinstance(operation, STFT15)
     assert frame_size is not None and frame_step is not None
@@ -155,16 +142,11 @@ def select_frames(
     return planned([only], target, 0)
 
 
-@selects(ISTFT16)
-def select_signal(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_signal(layer: Layer) -> Selection:
     """Select the kernels of ISTFT: inverse transforms make the pieces, then one kernel adds
     them.
     """
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, window, frame_size, frame_step = inputs[:4]
     assert data is not None and window is not None and isinstance(operation, ISTFT16)
     assert frame_size is not None and frame_step is not None

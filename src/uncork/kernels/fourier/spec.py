@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: Steps that are written out, in the order in which they are wanted.
 WRITTEN = (4, 2, 3, 5)
@@ -30,7 +30,7 @@ PADDED = 3
 COMPLEX, REAL, HALF, WINDOWED = "complex", "real", "half", "windowed"
 
 
-class Fourier(Struct, frozen=True):
+class Fourier(KernelSpec, frozen=True):
     """The spec of transforms along one axis, `lanes` of them at a time, in numbers of `size` bytes.
 
     Transform `t` is of the numbers at `source + t // inner * source_outer + t % inner *

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class Overlap(Struct, frozen=True):
+class Overlap(KernelSpec, frozen=True):
     """The spec of signals that are sums of windowed pieces over sums of squared windows.
 
     `pieces [batch, frames, frame]` begin `step` numbers apart. The `own` numbers of the window

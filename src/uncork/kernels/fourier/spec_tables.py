@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: Roots that are computed one by one; all others are products of one of these and another.
 FINE = 64
@@ -12,7 +12,7 @@ FINE = 64
 PAIR = 16
 
 
-class FourierTable(Struct, frozen=True):
+class FourierTable(KernelSpec, frozen=True):
     """The spec of the table of a `length` that only the call knows, with roots of `size` bytes a
     number.
 

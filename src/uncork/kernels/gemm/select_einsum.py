@@ -32,10 +32,8 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.einsum import Einsum
 from uncork.symbolic import SizeLike, facts_of
 from uncork.types import Array, ElementType, TensorSpec
@@ -47,13 +45,8 @@ _BLOCK = 8
 Label = Union[str, int]
 
 
-@selects(Einsum)
-def select_einsum(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_einsum(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, Einsum)
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
     if len(inputs) != 2 or not constants:

@@ -27,16 +27,15 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
-from uncork.ops import Operation
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import Size, SizeLike
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import Array, ElementType
 
 #: A panel of the second matrix that takes more bytes, which would not stay in the second-level
 #: cache, is multiplied in blocks of the inner dimension.
@@ -80,13 +79,8 @@ def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]
     return shape if isinstance(shape, str) else ""
 
 
-@selects(MatMul, FusedLinear)
-def select_linear(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_linear(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     a, b = inputs[0], inputs[1]
     assert a is not None and b is not None
     matmul = operation.product if isinstance(operation, FusedLinear) else operation

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.internal_ops.state_product import StateProduct
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, same, same_extents
 from uncork.kernels.gemm.select_matmul import specialised
@@ -18,28 +16,21 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
+from uncork.kernels.layer import Layer
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Working memory of each thread begins at a cache line.
 _LINE = 64
 
 
-@selects(StateProduct)
-def select_state_product(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_state_product(layer: Layer) -> Selection:
     """The plan of a product by the kernel of any product, which takes the second matrix by its
     strides.
 
     A matrix that is repeated is one for more rows of the first.
     """
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, StateProduct)
     a, storage, length = inputs[:3]
     assert a is not None and storage is not None and length is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: Loops of the kernel.
 LOOPS = 4
@@ -13,7 +13,7 @@ LOOPS = 4
 ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "step", "by")))
 
 
-class AddressTable(Struct, frozen=True):
+class AddressTable(KernelSpec, frozen=True):
     """The spec of the kernel that makes tables of addresses: there is only one."""
 
     emitter: ClassVar[str] = "uncork.kernels.gemm.emit_address_table:emit_address_table"

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue, EpilogueSpec
 from uncork.kernels.gemm.spec_matmul import FREE_MASKS
 
 
-class IndirectGemm(Struct, EpilogueSpec, frozen=True):
+class IndirectGemm(EpilogueSpec, frozen=True):
     """The spec of an indirect product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one, or fewer of its last vector where masks cost nothing.
     """

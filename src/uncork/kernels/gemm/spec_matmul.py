@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from uncork.kernels.epilogue import PLAIN, Epilogue, EpilogueSpec
 
 #: The tail of a kernel for any number of columns.
@@ -16,7 +14,7 @@ FREE_MASKS = 16
 SINGLE, DOUBLE = 4, 8
 
 
-class Matmul(Struct, EpilogueSpec, frozen=True):
+class Matmul(EpilogueSpec, frozen=True):
     """The spec of a matrix product. A panel is `vectors` vectors of columns; `tail` columns are
     left for the last one.
     """

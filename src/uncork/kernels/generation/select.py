@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from uncork.kernels.extents import extents, largest, nanoseconds, product, smallest
 from uncork.kernels.generation.spec import OneHot, Steps
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.movement.spec_nd_copy import FillBytes
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
-from uncork.ops.eye import Eye9
 from uncork.ops.one_hot import OneHot1, OneHot16
 from uncork.storage import encode
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 _FLOATS = ("f32", "f64")
 #: No matrix has a diagonal that far from its main one.
 _FARTHEST = 1 << 40
 
 
-@selects(OneHot1, OneHot16)
-def select_one_hot(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_one_hot(layer: Layer) -> Selection:
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     indices, _, value, _ = inputs
     assert indices is not None and value is not None and isinstance(operation, OneHot1)
     if value.element_type is ElementType.string:
@@ -59,13 +49,8 @@ def select_one_hot(
     )
 
 
-@selects("Range")
-def select_range(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_range(layer: Layer) -> Selection:
+    inputs, outputs = layer.inputs, layer.outputs
     result = outputs[0].element_type
     start, stop, step = (spec.element_type for spec in inputs if spec is not None)
     is_float = result.name in _FLOATS
@@ -81,16 +66,11 @@ def select_range(
     )
 
 
-@selects(Eye9)
-def select_eye(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_eye(layer: Layer) -> Selection:
     """Select a fill with zeros, and copies of a one to the places of the diagonal. Both are codes
     of the type: a 0 of nf4 has bits.
     """
+    inputs, outputs = layer.inputs, layer.outputs
     given = inputs[2]
     if given is None or given.value is None:
         return "no kernel for a diagonal that is known at the call only"

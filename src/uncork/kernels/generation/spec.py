@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
-class OneHot(Struct, frozen=True):
+class OneHot(KernelSpec, frozen=True):
     """The spec of the kernel that sets one place of each row: `indices`, `value`, `output`,
     `outer`, `depth`, `inner`.
     """
@@ -26,7 +25,7 @@ class OneHot(Struct, frozen=True):
         return f"one_hot_{self.item}_{self.index}" + flags(self, "wraps", "strict")
 
 
-class Steps(Struct, frozen=True):
+class Steps(KernelSpec, frozen=True):
     """The spec of the kernel that writes start, start + step, ..: `start`, `stop`, `step`,
     `output`, `count`. Each of the first three has a type of its own.
     """

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
 from uncork.kernels.loops.regions import Rooms, pooled
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.psroi_pooling import PSROIPooling1
 from uncork.ops.roi_pooling import ROIPooling1
 from uncork.symbolic import SizeLike
@@ -25,13 +24,8 @@ _MOST_BINS = 128
 _NUMBERS = {"x": (1, 3, "w"), "y": (2, 4, "h")}
 
 
-@selects("ROIPooling")
-def select_pooling(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_pooling(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, ROIPooling1)
     counts = operation.pooled_h, operation.pooled_w
     scale = literal(operation.spatial_scale)
@@ -44,13 +38,8 @@ def select_pooling(
     return _selected(counts, weighted, lines, inputs, outputs, target)
 
 
-@selects("PSROIPooling")
-def select_position_sensitive(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_position_sensitive(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, PSROIPooling1)
     if operation.mode != "average":
         return f"no kernel for {operation.mode}"

@@ -4,17 +4,12 @@ NV12toBGR, I420toRGB, I420toBGR.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, unsupported
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.yuv_to_rgb import I420toRGB8, NV12toRGB8
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: Pairs of pixels beside each other, and rows of them below each other, have one colour.
 _TEXT = """n r p*:
@@ -31,13 +26,8 @@ _TEXT = """n r p*:
 _COLOURS = "{light} + red", "{light} - fall - drop", "{light} + blue"
 
 
-@selects("NV12toRGB", "NV12toBGR", "I420toRGB", "I420toBGR")
-def select_colours(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_colours(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, *others = [spec for spec in inputs if spec is not None]
     assert isinstance(operation, (NV12toRGB8, I420toRGB8))
     name = data.element_type.name

@@ -11,28 +11,22 @@ import numpy as np
 
 from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.detectron import DetectronROIFeatureExtractor6, Level, level_of
 from uncork.symbolic import SizeLike
-from uncork.types import Array, TensorSpec
+from uncork.types import Array
 
 #: Numbers of a level: the sizes of boxes from and to which it is used, and its scale.
 _NUMBERS = 3
 
 
-@selects("ExperimentalDetectronROIFeatureExtractor")
-def select_features(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_features(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, DetectronROIFeatureExtractor6)
     specs = [spec for spec in inputs if spec is not None]
     name = specs[0].element_type.name

@@ -8,10 +8,10 @@ from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import Groups, literal
 from uncork.kernels.loops.nest_call import Call, View, unsupported
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops.batch_norm import GroupNormalization
@@ -25,13 +25,8 @@ Specs = Sequence[TensorSpec]
 Rule = Callable[[Operation, Specs, tuple[SizeLike, ...], str, Target], Selection]
 
 
-@selects("GroupNormalization", "GRN", "LRN", "NormalizeL2")
-def select_normalising(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_normalising(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     given = [spec for spec in inputs if spec is not None]
     name = given[0].element_type.name
     if why := unsupported([name], target):

@@ -4,18 +4,13 @@ ExtractImagePatches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.kernels.extents import extents, is_empty, largest, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, element_bytes
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
 from uncork.ops.extract_image_patches import ExtractImagePatches3
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: Types of which 0 is all bits 0, and an element its own bytes.
 _TYPES = frozenset(
@@ -24,13 +19,8 @@ _TYPES = frozenset(
 _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
-@selects("ExtractImagePatches")
-def select_patches(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_patches(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     (data,) = inputs
     assert data is not None and isinstance(operation, ExtractImagePatches3)
     if data.element_type.name not in _TYPES:

@@ -14,12 +14,11 @@ from typing import cast
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.extents import certainly, extents, is_empty, largest, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import AvgPool1, Pooling
 from uncork.ops.max_pool import MaxPool8
@@ -34,56 +33,31 @@ _MOST_KEPT = 16 << 10
 _NOWHERE = 2**31 - 1
 
 
-@selects("MaxPool")
-def select_max_pool(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_max_pool(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     return _select("max", cast("Pooling", operation), inputs, outputs, target)
 
 
-@selects("AvgPool")
-def select_avg_pool(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_avg_pool(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     return _select("avg", cast("Pooling", operation), inputs, outputs, target)
 
 
-@selects(PooledValues)
-def select_values(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_values(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     pool = cast("PooledValues", operation).pool
     if isinstance(pool, Pooling):
         return _select("max", pool, inputs, outputs, target)
     return adaptive_pool("max", inputs, outputs[0], target)
 
 
-@selects("AdaptiveAvgPool")
-def select_adaptive_mean(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_adaptive_mean(layer: Layer) -> Selection:
+    inputs, outputs, target = layer.inputs, layer.outputs, layer.target
     return adaptive_pool("avg", inputs, outputs[0], target)
 
 
-@selects("AdaptiveMaxPool")
-def select_adaptive_largest(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_adaptive_largest(layer: Layer) -> Selection:
+    inputs, outputs, target = layer.inputs, layer.outputs, layer.target
     return largest_with_places(inputs, outputs, target)
 
 

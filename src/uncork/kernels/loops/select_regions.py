@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
 from uncork.kernels.loops.regions import Rooms, pooled
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.roi_align import ROIAlign3
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: A bin of more cells along an axis is left to the reference, which looks for memory first.
 _MOST_CELLS = 65536
@@ -27,13 +23,8 @@ MOST_SIZE = 1 << 24
 _CORNERS = {"x": (0, 2), "y": (1, 3)}
 
 
-@selects("ROIAlign")
-def select_align(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_align(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, rois, images = inputs
     assert data is not None and rois is not None and images is not None
     align = cast("ROIAlign3", operation)

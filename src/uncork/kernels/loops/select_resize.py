@@ -7,12 +7,10 @@ from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
 from uncork.kernels.kernel_plan import KernelPlan, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsupported
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.resize import Axis
 from uncork.ops.interpolate import (
     Interpolate1,
@@ -34,13 +32,8 @@ _MOST_CHANNELS = 15
 _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
-@selects("Interpolate")
-def select_resizing(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_resizing(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data = inputs[0]
     assert data is not None and isinstance(operation, Interpolating)
     name = data.element_type.name

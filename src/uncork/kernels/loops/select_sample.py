@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.grid_sample import GridSample9
-from uncork.types import TensorSpec
 
 #: Coordinates are cut so far outside: an image has no such cells; only where it is mirrored without
 #: end, a cell is still one of its own, and the reference cuts there.
@@ -25,13 +21,8 @@ _MOST_MIRRORED = 1 << 22
 _CUBIC = -0.75
 
 
-@selects("GridSample")
-def select_sampling(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_sampling(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, grid = inputs
     assert data is not None and grid is not None
     sample = cast("GridSample9", operation)

@@ -7,23 +7,16 @@ from typing import cast
 
 from uncork.kernels.extents import certainly, extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, element_bytes, unsupported
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.cumsum import CumSum
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 
-@selects("CumSum")
-def select_running_sum(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_running_sum(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     data = inputs[0]
     assert data is not None
     given = inputs[1] if len(inputs) > 1 else None

@@ -4,26 +4,16 @@ RegionYolo.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, unsupported
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.region_yolo import RegionYolo1
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 
-@selects("RegionYolo")
-def select_probabilities(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_probabilities(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     (data,) = inputs
     assert data is not None and isinstance(operation, RegionYolo1)
     name = data.element_type.name

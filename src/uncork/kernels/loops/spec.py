@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class Nest(Struct, frozen=True):
+class Nest(KernelSpec, frozen=True):
     """A text of `language.py`, with the element types of its views; `print(nest.text)` shows what
     the kernel does.
     """

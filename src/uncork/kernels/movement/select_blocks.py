@@ -4,27 +4,18 @@ blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from uncork.internal_ops.blocks import FromBlocks, ToBlocks
+from uncork.internal_ops.blocks import ToBlocks
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 
-@selects(ToBlocks, FromBlocks)
-def select_blocks(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_blocks(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     into = isinstance(operation, ToBlocks)
     data = inputs[0]
     assert data is not None

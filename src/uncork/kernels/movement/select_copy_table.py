@@ -24,11 +24,10 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec_copy_table import CopyTable
 from uncork.kernels.movement.spec_nd_copy import NdCopy
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -44,16 +43,11 @@ _LONGEST_RUN = 1024
 _ELEMENT, _MANY = 8, 4096
 
 
-@selects(Operation)
-def select_move(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_move(layer: Layer) -> Selection:
     """Select a kernel for an operation with `moved` inputs: a table of runs or, where that is not
     known, strided copies.
     """
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
         return "no kernel for strings"
     if not all(spec.shape.is_static for spec in (*(i for i in inputs if i is not None), *outputs)):

@@ -21,12 +21,10 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
-from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
 
@@ -37,13 +35,8 @@ _SMALL_ITEM = 16
 _LARGE = 2 << 20
 
 
-@selects(Gather1, Gather7, Gather8)
-def select_gather(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_gather(layer: Layer) -> Selection:
+    operation, inputs = layer.operation, layer.inputs
     data, indices, axis = inputs
     assert (
         data is not None

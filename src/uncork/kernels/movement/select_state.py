@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.internal_ops.appended_state import AppendState, StateValue
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
@@ -16,22 +14,15 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-@selects(AppendState)
-def select_append(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_append(layer: Layer) -> Selection:
     """Select the copy of new elements behind the old ones, row by row of the axes before."""
+    operation, inputs = layer.operation, layer.inputs
     assert isinstance(operation, AppendState)
     storage, length, new = inputs[:3]
     assert storage is not None and new is not None
@@ -54,16 +45,11 @@ def select_append(
     )
 
 
-@selects(StateValue)
-def select_value(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_value(layer: Layer) -> Selection:
     """Select the copy of a variable's value from its storage; an alias of the storage where the
     value lies at its beginning without gaps.
     """
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     assert isinstance(operation, StateValue)
     (storage, _), axis = inputs, operation.axis
     assert storage is not None

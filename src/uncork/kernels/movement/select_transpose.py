@@ -19,31 +19,22 @@ from uncork.kernels.kernel_plan import (
     shares,
     whole_shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.spec_transpose import LOOPS, TransposeBlocks
 from uncork.kernels.movement.transpose import Loop, blocks_fit, transpose_call
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
-from uncork.ops.transpose import Transpose1
 from uncork.symbolic import SizeLike
-from uncork.types import TensorSpec
 
 #: Threads share a matrix by so many columns.
 _SHARED = 16
 
 
-@selects(Transpose1)
-def select_transpose(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_transpose(layer: Layer) -> Selection:
+    inputs = layer.inputs
     data, order = inputs[0], inputs[1]
     assert data is not None and order is not None
     if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
-        return select_move(operation, inputs, outputs, target)
+        return select_move(layer)
     axes = [int(axis) for axis in order.value] or list(range(len(extents(data))))[::-1]
     sizes, axes = _merged(extents(data), axes)
     steps = [4 * product(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -57,7 +48,7 @@ def select_transpose(
         or not blocks_fit(sizes[axes[-1]], sizes[last])
         or len(sizes) > LOOPS + 2
     ):
-        return select_move(operation, inputs, outputs, target)
+        return select_move(layer)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
     loops: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(others)), *others]
@@ -87,7 +78,7 @@ def select_transpose(
             (count, goes[last]),
         )
 
-    width = target.lanes
+    width = layer.target.lanes
     side = min(
         [
             width,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class CopyTable(Struct, frozen=True):
+class CopyTable(KernelSpec, frozen=True):
     """The spec of a copy by a table: bytes of a run, and whether the runs of the target follow each
     other.
     """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: The item of a kernel for items of any length: it comes as an argument.
@@ -14,7 +13,7 @@ OPEN = -1
 LONG, LONG_BYTES = -2, 2048
 
 
-class Gather(Struct, frozen=True):
+class Gather(KernelSpec, frozen=True):
     """The spec of a gather kernel."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_gather:emit_gather"

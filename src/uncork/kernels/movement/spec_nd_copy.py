@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: The run of a kernel for runs of any length.
 OPEN = -1
 
 
-class NdCopy(Struct, frozen=True):
+class NdCopy(KernelSpec, frozen=True):
     """The spec of a strided copy: loops around a copy of a run of bytes (`OPEN`: an argument says
     how many).
     """
@@ -32,7 +32,7 @@ class NdCopy(Struct, frozen=True):
         return ["source", "target", *loops, "run"]
 
 
-class FillBytes(Struct, frozen=True):
+class FillBytes(KernelSpec, frozen=True):
     """The spec of a fill with one value of `element` bytes (0: with zeros); the arguments are the
     value's address, the target, and the number of bytes.
     """
@@ -45,7 +45,7 @@ class FillBytes(Struct, frozen=True):
         return f"fill_bytes_{self.element}"
 
 
-class CopyBytes(Struct, frozen=True):
+class CopyBytes(KernelSpec, frozen=True):
     """A copy of one run of bytes: source, target, bytes."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"

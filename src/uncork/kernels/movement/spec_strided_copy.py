@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: How many times, and bytes from one to the next in the source and in the target: three loops
 #: around the numbers of f32 themselves.
@@ -20,7 +20,7 @@ ARGUMENTS = (
 )
 
 
-class StridedCopy(Struct, frozen=True):
+class StridedCopy(KernelSpec, frozen=True):
     """The spec of a strided copy."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_strided_copy:emit_strided_copy"

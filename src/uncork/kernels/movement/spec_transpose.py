@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 #: Loops around the blocks; more axes than that are left to tables of copies.
 LOOPS = 2
@@ -19,7 +19,7 @@ ARGUMENTS = (
 )
 
 
-class TransposeBlocks(Struct, frozen=True):
+class TransposeBlocks(KernelSpec, frozen=True):
     """The spec of a transpose of blocks: rows and columns of a block."""
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_transpose_blocks"

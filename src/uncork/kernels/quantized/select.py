@@ -22,6 +22,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.select_blocks import channels_moved
 from uncork.kernels.quantized.depthwise import depthwise_sums
 from uncork.kernels.quantized.epilogues import epilogue_of
@@ -30,9 +31,6 @@ from uncork.kernels.quantized.layout import Work
 from uncork.kernels.quantized.pool import pooled_codes
 from uncork.kernels.quantized.products import sums_of_codes
 from uncork.kernels.quantized.spec import CODES, Codes
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops.avg_pool import Pooling
 from uncork.ops.convolution import Convolution1
 from uncork.ops.matmul import MatMul
@@ -107,13 +105,8 @@ def _windows(
     return g, ordered[0]
 
 
-@selects(QuantizedProduct)
-def select_product(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_product(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, QuantizedProduct)
     work = work_of(operation, inputs)
     return (
@@ -121,13 +114,8 @@ def select_product(
     )
 
 
-@selects(QuantizedPool)
-def select_pool(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_pool(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, QuantizedPool)
     (data,) = operation.plain(inputs)
     (result,) = operation.operation.describe([data])
@@ -138,13 +126,8 @@ def select_pool(
     return pooled_codes(pool, pool.kernel, extents(data), extents(result), target)
 
 
-@selects(Reheld)
-def select_reheld(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_reheld(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, Reheld) and inputs[0] is not None
     source, held = operation.source, operation.target
     plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(inputs[0].shape)))

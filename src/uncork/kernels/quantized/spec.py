@@ -8,6 +8,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from uncork.kernels.epilogue import EpilogueSpec, ScalarOp
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: Further operands of an end: codes that lie on the result, with the numbers of their grid; a grid.
@@ -51,7 +52,7 @@ class CodesEpilogue(Struct, frozen=True):
         return tuple(found)
 
 
-class Dots(Struct, EpilogueSpec, frozen=True):
+class Dots(EpilogueSpec, frozen=True):
     """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time.
 
     The first `columns` outputs exist. What a sum sees of the data are runs of bytes that a table
@@ -87,7 +88,7 @@ class Dots(Struct, EpilogueSpec, frozen=True):
         return f"dots_{self.how}_{sizes}{kind}{self.end.name}"
 
 
-class Depthwise(Struct, EpilogueSpec, frozen=True):
+class Depthwise(EpilogueSpec, frozen=True):
     """Sums of products of each channel for itself, `widths` pixels of a row at a time.
 
     There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has
@@ -116,7 +117,7 @@ class Depthwise(Struct, EpilogueSpec, frozen=True):
         return f"apart_{taps}_{self.pixel}x{self.lanes}_{widths}{self.end.name}"
 
 
-class Surround(Struct, frozen=True):
+class Surround(KernelSpec, frozen=True):
     """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
@@ -132,7 +133,7 @@ class Surround(Struct, frozen=True):
         return f"surround_{self.lanes}" + flags(self, "wide")
 
 
-class Codes(Struct, frozen=True):
+class Codes(KernelSpec, frozen=True):
     """Numbers to codes, or (`back`) codes to numbers, of rows of channels.
 
     With `planes` the numbers are images whose channels are planes.

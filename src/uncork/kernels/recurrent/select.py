@@ -9,20 +9,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from uncork.ir.hints import Hints
-from uncork.kernels.extents import certainly, extents, nanoseconds
+from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds
 from uncork.kernels.kernel_plan import KernelPlan, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
 from uncork.kernels.recurrent.spec import DOUBLE, SINGLE, Recurrent
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects_with_hints
-from uncork.ops import Operation
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops._common.recurrent import Recurrent as RecurrentOperation
 from uncork.ops.gru_cell import GRU
-from uncork.ops.gru_sequence import GRUSequence5
-from uncork.ops.lstm_cell import LSTM
-from uncork.ops.lstm_sequence import LSTMSequence5
-from uncork.ops.rnn_sequence import RNNSequence5
+from uncork.ops.lstm_cell import LSTM, LSTM1
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
@@ -50,29 +46,32 @@ def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str
     return "f32", ""
 
 
-@selects_with_hints(GRUSequence5, LSTMSequence5, RNNSequence5)
-def select_sequence(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-    hints: Hints,
-) -> Selection:
-    assert isinstance(operation, RecurrentSequence)
-    return sequence_of(operation, inputs, outputs, target, hints)
+def select_sequence(layer: Layer) -> Selection:
+    inputs = layer.inputs
+    if isinstance(layer.operation, LSTM1):
+        require_no_additions(layer)
+        inputs = inputs[:7]
+    return sequence_of(layer.of(RecurrentSequence), inputs, layer)
+
+
+def require_no_additions(layer: Layer) -> None:
+    """Decline what version 1 of LSTMs adds: coupled gates, and peepholes that may not be 0."""
+    if layer.of(LSTM1).input_forget:
+        raise KernelDeclined("no kernel for coupled gates")
+    port = len(type(layer.operation).inputs) - 1
+    if layer.has(port):
+        layer.constant(port, "peephole weights")
 
 
 def sequence_of(
     operation: RecurrentSequence,
     inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-    hints: Hints,
+    layer: Layer,
     states_only: bool = False,
     lookup: Lookup | None = None,
 ) -> Selection:
-    """The kernels of a sequence. With `states_only` the outputs are the last states alone, without
-    Y.
+    """The kernels of a sequence that a layer stands for. With `states_only` the outputs are the
+    last states alone, without Y.
     """
     specs = [spec for spec in inputs if spec is not None]
     x, lengths, *weights = specs[0], *specs[-4:]
@@ -84,8 +83,8 @@ def sequence_of(
         weights,
         lengths.element_type.name,
         WALKS[operation.direction],
-        target,
-        hints,
+        layer.target,
+        layer.hints,
         states_only,
         lookup,
     )

@@ -4,36 +4,23 @@ lengths.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from uncork.ir.hints import Hints
 from uncork.kernels.extents import extents
 from uncork.kernels.kernel_plan import Selection
-from uncork.kernels.recurrent.select import planned
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects_with_hints
-from uncork.ops import Operation
+from uncork.kernels.layer import Layer
+from uncork.kernels.recurrent.select import planned, require_no_additions
 from uncork.ops._common.recurrent import Recurrent
-from uncork.ops.gru_cell import GRUCell3
-from uncork.ops.lstm_cell import LSTMCell1, LSTMCell4
-from uncork.ops.rnn_cell import RNNCell0
+from uncork.ops.lstm_cell import LSTM, LSTM1
 from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
 
-@selects_with_hints(GRUCell3, LSTMCell1, LSTMCell4, RNNCell0)
-def select_cell(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-    hints: Hints,
-) -> Selection:
+def select_cell(layer: Layer) -> Selection:
+    operation, inputs, target, hints = layer.operation, layer.inputs, layer.target, layer.hints
     assert isinstance(operation, Recurrent)
-    if isinstance(operation, LSTMCell1) and operation.input_forget:
-        return "no kernel for coupled gates"
-    states = 2 if isinstance(operation, (LSTMCell1, LSTMCell4)) else 1
+    if isinstance(operation, LSTM1):
+        require_no_additions(layer)
+    states = 2 if isinstance(operation, LSTM) else 1
     x, *given = inputs[: 1 + states + 3]
     w, r, *biases = given[states:]
     assert x is not None and w is not None and r is not None

@@ -4,31 +4,20 @@ must run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.looked_up_sequence import LookedUp
-from uncork.ir.hints import Hints
 from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.select import sequence_of
 from uncork.kernels.recurrent.sequence_calls import Lookup
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects, selects_with_hints
-from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
-from uncork.types import TensorSpec
 
 
-@selects("StepLengths")
-def select_lengths(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_lengths(layer: Layer) -> Selection:
+    operation, inputs = layer.operation, layer.inputs
     indices, lengths = inputs
     assert indices is not None and lengths is not None and isinstance(operation, StepLengths)
     wraps = operation.counts_from_end and indices.element_type.dtype.kind == "i"
@@ -40,28 +29,14 @@ def select_lengths(
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(batch, 2.0))
 
 
-@selects_with_hints("LastStates")
-def select_states(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-    hints: Hints,
-) -> Selection:
-    assert isinstance(operation, LastStates)
-    return sequence_of(operation.sequence, inputs, outputs, target, hints, states_only=True)
+def select_states(layer: Layer) -> Selection:
+    return sequence_of(layer.of(LastStates).sequence, layer.inputs, layer, states_only=True)
 
 
-@selects_with_hints("LookedUp")
-def select_looked_up(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-    hints: Hints,
-) -> Selection:
-    assert isinstance(operation, LookedUp) and isinstance(operation.gather, Gather7)
-    *own, table, _ = inputs
+def select_looked_up(layer: Layer) -> Selection:
+    operation = layer.of(LookedUp)
+    assert isinstance(operation.gather, Gather7)
+    *own, table, _ = layer.inputs
     assert table is not None and table.value is not None
     states_only = isinstance(operation.sequence, LastStates)
     sequence = (
@@ -71,4 +46,4 @@ def select_looked_up(
     )
     assert isinstance(sequence, RecurrentSequence)
     lookup = Lookup(table.value, operation.gather.counts_from_end, operation.gather.strict)
-    return sequence_of(sequence, own, outputs, target, hints, states_only, lookup)
+    return sequence_of(sequence, own, layer, states_only, lookup)

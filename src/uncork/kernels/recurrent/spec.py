@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags as name_flags
 
 #: Bytes of a number: of f32, of f64.
 SINGLE, DOUBLE = 4, 8
 
 
-class Recurrent(Struct, frozen=True):
+class Recurrent(KernelSpec, frozen=True):
     """The spec of the kernel of one direction of a sequence."""
 
     emitter: ClassVar[str] = "uncork.kernels.recurrent.emit:emit_recurrent"

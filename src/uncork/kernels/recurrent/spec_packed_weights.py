@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.recurrent.spec import DOUBLE, SINGLE
 
 
-class PackWeights(Struct, frozen=True):
+class PackWeights(KernelSpec, frozen=True):
     """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
     each.
     """

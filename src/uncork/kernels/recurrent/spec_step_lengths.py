@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
-class Lengths(Struct, frozen=True):
+class Lengths(KernelSpec, frozen=True):
     """The spec of the kernel: types of the indices and of the lengths, and what indices beyond the
     steps mean.
     """

@@ -4,7 +4,7 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -21,14 +21,13 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops import rows as nests
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes, normalised_axis
 from uncork.symbolic import SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 if TYPE_CHECKING:  # a model need not have them, and importing costs time
     from uncork.ops.mvn import MVN1, MVN6
@@ -71,13 +70,8 @@ _OPS = {
 }
 
 
-@selects(*_OPS)
-def select_reduction(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_reduction(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     data, axes = inputs[0], inputs[1]
     assert data is not None
     assert axes is not None
@@ -176,13 +170,8 @@ def _rows(
     )
 
 
-@selects("SoftMax", "LogSoftmax")
-def select_softmax(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_softmax(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     data = inputs[0]
     assert data is not None
     name = data.element_type.name
@@ -199,13 +188,8 @@ def select_softmax(
     return _rows(kind, product(shape[:along]), shape[along], 0.0, 2.0, target)
 
 
-@selects("MVN")
-def select_standardising(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_standardising(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     data = inputs[0]
     assert data is not None
     shape = extents(data)

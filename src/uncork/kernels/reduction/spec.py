@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class Reduction(Struct, frozen=True):
+class Reduction(KernelSpec, frozen=True):
     """What a reduction is specialised for. `along_rows`: the values that are reduced to one are
     contiguous; else neighbours are reduced side by side.
     """
@@ -30,7 +30,7 @@ class Reduction(Struct, frozen=True):
         return f"reduce_{self.op}_{self.element_type}_{axis}_{sizes}"
 
 
-class Rows(Struct, frozen=True):
+class Rows(KernelSpec, frozen=True):
     """What a kernel of whole f32 rows is specialised for: softmax, log_softmax, centre, standardise
     or standardise_outside.
     """

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 
 
-class ReadSize(Struct, frozen=True):
+class ReadSize(KernelSpec, frozen=True):
     """A step that binds a symbol to an element of a tensor: (address of the element, of the slot,
     of the version of sizes).
     """

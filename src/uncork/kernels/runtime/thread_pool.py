@@ -23,9 +23,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec import Struct
 
 from uncork.concurrency import in_child, once
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.types import Array
 
@@ -54,7 +54,7 @@ _FUNCTIONS = {
 }
 
 
-class Dispatch(Struct, frozen=True):
+class Dispatch(KernelSpec, frozen=True):
     """The kernel that makes calls together: see the module."""
 
     emitter: ClassVar[str] = "uncork.kernels.runtime.emit_thread_pool:emit_dispatch"
@@ -64,7 +64,7 @@ class Dispatch(Struct, frozen=True):
         return "dispatch"
 
 
-class Serve(Struct, frozen=True):
+class Serve(KernelSpec, frozen=True):
     """What a thread of the pool does: it is called with the address of the pool and never
     returns.
     """

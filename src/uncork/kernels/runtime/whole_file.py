@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import Target
 
 
-class WholeFile(Struct, frozen=True):
+class WholeFile(KernelSpec, frozen=True):
     """A step that looks at the size of an open file: (the C library's `lseek`, file, least
     size).
     """

@@ -26,12 +26,10 @@ from uncork.kernels.kernel_plan import (
     grid,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
 from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
-from uncork.kernels.select import selects
-from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather_nd import GatherND8
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate3, ScatterElementsUpdate12
@@ -210,10 +208,8 @@ def _move(op: str, run: SizeLike) -> Action:
     return Action(op, run if isinstance(run, int) and run <= _SHORT else OPEN)
 
 
-@selects("ScatterUpdate")
-def select_slices(
-    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Selection:
+def select_slices(layer: Layer) -> Selection:
+    operation, inputs = layer.operation, layer.inputs
     data, indices, _, axis = inputs
     assert data is not None and indices is not None and axis is not None
     if data.element_type is ElementType.string:
@@ -231,10 +227,8 @@ def select_slices(
     return _put(_Walk(indices, [(shape[along], inner)], count, inner, False, repeats=repeats), data)
 
 
-@selects(ScatterNDUpdate4, ScatterNDUpdate15)
-def select_tuples(
-    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Selection:
+def select_tuples(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     data, indices, _ = inputs
     assert (
         data is not None
@@ -280,10 +274,8 @@ def select_tuples(
     return KernelPlan(name, calls, scratch=reduction.scratch, cost=cost, split=stages)
 
 
-@selects("GatherND")
-def select_gather_nd(
-    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Selection:
+def select_gather_nd(layer: Layer) -> Selection:
+    operation, inputs = layer.operation, layer.inputs
     data, indices = inputs
     assert data is not None and indices is not None and isinstance(operation, GatherND8)
     if data.element_type is ElementType.string:
@@ -334,10 +326,8 @@ def select_gather_nd(
 # ---- single elements
 
 
-@selects(ScatterElementsUpdate3, ScatterElementsUpdate12)
-def select_elements(
-    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Selection:
+def select_elements(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     data, indices, _, axis = inputs
     assert data is not None and indices is not None and axis is not None
     assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)

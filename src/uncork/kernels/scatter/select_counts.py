@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from uncork.internal_ops.scattered_counts import COUNTED, ScatteredCounts
+from uncork.internal_ops.scattered_counts import COUNTED
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.layer import Layer
 from uncork.kernels.scatter.spec_counts import CountKeys
-from uncork.kernels.select import selects
-from uncork.ops import Operation
-from uncork.types import TensorSpec
 
 
-@selects(ScatteredCounts)
-def select_counts(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_counts(layer: Layer) -> Selection:
+    inputs = layer.inputs
     data, keys = inputs
     assert data is not None and keys is not None
     if data.element_type not in COUNTED:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: The run of a kernel for runs of any length.
@@ -40,7 +41,7 @@ class Action(Struct, frozen=True):
         )
 
 
-class Tuples(Struct, frozen=True):
+class Tuples(KernelSpec, frozen=True):
     """The spec of a kernel for runs at places that tuples of `tuple_length` indices name."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_tuples"
@@ -85,7 +86,7 @@ class Tuples(Struct, frozen=True):
         ]
 
 
-class Elements(Struct, frozen=True):
+class Elements(KernelSpec, frozen=True):
     """The spec of a kernel for single elements, each with an index of its own along one axis; there
     are loops `before` that axis and `after` it.
     """
@@ -115,7 +116,7 @@ class Elements(Struct, frozen=True):
         return ["places", "indices", "rows", "size", *loops]
 
 
-class Recast(Struct, frozen=True):
+class Recast(KernelSpec, frozen=True):
     """The spec of a kernel that converts elements to another type: `source`, `target`, `count`."""
 
     emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
@@ -128,7 +129,7 @@ class Recast(Struct, frozen=True):
         return f"recast_{self.source}_{self.target}_{self.lanes}"
 
 
-class Mean(Struct, frozen=True):
+class Mean(KernelSpec, frozen=True):
     """The spec of a kernel that divides sums by how many terms they have: `places`, `counts`,
     `output`, `count`, `more` terms than were counted.
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class CountKeys(Struct, frozen=True):
+class CountKeys(KernelSpec, frozen=True):
     """The spec of a kernel that counts how often each place occurs among keys; a place that does
     not occur keeps its value of `data [places]`.
     """

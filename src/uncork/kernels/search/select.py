@@ -4,30 +4,21 @@ SearchSorted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.layer import Layer
 from uncork.kernels.search.spec import Search
-from uncork.kernels.select import selects
 from uncork.kernels.stored_types import converted_type
-from uncork.ops import Operation
 from uncork.ops.bucketize import Bucketize3
 from uncork.ops.search_sorted import SearchSorted15
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: Rough cost of a search in nanoseconds.
 _SEARCH = 8.0
 
 
-@selects(Bucketize3)
-def select_buckets(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_buckets(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, buckets = inputs
     assert data is not None and buckets is not None and isinstance(operation, Bucketize3)
     stored = converted_type(buckets.element_type, target), converted_type(data.element_type, target)
@@ -42,13 +33,8 @@ def select_buckets(
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(count, _SEARCH))
 
 
-@selects(SearchSorted15)
-def select_search(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_search(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     sequence, values = inputs
     assert sequence is not None and values is not None and isinstance(operation, SearchSorted15)
     stored, compared = (

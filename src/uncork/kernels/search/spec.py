@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
 
 
-class Search(Struct, frozen=True):
+class Search(KernelSpec, frozen=True):
     """The spec of a kernel that finds for each of `count` values of each row how many of the
     `length` numbers of the row's sequence lie before it.
     """

@@ -4,8 +4,6 @@ smallest of rows (TopK).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uncork.internal_ops.leading_best import LeadingBest
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
 from uncork.kernels.kernel_plan import (
@@ -19,12 +17,10 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
-from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
+from uncork.kernels.layer import Layer
 from uncork.kernels.selection.spec import Best, Columns, Elements, Ranked
-from uncork.ops import Operation
 from uncork.symbolic import Size, SizeLike
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 #: With more of a row than this a heap of the best is faster than keeping them in order.
 _MOST_BEST = 64
@@ -32,13 +28,8 @@ _MOST_BEST = 64
 _FEW = 16
 
 
-@selects("GatherElements")
-def select_elements(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_elements(layer: Layer) -> Selection:
+    operation, inputs = layer.operation, layer.inputs
     data, indices = inputs
     assert data is not None
     assert indices is not None
@@ -60,13 +51,8 @@ def select_elements(
     return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(picked), 1.0))
 
 
-@selects("LeadingBest", "TopK")
-def select_best(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_best(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     data, k = inputs
     assert data is not None and k is not None
     if None in (k.sizes() or [None]):

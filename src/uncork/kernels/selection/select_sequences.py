@@ -6,24 +6,18 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
+from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import unsupported, vector_lanes
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
 from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
 from uncork.kernels.stored_types import converted_type
-from uncork.ops import Operation
 from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
 from uncork.types import TensorSpec
 
 
-@selects("CTCGreedyDecoder")
-def select_decoded(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_decoded(layer: Layer) -> Selection:
+    operation, inputs, target = layer.operation, layer.inputs, layer.target
     assert isinstance(operation, CTCGreedyDecoder1)
     data = inputs[0]
     assert data is not None
@@ -39,13 +33,8 @@ def select_decoded(
     return _plan(spec, words, data, target)
 
 
-@selects("CTCGreedyDecoderSeqLen")
-def select_decoded_by_lengths(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_decoded_by_lengths(layer: Layer) -> Selection:
+    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     assert isinstance(operation, CTCGreedyDecoderSeqLen6)
     data, lengths = inputs[:2]
     blank = inputs[2] if len(inputs) > 2 else None
@@ -76,13 +65,8 @@ def _plan(
     return KernelPlan(spec.name, [(spec, words)], cost=cost)
 
 
-@selects("GatherTree")
-def select_tree(
-    operation: Operation,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
-    target: Target,
-) -> Selection:
+def select_tree(layer: Layer) -> Selection:
+    inputs, target = layer.inputs, layer.target
     ids = inputs[0]
     assert ids is not None
     name = converted_type(ids.element_type, target)

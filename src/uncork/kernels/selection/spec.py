@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from uncork.kernels.kernel_spec import KernelSpec
 
 
-class Elements(Struct, frozen=True):
+class Elements(KernelSpec, frozen=True):
     """What a GatherElements kernel is specialised for: bytes of an element, and the type of an
     index.
     """
@@ -21,7 +21,7 @@ class Elements(Struct, frozen=True):
         return f"gather_elements_{self.item}_{self.index}"
 
 
-class Best(Struct, frozen=True):
+class Best(KernelSpec, frozen=True):
     """What a kernel of the best of f32 rows is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_best"
@@ -34,7 +34,7 @@ class Best(Struct, frozen=True):
         return f"{'largest' if self.largest else 'smallest'}_{self.index}_{self.lanes}"
 
 
-class Ranked(Struct, frozen=True):
+class Ranked(KernelSpec, frozen=True):
     """What a kernel of the best of rows of any type is specialised for; with `by_index` they come
     in the order of the row.
     """
@@ -54,7 +54,7 @@ class Ranked(Struct, frozen=True):
         return f"ranked_{self.element}_{self.index}_{best}_{order}_{self.lanes}"
 
 
-class Columns(Struct, frozen=True):
+class Columns(KernelSpec, frozen=True):
     """What a kernel of the few best of columns is specialised for."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"

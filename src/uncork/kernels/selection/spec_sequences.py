@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 
-class GreedyPath(Struct, frozen=True):
+class GreedyPath(KernelSpec, frozen=True):
     """The spec of the kernel of CTCGreedyDecoder: the best class of each step, repeats merged,
     blanks removed.
     """
@@ -43,7 +42,7 @@ class GreedyPath(Struct, frozen=True):
         return ["data", "lengths", "blank", *outputs, "rows", "steps", "classes", "row", "step"]
 
 
-class FollowBeams(Struct, frozen=True):
+class FollowBeams(KernelSpec, frozen=True):
     """The spec of the kernel of GatherTree: beams followed back from their last step."""
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit_sequences:emit_follow_beams"

@@ -1,0 +1,109 @@
+"""A layer as selectors of kernels see it: what it lacks declines the kernel, in the words that
+plans print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar, Union
+
+from msgspec import Struct
+
+from uncork.ir.hints import NO_HINTS, Hints
+from uncork.kernels.extents import KernelDeclined, extents
+from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Workspace
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import converted_type, stored_type
+from uncork.ops import Operation
+from uncork.symbolic import Size, SizeLike
+from uncork.types import Array, TensorSpec
+
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
+
+
+class Layer(Struct, frozen=True):
+    """An operation with the specs of its inputs and outputs, and the processor it shall run on.
+
+    Every method that reads a tensor raises KernelDeclined where the tensor is not of the kind that
+    is asked for; `select_kernel` makes that the reason why there is no kernel.
+    """
+
+    operation: Operation
+    #: None for an optional input that is absent.
+    inputs: Sequence[Union[TensorSpec, None]]
+    outputs: Sequence[TensorSpec]
+    target: Target
+    hints: Hints = NO_HINTS
+
+    def of(self, kind: type[AnyOperation]) -> AnyOperation:
+        """The operation, of a kind that the table of selectors promises."""
+        assert isinstance(self.operation, kind), self.operation
+        return self.operation
+
+    def has(self, position: int) -> bool:
+        """Whether an input is given."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def input(self, position: int) -> TensorSpec:
+        """An input that must be given."""
+        spec = self.inputs[position] if position < len(self.inputs) else None
+        if spec is None:
+            raise KernelDeclined(f"no kernel without input {position}")
+        return spec
+
+    def optional(self, position: int) -> TensorSpec | None:
+        """An input, or None where it is absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def shape(self, position: int) -> tuple[SizeLike, ...]:
+        """The sizes of an input, numbers or expressions."""
+        return extents(self.input(position))
+
+    def result(self, position: int = 0) -> tuple[SizeLike, ...]:
+        """The sizes of an output, numbers or expressions."""
+        return extents(self.outputs[position])
+
+    def stored(self, position: int) -> str:
+        """The name of the type by which an input's elements lie in memory."""
+        return self._readable(self.input(position), stored_type(self.input(position).element_type))
+
+    def converted(self, position: int) -> str:
+        """The same, of elements that a kernel computes with."""
+        spec = self.input(position)
+        return self._readable(spec, converted_type(spec.element_type, self.target))
+
+    def constant(self, position: int, what: str) -> Array:
+        """The value of an input that the model holds; `what` it is, in a plan's words."""
+        value = self.input(position).value
+        if value is None:
+            raise KernelDeclined(f"{what} known at the call only")
+        return value
+
+    def numbers(self, position: int, what: str) -> list[SizeLike]:
+        """The elements of a small integer input, as numbers or expressions; `what` they are."""
+        found = self.input(position).sizes()
+        if found is None or any(size is None for size in found):
+            raise KernelDeclined(f"{what} known at the call only")
+        return [size for size in found if size is not None]
+
+    def number(self, position: int, what: str) -> SizeLike:
+        """The first of these elements; `what` it is."""
+        found = self.numbers(position, what)
+        if not found:
+            raise KernelDeclined(f"{what} known at the call only")
+        return found[0]
+
+    @staticmethod
+    def _readable(spec: TensorSpec, name: str | None) -> str:
+        if name is None:
+            raise KernelDeclined(f"no kernel for {spec.element_type}")
+        return name
+
+
+def one_call(
+    call: KernelCall, cost: float | Size, workspace: Workspace | None = None
+) -> KernelPlan:
+    """The plan of a single call of a kernel."""
+    return KernelPlan(
+        call[0].name, [call], scratch=0 if workspace is None else workspace.bytes, cost=cost
+    )
