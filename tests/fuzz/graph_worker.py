@@ -37,7 +37,7 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
         if isinstance(slow, str) and number == 0:
             return {"outcome": "bad graph", "detail": slow[:300], "traceback": text}
         refused += isinstance(slow, str)
-        difference = _difference(slow, fast)
+        difference = difference(slow, fast)
         if difference:
             return {
                 "outcome": "differs",
@@ -83,7 +83,7 @@ def _answer(compiled: uncork.CompiledModel, inputs: list[Array]) -> list[Array] 
         return f"{type(error).__name__}: {error}"
 
 
-def _difference(slow: list[Array] | str, fast: list[Array] | str) -> str:
+def difference(slow: list[Array] | str, fast: list[Array] | str) -> str:
     """What differs; empty when nothing does."""
     if isinstance(slow, str) or isinstance(fast, str):
         return (

@@ -2,6 +2,7 @@
 backends, which must agree.
 
     python -m tests.fuzz.run_graphs --count 5000 --seed 1
+    python -m tests.fuzz.run_graphs --opened --count 5000 --seed 1
 
 They agree when they give the same results or the same error. Everything else (another exception, a
 warning, a crash, a hang) is a finding. Each case depends on the seed and its number alone: `--only`
@@ -26,15 +27,22 @@ def fuzz(
     seconds: float = 60,
     memory: int = 8 << 30,
     progress: bool = False,
+    opened: bool = False,
+    empty: bool = False,
 ) -> Report:
     """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused or
-    answered by plans.
+    answered by plans. `opened`: models of known layers with open inputs, of which some axes may be
+    `empty`.
     """
     report = Report()
-    worker = Worker(memory, seconds, "tests.fuzz.graph_worker")
+    module = "tests.fuzz.opened_worker" if opened else "tests.fuzz.graph_worker"
+    worker = Worker(memory, seconds, module)
     try:
         for number in numbers:
-            answer = worker.run({"seed": f"{seed}:{number}"})
+            answer = worker.run({"seed": f"{seed}:{number}", "empty": empty})
+            if answer["outcome"] == "no model":
+                report.outcomes["no model"] += 1
+                continue
             report.outcomes["calls"] += answer.get("calls", 0)
             report.outcomes["calls refused"] += answer.get("refused", 0)
             report.outcomes["calls by plans"] += answer.get("planned", 0)
@@ -56,6 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--states", action="store_true", help="graphs with variables that grow from call to call"
     )
+    parser.add_argument(
+        "--opened",
+        action="store_true",
+        help="known layers whose inputs are opened at random, called with sizes that agree and "
+        "that contradict each other, every step shared, between pages that nobody may touch",
+    )
+    parser.add_argument("--empty", action="store_true", help="the same with empty axes")
     parser.add_argument("--only", type=int, help="try this graph and no other, and print it")
     options = parser.parse_args(arguments)
     numbers = (
@@ -64,7 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else range(options.start, options.start + options.count)
     )
     report = fuzz(
-        f"states{options.seed}" if options.states else options.seed, numbers, progress=True
+        f"states{options.seed}" if options.states else options.seed,
+        numbers,
+        progress=True,
+        opened=options.opened or options.empty,
+        empty=options.empty,
     )
     print(f"{len(numbers)} graphs: {dict(report.outcomes)}")
     if options.only is not None and report.findings:
