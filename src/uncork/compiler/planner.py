@@ -49,6 +49,7 @@ from uncork.kernels.runtime.segment_plan import (
 )
 from uncork.kernels.runtime.target import release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
+from uncork.ops._memory import is_beyond_arrays
 from uncork.ops.concat import Concat1
 from uncork.symbolic import Facts, Size, Symbol
 from uncork.types import TensorSpec
@@ -76,10 +77,20 @@ class Planner(SizePlanner):
 
     # ---- the whole
 
+    def _refuse_what_no_array_has(self) -> None:
+        """Raise NotPlanned where a tensor has more elements than an array can have, however empty
+        it is: references say so.
+        """
+        for node in self.model.nodes:
+            for port in node.outputs:
+                if port.spec.rank is not None and is_beyond_arrays(port.spec):
+                    raise NotPlanned(f"{node.label}: {port.spec} is more than an array can have")
+
     def plan(self) -> CallPlan:
         """The plan, by the kernels that were selected. Raises NotPlanned where sizes are not known
         as expressions.
         """
+        self._refuse_what_no_array_has()
         self._begin()
         unread = self._unread()
         for node in self.model.nodes:

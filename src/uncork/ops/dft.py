@@ -121,7 +121,8 @@ class _Fourier(Operation):
             results[axis] = size
         if not places:
             return data
-        if min(results, default=1) <= 0:
+        # Nothing is filled up with zeros, of which the transform is 0; NumPy would read on.
+        if values.size == 0 or min(results, default=1) <= 0:
             if not self.from_complex:
                 results[places[-1]] = sizes[-1] // 2 + 1
             return np.zeros(

@@ -62,7 +62,12 @@ class Value:
         return self._binary("fdiv", other)
 
     def __floordiv__(self, other: Value | int) -> Value:
-        """Integer division that truncates, as the machine's."""
+        """Integer division that truncates, as the machine's. What is 0 divides like 1: sizes may
+        be 0, and the machine ends the process.
+        """
+        if isinstance(other, Value):
+            one = self.kernel.constant(1, other.type, other.lanes)
+            other = self.kernel.select(other.equals(0), one, other)
         return self._binary("sdiv" if self.type.kind == "signed" else "udiv", other)
 
     def __and__(self, other: Value | int) -> Value:
