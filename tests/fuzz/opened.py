@@ -30,8 +30,8 @@ _KNOWN = [entry for entry in ALL.values() if entry.samples and entry.operation.d
 
 
 def case(seed: str, calls: int = 6, empty: bool = False) -> Case | None:
-    """A model and calls of it; None where the example cannot be said in a file. `empty`: axes of
-    calls may be 0.
+    """A model and calls of it; None where there is no such model. `empty`: axes of calls may be
+    0.
     """
     generator = random.Random(seed)
     entry = generator.choice(_KNOWN)
@@ -43,9 +43,8 @@ def case(seed: str, calls: int = 6, empty: bool = False) -> Case | None:
     grown = _resized([spec.value for spec in specs if spec is not None], generator, SIZES, 0.3)
     try:
         model, fed = _model(entry, sample.attributes, specs, grown, generator)
-    except uncork.UncorkError:  # the example of larger sizes is none
-        grown = [spec.value for spec in specs if spec is not None]
-        model, fed = _model(entry, sample.attributes, specs, grown, generator)
+    except uncork.UncorkError:  # the example of larger sizes is none, or needs a constant
+        return None
     first = [grown[position] for position in fed]
     open_axes = [
         [dim.size is None for dim in model.by_id[parameter].outputs[0].spec.shape]

@@ -190,7 +190,7 @@ class Planner(SizePlanner):
             symbol
             for relation in (*self.facts.guards, *self.facts.checks)
             for symbol in relation.symbols
-        }
+        } | self.facts.rested
         for node in self.model.nodes:
             for port in node.outputs:
                 needed |= symbols_of(port.spec)

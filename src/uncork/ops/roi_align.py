@@ -33,7 +33,12 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.regions import box_count
 from uncork.ops._common.sampling import bilinear
-from uncork.ops._common.shapes import check_array_fits, image_dims, require_rank
+from uncork.ops._common.shapes import (
+    check_array_fits,
+    image_dims,
+    leave_empty_to_reference,
+    require_rank,
+)
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     INTEGER,
@@ -69,6 +74,7 @@ class _Align(Operation):
 
     def infer(self, data: TensorSpec, rois: TensorSpec, batch_indices: TensorSpec) -> PartialShape:
         image = image_dims(self, "data", data)
+        leave_empty_to_reference(image[2:])
         boxes = box_count(self, "rois", rois, self.box_size)
         require_rank(self, "batch_indices", batch_indices, 1)
         merged = boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0])

@@ -95,6 +95,8 @@ class Facts:
         self.at_least_0 = LowerBounds()
         self.guards: list[Guard] = []
         self.checks: list[Check] = []
+        #: Numbers of the call from whose bounds something was concluded.
+        self.rested: set[Symbol] = set()
         self._hints = dict(hints or {})
         self._node, self._where = -1, ""
         #: What bodies of layers were found to give, by whatever their describer asks by: see
@@ -157,7 +159,17 @@ class Facts:
 
     def certainly_at_least(self, a: SizeLike, b: SizeLike) -> bool:
         """a >= b in every such call."""
-        return self.at_least_0.certainly(self._difference(a, b))
+        difference = self._difference(a, b)
+        certain = self.at_least_0.certainly(difference)
+        if certain:
+            self.rest_on(difference)
+        return certain
+
+    def rest_on(self, size: Size) -> None:
+        """Note that something was concluded from the bounds of these symbols: a number of the call
+        that lies outside of them needs the references.
+        """
+        self.rested |= {symbol for symbol in size.symbols if symbol.origin.is_element}
 
     def smaller(self, a: SizeLike, b: SizeLike) -> Size:
         """The smaller of two sizes: one of them where that is certain."""

@@ -372,7 +372,7 @@ def maximum(sizes: Iterable[Size]) -> Size:
     kept: list[Size] = []
     for i, size in enumerate(flat):
         others = [*kept, *flat[i + 1 :]]
-        if not any((other - size).bounds[0] >= 0 for other in others):
+        if not any(_is_never_below(other, size) for other in others):
             kept.append(size)
     if len(kept) == 1:
         return kept[0]
@@ -381,6 +381,16 @@ def maximum(sizes: Iterable[Size]) -> Size:
     }
     inner = [Size({m: f for m, f in size.terms.items() if m not in shared}) for size in kept]
     return Size(shared) + Size.of(Function("max", tuple(sorted(inner, key=str))))
+
+
+def _is_never_below(a: Size, b: Size) -> bool:
+    """Whether a >= b by the bounds of their symbols."""
+    difference = a - b
+    if difference.bounds[0] < 0:
+        return False
+    if (known := difference.facts) is not None:
+        known.rest_on(difference)
+    return True
 
 
 def minimum(sizes: Iterable[Size]) -> Size:
