@@ -159,7 +159,7 @@ class FusedAttention(Operation):
     def reference(self, query: Array, key: Array, value: Array, *others: Array | None) -> Array:
         given = self.named([query, key, value, *others])
         arrays: list[Array | None] = []
-        for name, moves in zip(_INPUTS, self.moves, strict=True):
+        for name, moves in zip(_INPUTS, self.moves, strict=False):
             data, count, axis = given[name], given.get(f"{name}_count"), self.counted.get(name)
             assert data is not None
             if count is not None and axis is not None:

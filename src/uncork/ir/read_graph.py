@@ -270,6 +270,10 @@ class GraphReader(Struct):
             if isinstance(operation, Const):
                 operation = read_constant(operation, attributes, self.weights)
             elif isinstance(operation, SubGraphOperation):
+                if any(
+                    not body.by_id[result].inputs for _, body in bodies for result in body.results
+                ):
+                    return None  # the Result was reported: it gives nothing
                 from uncork.ir.subgraphs import with_bodies
 
                 operation = with_bodies(

@@ -47,7 +47,7 @@ def infer(
         if outputs is not None and node.type_name != "Result":
             ports = (
                 Port(spec, port.names, port.extras)
-                for spec, port in zip(outputs, _padded(node.outputs, outputs), strict=True)
+                for spec, port in zip(outputs, _padded(node.outputs, outputs), strict=False)
             )
             node = replace(node, outputs=tuple(ports))
         nodes.append(node)
@@ -129,7 +129,7 @@ def _held_against_file(
                 f"expected {len(inferred)} output ports, the file has {len(node.outputs)}",
             )
         )
-    for position, (port, found) in enumerate(zip(node.outputs, inferred, strict=True)):
+    for position, (port, found) in enumerate(zip(node.outputs, inferred, strict=False)):
         said = port.spec
         if not port.typed:
             continue

@@ -95,6 +95,10 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(f"cannot be read: {error.strerror or error}", str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is not TOML: {error}", str(path)) from None
+    except RecursionError:  # the library has a call for each bracket
+        raise InputError(
+            "is nested too deeply: expected tables, and lists of columns", str(path)
+        ) from None
     known = {"inputs": dict, "outputs": dict, "keep": list, "top_k": int}
     for name, value in content.items():
         if name not in known:

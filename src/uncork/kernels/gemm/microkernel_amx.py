@@ -129,7 +129,7 @@ class TileMicrokernel:
             # The product of two second parts is left out. Small products come first.
             sources = [layout.sources[0]] if part else list(reversed(layout.sources))
             for first in range(0, self.vectors, len(layout.panels)):
-                group = list(zip(range(first, self.vectors), layout.panels, strict=True))
+                group = list(zip(range(first, self.vectors), layout.panels, strict=False))
                 for v, tile in group:
                     _call(
                         k,
