@@ -37,11 +37,11 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
         if isinstance(slow, str) and number == 0:
             return {"outcome": "bad graph", "detail": slow[:300], "traceback": text}
         refused += isinstance(slow, str)
-        difference = difference(slow, fast)
-        if difference:
+        found = difference(slow, fast)
+        if found:
             return {
                 "outcome": "differs",
-                "detail": f"call {number}: {difference}",
+                "detail": f"call {number}: {found}",
                 "traceback": text,
             }
     return {

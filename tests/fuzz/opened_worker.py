@@ -1,5 +1,5 @@
-"""Calls models whose inputs were opened at random (see `opened`) by both backends, in a process that
-may be killed. See `worker` for the protocol.
+"""Calls models whose inputs were opened at random (see `opened`) by both backends, in a process
+that may be killed. See `worker` for the protocol.
 
 Each job is {"seed": text, "empty": truth}. Every step of the plans is shared by threads, and all
 arrays lie between pages that nobody may touch: whoever reads or writes beside them ends the
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import random
 from typing import Any
-
-import numpy as np
 
 import uncork
 from tests.fuzz.graph_worker import described, difference

@@ -11,6 +11,7 @@ from uncork.compiler.shared_work import Work
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.layer import MOST_TABLE_BYTES
 from uncork.kernels.runtime.kernel_cache import STORE, Preparation
 from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
@@ -22,14 +23,22 @@ from uncork.types import TensorSpec
 
 class LayerKernels:
     """The kernels of the layers of one plan, selected for `target`; without one references do
-    everything. A layer's work is for at most so many `threads`.
+    everything. A layer's work is for at most so many `threads`, and its tables take at most
+    `memory_limit` bytes.
 
     So many `compilers` make kernels at a time; by none, no kernel is made, addresses are 0, and the
     plan is to be looked at only.
     """
 
-    def __init__(self, target: Target | None, threads: int, compilers: int) -> None:
+    def __init__(
+        self,
+        target: Target | None,
+        threads: int,
+        compilers: int,
+        memory_limit: int | None = None,
+    ) -> None:
         self.threads = threads
+        self._table_bytes = min(MOST_TABLE_BYTES, memory_limit or MOST_TABLE_BYTES)
         self._target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
         self._preparation: Preparation | None = None
@@ -55,7 +64,9 @@ class LayerKernels:
             return "the rank of its result is known at the call only"
         try:
             inputs = [spec(source) for source in node.inputs]
-            return select.select_kernel(node.operation, inputs, outputs, self._target, node.hints)
+            return select.select_kernel(
+                node.operation, inputs, outputs, self._target, node.hints, self._table_bytes
+            )
         except (TypeError, ValueError) as error:
             if all(s.shape.is_static for s in (*outputs, *(model.spec(s) for s in node.inputs))):
                 raise

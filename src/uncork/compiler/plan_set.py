@@ -114,7 +114,8 @@ class PlanSet:
         return ScopedPlans(
             scope,
             lambda hints, compiles: replace(
-                planned(*given, hints, compilers if compiles else 0, branches), memory_limit=limit
+                planned(*given, hints, compilers if compiles else 0, branches, limit),
+                memory_limit=limit,
             ),
             self._target,
         )
@@ -420,9 +421,10 @@ def planned(
     hints: Hints,
     compilers: int,
     branches: TakenBranches | None = None,
+    memory_limit: int | None = None,
 ) -> CallPlan:
     """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
-    kernels = LayerKernels(target, threads, compilers)
+    kernels = LayerKernels(target, threads, compilers, memory_limit)
     with kernels.compiled(bool(files)):
         described, facts = infer_symbolic(model, specs, hints, may_be_empty, branches)
         planner = Planner(rewrite(described), facts, kernels, files)

@@ -18,6 +18,8 @@ from uncork.ops import Operation
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, TensorSpec
 
+#: The most bytes of a layer's tables, where `memory_limit` is not lower.
+MOST_TABLE_BYTES = 1 << 28
 AnyOperation = TypeVar("AnyOperation", bound=Operation)
 
 
@@ -34,6 +36,8 @@ class Layer(Struct, frozen=True):
     outputs: Sequence[TensorSpec]
     target: Target
     hints: Hints = NO_HINTS
+    #: The most bytes that its tables may take while it is planned.
+    table_bytes: int = MOST_TABLE_BYTES
 
     def of(self, kind: type[AnyOperation]) -> AnyOperation:
         """The operation, of a kind that the table of selectors promises."""
@@ -92,6 +96,15 @@ class Layer(Struct, frozen=True):
         if not found:
             raise KernelDeclined(f"{what} known at the call only")
         return found[0]
+
+    def require_room(self, needed: int) -> None:
+        """Decline where a table takes more bytes than there are for tables: to be called before it
+        is made, since a size is one number of a file.
+        """
+        if needed > self.table_bytes:
+            raise KernelDeclined(
+                f"its tables need {needed:,} bytes, more than {self.table_bytes:,}"
+            )
 
     @staticmethod
     def _readable(spec: TensorSpec, name: str | None) -> str:

@@ -19,7 +19,7 @@ from uncork.errors import warn_once
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Selection
-from uncork.kernels.layer import Layer
+from uncork.kernels.layer import MOST_TABLE_BYTES, Layer
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import Target, host, llvmlite_version
 from uncork.ops import Operation
@@ -160,9 +160,10 @@ def select_kernel(
     outputs: Sequence[TensorSpec],
     target: Target,
     hints: Hints = NO_HINTS,
+    table_bytes: int = MOST_TABLE_BYTES,
 ) -> Selection:
     """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing
-    is compiled.
+    is compiled; tables are made of at most so many bytes.
     """
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does
@@ -179,7 +180,7 @@ def select_kernel(
     if name is None:
         return "no kernel"
     try:
-        return _selector(name)(Layer(operation, inputs, outputs, target, hints))
+        return _selector(name)(Layer(operation, inputs, outputs, target, hints, table_bytes))
     except KernelDeclined as declined:
         return str(declined)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from uncork.kernels.extents import largest, nanoseconds, smallest
 from uncork.kernels.fourier.spec import PADDED, WORDS, Fourier
 from uncork.kernels.fourier.spec_tables import FINE, PAIR, FourierTable
-from uncork.kernels.fourier.tables import Table, table
+from uncork.kernels.fourier.tables import Table, table, table_bytes
 from uncork.kernels.kernel_plan import (
     AtLeast,
     KernelCall,
@@ -20,6 +20,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     shares,
 )
+from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array
@@ -122,8 +123,8 @@ class Pass(Struct, frozen=True):
 
 
 def planned(
+    layer: Layer,
     passes: Sequence[Pass],
-    target: Target,
     memory: SizeLike,
     then: Sequence[KernelCall] = (),
     keep: Sequence[Array] = (),
@@ -135,6 +136,7 @@ def planned(
     made: list[tuple[Pass, Table | None, Operand]] = []
     for each in passes:
         if isinstance(each.length, int):
+            layer.require_room(table_bytes(each.length, each.size))
             steps = table(each.length, each.size)
             made.append((each, steps, steps.words.ctypes.data))
             continue
@@ -145,7 +147,7 @@ def planned(
         memory = memory + _table_room(spec, each.length)
     room: SizeLike = 0
     for each, known, _ in made:
-        for kernel, _when in each.kernels(target):
+        for kernel, _when in each.kernels(layer.target):
             room = largest(room, each.room(kernel, known))
     first, room = whole_lines(memory), room + 2 * LINE
 
@@ -153,7 +155,7 @@ def planned(
         found: list[list[KernelCall]] = [[call] for call in before]
         when: list[AtLeast | None] = [None] * len(found)
         for each, _, words in made:
-            for kernel, condition in each.kernels(target):
+            for kernel, condition in each.kernels(layer.target):
                 parts = (
                     shares(each.count, threads, kernel.lanes) if threads > 1 else [(0, each.count)]
                 )
@@ -172,7 +174,7 @@ def planned(
         array for _, known, _ in made if known is not None for array in (known.words, *known.keep)
     ]
     return KernelPlan(
-        passes[0].kernels(target)[0][0].name,
+        passes[0].kernels(layer.target)[0][0].name,
         [call for stage in alone.stages for call in stage],
         alone.scratch,
         [*keep, *arrays],

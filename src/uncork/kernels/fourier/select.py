@@ -36,7 +36,7 @@ _LONGEST = 1 << 22
 
 
 def select_transform(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     data, axes, signal_size = (*inputs, None)[:3]
     assert data is not None and axes is not None
     transform = cast("DFT7 | IRDFT9", operation)
@@ -98,11 +98,11 @@ def select_transform(layer: Layer) -> Selection:
             )
         )
         source, sizes = to, after
-    return planned(passes, target, offset)
+    return planned(layer, passes, offset)
 
 
 def select_frames(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
+    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
     signal, window, frame_size, frame_step = inputs
     assert signal is not None and window is not None and isinstance(operation, STFT15)
     assert frame_size is not None and frame_step is not None
@@ -139,7 +139,7 @@ def select_frames(layer: Layer) -> Selection:
         begin,
         window=In(1),
     )
-    return planned([only], target, 0)
+    return planned(layer, [only], 0)
 
 
 def select_signal(layer: Layer) -> Selection:
@@ -197,7 +197,7 @@ def select_signal(layer: Layer) -> Selection:
     }
     spec = Overlap(max(1, target.lanes * 4 // size), size)
     last = spec, [operands[name] for name in spec.arguments]
-    return planned([only], target, pieces + 2 * reached * size, [last], [scale])
+    return planned(layer, [only], pieces + 2 * reached * size, [last], [scale])
 
 
 def _size_of(data: TensorSpec) -> int:

@@ -36,6 +36,12 @@ def padded_length(length: int) -> int:
     return power // 4 * 3 if power // 4 * 3 >= least else power
 
 
+def table_bytes(length: int, size: int) -> int:
+    """The bytes that a table takes, and those in which it is computed."""
+    padded = length if factors_of(length) is not None else padded_length(length)
+    return padded * (2 * size + 32)
+
+
 def table(length: int, size: int) -> Table:
     """The table of a length, with roots of `size` bytes a number."""
     dtype = np.float32 if size == np.float32().nbytes else np.float64

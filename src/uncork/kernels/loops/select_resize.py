@@ -11,7 +11,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsupported
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
-from uncork.ops._common.resize import Axis
+from uncork.ops._common.resize import Axis, taps_of_place
 from uncork.ops.interpolate import (
     Interpolate1,
     Interpolate4,
@@ -72,6 +72,8 @@ def select_resizing(layer: Layer) -> Selection:
             and (len(known) == len(axes) or not how.antialias)
         ):
             fixed = Axis(axis.axis, axis.size, axis.result, axis.scale)
+            # Cells and weights in 64 bits, and once more on the way.
+            layer.require_room(fixed.result * taps_of_place(fixed, how, smoothed) * 32)
             along.append(KnownTaps(fixed, how, smoothed, computed))
         else:
             along.append(OpenTaps(axis, how, computed, scratch, target))

@@ -6,6 +6,7 @@ The formulas, and what is decided about them, stand in `interpolate.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -163,6 +164,15 @@ def pillow_taps(axis: Axis, kernel: Callable[[Array], Array], radius: float) -> 
     return mean_taps(
         axis.size, centres, radius * stretch, lambda distance: kernel(distance / stretch)
     )
+
+
+def taps_of_place(axis: Axis, how: Settings, smoothed: bool) -> int:
+    """How many cells a place of the result is made of, at most."""
+    if how.mode == "nearest":
+        return 1
+    narrow = 1 / axis.factor if smoothed or how.mode.endswith("pillow") else 1.0
+    radius = 2.0 if how.mode in ("cubic", "bicubic_pillow") else 1.0
+    return math.ceil(2 * radius * max(1.0, narrow)) + 2
 
 
 def taps(axis: Axis, how: Settings, smoothed: bool) -> Taps:
