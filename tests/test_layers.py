@@ -19,7 +19,8 @@ from uncork.ops import Operation
 ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may not import each other.
 LAYERS: list[set[str]] = [
-    {"_version", "_html", "collector", "errors", "concurrency", "progress"},
+    {"_version", "collector", "errors", "concurrency", "progress", "quoting"},
+    {"_html"},
     {"blas"},
     {"destination"},
     {"symbolic"},

@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from uncork.quoting import in_html
+
 #: Rows that a table shows.
 _MOST = 200
 
 
 def html_table(caption: str, heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table with a caption; long ones are cut, and say so."""
-    from html import escape  # notebooks only: its list of all entities takes a while to load
-
-    head = "".join(f"<th>{escape(title)}</th>" for title in heading)
+    head = "".join(f"<th>{in_html(title)}</th>" for title in heading)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{in_html(cell)}</td>" for cell in row) + "</tr>"
         for row in rows[:_MOST]
     )
     more = f"<p>and {len(rows) - _MOST:,} more</p>" if len(rows) > _MOST else ""
-    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>{more}"
+    return f"<table><caption>{in_html(caption)}</caption><tr>{head}</tr>{body}</table>{more}"

@@ -74,11 +74,31 @@ def test_does_not_overwrite_unasked(command: Command, model: Path, name: str) ->
         answer.message
         == f"{name}: is there already: give --overwrite to replace it, or another name"
     )
+    overwriting = "export", "model.xml", "--to", "onnx", "-o", "model.onnx", "--overwrite"
+    answer = command(*overwriting)
+    assert answer.status == 1
+    assert answer.message.startswith(f"{name}: is not overwritten: ")
     assert (model.parent / name).read_bytes() == b"mine"
-    assert (
-        command("export", "model.xml", "--to", "onnx", "-o", "model.onnx", "--overwrite").status
-        == 0
-    )
+    (model.parent / name).unlink()
+    data = "--external-data" if name.endswith(".data") else "--approximate"
+    assert command("export", "model.xml", "--to", "onnx", "-o", "model.onnx", data).status == 0
+    assert command(*overwriting).status == 0
+
+
+@pytest.mark.parametrize("name", ["model.py", "check.py", "sample.npz", "weights.safetensors"])
+def test_a_folder_of_somebody_keeps_its_files(command: Command, model: Path, name: str) -> None:
+    project = model.parent / "project"
+    project.mkdir()
+    (project / name).write_bytes(b"a day of work")
+    overwriting = "export", "model.xml", "--to", "torch", "-o", "project", "--overwrite"
+    answer = command(*overwriting)
+    assert answer.status == 1
+    assert f"{name}: is not overwritten: " in answer.message
+    assert [p.name for p in project.iterdir()] == [name]
+    assert (project / name).read_bytes() == b"a day of work"
+    (project / name).unlink()
+    assert command(*overwriting).status == 0
+    assert command(*overwriting).status == 0
 
 
 def test_refusals(command: Command, model: Path) -> None:

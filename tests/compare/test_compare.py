@@ -218,6 +218,15 @@ def test_files_that_are_missing(model: Path, monkeypatch: pytest.MonkeyPatch, ag
         compare(model, against, [X])
 
 
+def test_a_program_of_torch_is_opened_only_with_trust(model: Path, tmp_path: Path) -> None:
+    """PyTorch runs pickles of such a file: no process is started for it."""
+    program = tmp_path / "program.pt2"
+    program.write_bytes(b"PK")
+    message = "program.pt2: may run code as PyTorch opens it, since it holds pickles: give --trust"
+    with pytest.raises(uncork.InputError, match=message):
+        compare(model, f"torch:{program}", [X])
+
+
 def test_inputs_are_checked(model: Path) -> None:
     with pytest.raises(
         uncork.InputError, match=r"input 'x': expected shape \[\?,\?,6\], got \[3, 2, 5\]"

@@ -16,9 +16,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from uncork.cli._output import abandon_stdout, emit, emit_json, printable, problem_as_json
+from uncork.cli._output import abandon_stdout, emit, emit_json, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import UncorkError
+from uncork.quoting import in_terminal
 
 #: Every command with its line of help. The module of the same name has `parser()` and
 #: `execute(arguments) -> int`, and is imported only when its command is given.
@@ -155,7 +156,7 @@ def _failed(message: str) -> int:
 
 def _say(kind: str, message: str) -> None:
     # Names in the message come from files: what they hold must not steer the terminal.
-    lines = "\n".join(map(printable, message.split("\n")))
+    lines = "\n".join(map(in_terminal, message.split("\n")))
     print(f"uncork: {kind}: {lines}", file=sys.stderr)
 
 

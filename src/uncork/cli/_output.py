@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from uncork.errors import Problem, UncorkError
+from uncork.quoting import in_terminal
 
 
 def emit(text: str) -> None:
@@ -79,23 +80,12 @@ def abandon_stdout() -> None:
         pass
 
 
-def printable(text: str) -> str:
-    """The text without characters that would steer a terminal, break a line or hide: those are
-    written as escapes.
-    """
-    return (
-        text
-        if text.isprintable()
-        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    )
-
-
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> str:
     """Lines of aligned columns, those in `right` aligned to the right.
 
     The first row is the heading.
     """
-    rows = [[printable(cell) for cell in row] for row in rows]
+    rows = [[in_terminal(cell) for cell in row] for row in rows]
     widths = [max(_columns(row[c]) for row in rows) for c in range(len(rows[0]))]
     lines: list[str] = []
     for row in rows:

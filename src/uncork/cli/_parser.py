@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from uncork.cli._output import emit, printable
+from uncork.cli._output import emit
+from uncork.quoting import in_terminal
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         # Messages name the words that were typed: what they hold must not steer the terminal.
-        self.exit(2, f"uncork: error: {printable(message)}\nTry '{self.prog} --help'.\n")
+        self.exit(2, f"uncork: error: {in_terminal(message)}\nTry '{self.prog} --help'.\n")
 
     def add_model(self) -> None:
         self.add_argument("model", metavar="MODEL", help="the model's .xml file")

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.cli._output import counted, printable, table
+from uncork.cli._output import counted, table
 from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
 from uncork.ir.labels import labels_of
+from uncork.quoting import in_terminal
 from uncork.types import Array, describe_array
 
 #: Rows, columns and classes that are shown of one result, and columns of a text.
@@ -38,7 +39,7 @@ def results_text(
     labels = labels_of(compiled.model)
     parts = []
     for name, array in zip(unique_names(compiled.outputs), results, strict=True):
-        heading = f"{printable(name)} {describe_array(array)}"
+        heading = f"{in_terminal(name)} {describe_array(array)}"
         parts.append(f"{heading}\n{_shown(array, labels, beside)}")
     return "\n".join(parts)
 

@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from uncork.cli._output import emit, emit_json, printable
+from uncork.cli._output import emit, emit_json
 from uncork.cli._parser import Parser
 from uncork.compiler.compile import read_model
 from uncork.destination import check_destination
 from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
+from uncork.quoting import in_terminal
 from uncork.surgery import changes
 
 
@@ -50,8 +51,8 @@ def run(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
             }
         )
         return 0
-    lines = "".join(f"  {printable(line)}\n" for line in said)
-    emit(f"{lines or 'nothing changed' + chr(10)}saved {printable(arguments.output)}\n")
+    lines = "".join(f"  {in_terminal(line)}\n" for line in said)
+    emit(f"{lines or 'nothing changed' + chr(10)}saved {in_terminal(arguments.output)}\n")
     return 0
 
 

@@ -9,11 +9,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 from uncork.cli._options import add_threads
-from uncork.cli._output import counted, emit, emit_json, printable, table
+from uncork.cli._output import counted, emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
 from uncork.compiler.compile import load
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.kernel_cache import compilations_told, kernel_name
+from uncork.quoting import in_terminal
 
 _EPILOG = """\
 ls lists the files, those used last first; clear deletes them. prepare compiles the
@@ -114,7 +115,7 @@ def _bytes(entries: Sequence[Entry]) -> int:
 
 
 def _shown(folder: str | None) -> str:
-    return "no folder: this user has no home directory" if folder is None else printable(folder)
+    return "no folder: this user has no home directory" if folder is None else in_terminal(folder)
 
 
 def _fact(entry: Entry) -> dict[str, Any]:

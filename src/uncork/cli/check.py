@@ -8,9 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from uncork.cli._inspect import all_nodes, inspect, problems_as_json
-from uncork.cli._output import counted, emit, emit_json, printable, problem_as_json
+from uncork.cli._output import counted, emit, emit_json, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import Problem, ReadError
+from uncork.quoting import in_terminal
 
 _EPILOG = """\
 Exit status 1 when there is a problem, 0 when every model can be run.
@@ -65,13 +66,13 @@ def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[s
     text = (
         _text(path, list(map(str, problems)))
         if problems
-        else (f"{printable(path)}: ok ({counted(count, 'layer')})\n")
+        else (f"{in_terminal(path)}: ok ({counted(count, 'layer')})\n")
     )
     return text, problems, {"model": path, "ok": not problems, **problems_as_json(found)}
 
 
 def _text(path: str, messages: list[str]) -> str:
     lines = "".join(
-        f"{number:3}. {printable(message)}\n" for number, message in enumerate(messages, 1)
+        f"{number:3}. {in_terminal(message)}\n" for number, message in enumerate(messages, 1)
     )
-    return f"{printable(path)}: {counted(len(messages), 'problem')}\n{lines}"
+    return f"{in_terminal(path)}: {counted(len(messages), 'problem')}\n{lines}"

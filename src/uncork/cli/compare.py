@@ -9,7 +9,7 @@ from pathlib import Path
 from uncork.cli._files import read_arrays
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
-from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
+from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
 from uncork.cli._parser import Parser, Suggesting, one_of
 from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
@@ -30,6 +30,7 @@ from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.ir.model import Model
 from uncork.progress import progress_line
+from uncork.quoting import in_terminal
 from uncork.types import Array
 
 _EPILOG = """\
@@ -37,7 +38,7 @@ WHAT is one of
   openvino               the same file on OpenVINO's CPU, in f32
   reference              the same file by the defining NumPy code of every layer
   onnxruntime:FILE.onnx  the ONNX file that the model was made from
-  torch:FILE.pt2         the program that the model was made from (torch.export.save)
+  torch:FILE.pt2         the program that the model was made from (torch.export.save); with --trust
   OTHER.xml              another model in IR: layers are found by name, then by structure
   SAVED.npz              arrays by the names of tensors or layers, and of inputs
 
@@ -81,6 +82,11 @@ def parser() -> Parser:
         metavar="DIR",
         help="write the first layer that differs, its inputs and the other side's results into DIR",
     )
+    add(
+        "--trust",
+        action="store_true",
+        help="open a torch:FILE.pt2, which may run code: know who has made it",
+    )
     add("--html", metavar="FILE", help="write a report that a browser shows")
     parser.add_overwrite("a FILE or what is in DIR")
     parser.add_weights()
@@ -113,6 +119,7 @@ def execute(arguments: argparse.Namespace) -> int:
             backend=arguments.backend,
             saved=saved,
             opened=model,
+            trust=arguments.trust,
             progress=say,
         )
     if arguments.html:
@@ -219,16 +226,16 @@ def _report(arguments: argparse.Namespace, found: Comparison, filled: list[Summa
         text += table(without_empty_columns(rows)) + "\n"
     numbers = ", ".join(f"{count:,} {verdict}" for verdict, count in counts(found).items() if count)
     text += (
-        f"{counted(len(found.layers), 'tensor')} against {printable(found.against)}: {numbers}\n"
+        f"{counted(len(found.layers), 'tensor')} against {in_terminal(found.against)}: {numbers}\n"
     )
     if found.outputs_note:
-        text += printable(found.outputs_note) + "\n"
-    text += printable(conclusion(found)) + "\n"
+        text += in_terminal(found.outputs_note) + "\n"
+    text += in_terminal(conclusion(found)) + "\n"
     if arguments.extract and found.bad is not None:
         text += (
             "saved the layer, its inputs and the other side's results in "
-            f"{printable(arguments.extract)}\n"
+            f"{in_terminal(arguments.extract)}\n"
         )
     if arguments.html:
-        text += f"saved the report in {printable(arguments.html)}\n"
+        text += f"saved the report in {in_terminal(arguments.html)}\n"
     emit(text)

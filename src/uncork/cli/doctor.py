@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from uncork import __version__
-from uncork.cli._output import emit, emit_json, printable
+from uncork.cli._output import emit, emit_json
 from uncork.cli._parser import Parser
 from uncork.compiler.compile import compile_model
 from uncork.compiler.execute import kernel_target
@@ -22,6 +22,7 @@ from uncork.ir.build import Builder
 from uncork.kernels import select
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
 from uncork.memory import available
+from uncork.quoting import in_terminal
 
 _EPILOG = """\
 examples:
@@ -148,4 +149,4 @@ def _text(facts: dict[str, Any]) -> str:
         else "nowhere: every process compiles them",
     }
     width = max(map(len, lines))
-    return "".join(f"{name.ljust(width)}  {printable(text)}\n" for name, text in lines.items())
+    return "".join(f"{name.ljust(width)}  {in_terminal(text)}\n" for name, text in lines.items())

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uncork.cli._input_options import add_ids, add_inputs, check_random
-from uncork.cli._output import counted, emit, emit_json, printable
+from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._sample import found_sample, given_sample
+from uncork.destination import check_destination
 from uncork.errors import InputError, UncorkError
+from uncork.export.onnx.files import foreign_onnx
 from uncork.export.torch.folder import FILES, check_folder
 from uncork.progress import on_terminal
+from uncork.quoting import in_terminal
 
 _EPILOG = """\
 onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
@@ -139,11 +142,11 @@ def execute(arguments: argparse.Namespace) -> int:
         )
         return 0
     text = "".join(
-        f"  {printable(layer)}: {printable(reason)}\n" for layer, reason in approximations
+        f"  {in_terminal(layer)}: {in_terminal(reason)}\n" for layer, reason in approximations
     )
     if text:
         text = f"{counted(len(approximations), 'approximation')}:\n{text}"
-    emit(f"{text}saved {printable(arguments.output)} ({size:,} bytes)\n")
+    emit(f"{text}saved {in_terminal(arguments.output)} ({size:,} bytes)\n")
     return 0
 
 
@@ -173,11 +176,28 @@ def _check_output(arguments: argparse.Namespace, target: Target) -> None:
         and os.path.samefile(output, arguments.model)
     ):
         raise UncorkError("would be written over the model: give another name", arguments.output)
-    for path in (output, output.with_name(output.name + ".data")):
+    data = output.with_name(output.name + ".data")
+    for path in (output, data):
         if os.path.lexists(path) and not arguments.overwrite:
             raise UncorkError(
                 "is there already: give --overwrite to replace it, or another name", str(path)
             )
+    if os.path.lexists(output):
+        check_destination(output, foreign_onnx, overwrite=True)
+    if os.path.lexists(data):
+        check_destination(
+            data,
+            lambda _: _foreign_data(output),
+            overwrite=True,
+            reads=[("the model", arguments.model)],
+        )
+
+
+def _foreign_data(output: Path) -> str:
+    """Why the file of constants beside an output is not the one of an export before."""
+    if not output.is_file():
+        return f"{output.name}, whose constants it would be, is not there"
+    return foreign_onnx(output)
 
 
 def _progress() -> Callable[[int, int], None] | None:

@@ -13,7 +13,7 @@ from uncork.cli._files import check_arrays_destination, write_arrays
 from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive
-from uncork.cli._output import counted, emit, emit_json, printable
+from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._results import read_beside, results_text
@@ -23,6 +23,7 @@ from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import microseconds
 from uncork.errors import InputError
+from uncork.quoting import in_terminal
 
 _EPILOG = """\
 An INPUT is one of
@@ -200,5 +201,5 @@ def _report(
         )
         text += f"\n{counted(latency['calls'], 'call')}: {times}\n"
     if arguments.output:
-        text += f"\nsaved {counted(len(outputs), 'output')} in {printable(arguments.output)}\n"
+        text += f"\nsaved {counted(len(outputs), 'output')} in {in_terminal(arguments.output)}\n"
     emit(text)

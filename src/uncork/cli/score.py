@@ -10,10 +10,11 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from uncork.cli._output import emit, emit_json, printable
+from uncork.cli._output import emit, emit_json
 from uncork.cli._parser import Parser, Suggesting, one_of
 from uncork.cli._tables import add_tables, given_tables
 from uncork.errors import UncorkError
+from uncork.quoting import in_terminal
 from uncork.score import ScoringInterrupted, prepare_score, score
 
 _EPILOG = """\
@@ -210,7 +211,7 @@ def execute(arguments: argparse.Namespace) -> int:
                     }
                 )
             else:
-                emit("".join(f"{printable(line)}\n" for line in str(prepared).splitlines()))
+                emit("".join(f"{in_terminal(line)}\n" for line in str(prepared).splitlines()))
             return 0
         # Ray prints what it notices of dead workers to standard output, which is the summary's.
         with contextlib.redirect_stdout(sys.stderr):
@@ -233,9 +234,9 @@ def execute(arguments: argparse.Namespace) -> int:
             "uncork score",
         ) from None
     except ScoringInterrupted as interrupted:
-        print(f"uncork: {printable(str(interrupted))}", file=sys.stderr)
+        print(f"uncork: {in_terminal(str(interrupted))}", file=sys.stderr)
         raise
-    print("\n".join(printable(line) for line in str(summary).splitlines()), file=sys.stderr)
+    print("\n".join(in_terminal(line) for line in str(summary).splitlines()), file=sys.stderr)
     if arguments.json:
         emit_json(summary.to_json())
     return 0

@@ -19,7 +19,7 @@ from uncork.cli._input_options import (
     shape_text,
     whole,
 )
-from uncork.cli._output import emit, emit_json, printable, table
+from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
@@ -31,6 +31,7 @@ from uncork.destination import check_destination
 from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
+from uncork.quoting import in_terminal
 from uncork.shrink import KINDS, OutputError, Shrunk, output_errors, shrink
 
 _EPILOG = """\
@@ -233,7 +234,7 @@ def _report(
         )
     text = table(rows, right=(4, 5, 6, 7))
     for skipped in shrunk.skipped:
-        text += f"left as it is: {printable(str(skipped))}\n"
+        text += f"left as it is: {in_terminal(str(skipped))}\n"
     if filled:
         text += "\n" + summary_table("random input", filled)
     if errors:
@@ -245,7 +246,7 @@ def _report(
     share = f" ({sizes[1] / sizes[0]:.0%})" if sizes[0] else ""
     emit(
         f"{text}\nweights {sizes[0]:,} -> {sizes[1]:,} bytes{share}; "
-        f"saved {printable(arguments.out)}\n"
+        f"saved {in_terminal(arguments.out)}\n"
     )
 
 

@@ -85,6 +85,7 @@ def compare(
     backend: Backend = "cpu",
     saved: Mapping[str, Array] | None = None,
     opened: Model | None = None,
+    trust: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare every layer of a model with another system on the same inputs.
@@ -93,7 +94,8 @@ def compare(
     another .xml; with `saved`, arrays by the names of tensors or layers, it is what they are
     called. `inputs` are as a call of the model takes them. `opened` is the model, where it is read
     already; `weights` is its weights file when it is not the .bin beside it, and `backend` what
-    runs it, as for `uncork.load`. `progress` is called with the layers that are done and all
+    runs it, as for `uncork.load`. A "torch:FILE.pt2" is opened only with `trust`: PyTorch runs what
+    such a file says, pickles included. `progress` is called with the layers that are done and all
     layers.
 
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot
@@ -108,6 +110,7 @@ def compare(
         arrays,
         None if weights is None else os.fspath(weights),
         saved,
+        trust,
     )
     try:
         walk = Walk(opened, arrays, peer, backend)
@@ -149,8 +152,11 @@ def open_peer(
     arrays: Sequence[Array],
     weights: str | None,
     saved: Mapping[str, Array] | None = None,
+    trust: bool = False,
 ) -> Peer:
-    """The peer that `against` names. Raises InputError for a word that names none."""
+    """The peer that `against` names. Raises InputError for a word that names none, and for a file
+    that may run code unless the caller has said to `trust` it.
+    """
     if saved is not None:
         return SavedPeer(saved, against)
     kind, _, file = against.partition(":")
@@ -160,6 +166,12 @@ def open_peer(
         file = path
     elif kind not in ("onnxruntime", "torch") or not file:
         raise InputError(f"expected {AGAINST}, got '{against}'", "against")
+    if kind == "torch" and not trust and os.path.exists(file):
+        raise InputError(
+            "may run code as PyTorch opens it, since it holds pickles: give --trust (trust=True) "
+            "where you know who has made it",
+            file,
+        )
     nodes = [model.by_id[parameter] for parameter in model.parameters]
     inputs = [
         GivenInput(

@@ -4,11 +4,10 @@ the histogram of its differences.
 
 from __future__ import annotations
 
-from html import escape
-
 from uncork.compare import Comparison
 from uncork.compare.difference import BORDERS, Difference
 from uncork.compare.report import HEADING, conclusion, counts, figures, row
+from uncork.quoting import in_html
 
 #: How the file begins: what `--overwrite` knows it by.
 BEGINNING = "<!DOCTYPE html>\n<!-- uncork compare -->\n"
@@ -40,14 +39,14 @@ def page(found: Comparison) -> str:
     """The file's text."""
     kind = "good" if found.is_same else "bad"
     numbers = ", ".join(f"{count:,} {verdict}" for verdict, count in counts(found).items() if count)
-    note = f"<p>{escape(found.outputs_note)}</p>" if found.outputs_note else ""
-    title = f"{escape(found.model.source)} against {escape(found.against)}"
+    note = f"<p>{in_html(found.outputs_note)}</p>" if found.outputs_note else ""
+    title = f"{in_html(found.model.source)} against {in_html(found.against)}"
     return (
         f'{BEGINNING}<html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
         'content="width=device-width">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>"
         f'<h1>{title}</h1><p class="line">{numbers}</p><p '
-        f'class="{kind}">{escape(conclusion(found))}</p>{note}'
+        f'class="{kind}">{in_html(conclusion(found))}</p>{note}'
         f"{_outputs(found)}{_layers(found)}</body></html>\n"
     )
 
@@ -95,7 +94,7 @@ def _layers(found: Comparison) -> str:
 def _head(titles: list[str], first_number: int) -> str:
     numbers = range(first_number, first_number + 3)
     return "".join(
-        f'<th class="{"n" if i in numbers else ""}">{escape(title)}</th>'
+        f'<th class="{"n" if i in numbers else ""}">{in_html(title)}</th>'
         for i, title in enumerate(titles)
     )
 
@@ -107,7 +106,7 @@ def _cells(cells: list[str], first_number: int) -> str:
         for i in range(len(cells))
     ]
     return "".join(
-        f'<td class="{kind}" title="{escape(cell)}">{escape(cell)}</td>'
+        f'<td class="{kind}" title="{in_html(cell)}">{in_html(cell)}</td>'
         for kind, cell in zip(classes, cells, strict=True)
     )
 

@@ -6,8 +6,9 @@ Only beginnings are read, and the tables of contents of zip archives: files of m
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
+
+from uncork.quoting import in_shell
 
 _IR = "give the .xml file that it makes"
 _PYTHON = "in Python: import openvino as ov; ov.save_model(ov.convert_model({}), 'model.xml')"
@@ -66,7 +67,7 @@ def describe(path: Path, data: bytes = b"") -> str:
     """
     if path.is_dir():
         return _folder(path)
-    name = shlex.quote(str(path))
+    name = in_shell(str(path))
     for begin, what in _MAGIC:
         if data.startswith(begin):
             return f"is {what}"
@@ -75,16 +76,14 @@ def describe(path: Path, data: bytes = b"") -> str:
     if data[4:8] == b"TFL3":
         return f"is a TensorFlow Lite model: ovc {name}, and {_IR}"
     if _is_safetensors(data):
-        folder = (
-            shlex.quote(str(path.parent)) if (path.parent / "config.json").is_file() else "FOLDER"
-        )
+        folder = in_shell(str(path.parent)) if (path.parent / "config.json").is_file() else "FOLDER"
         return (
             "is a safetensors file, tensors without their network. "
             f"Of a model of Hugging Face: {_HUGGING_FACE.format(folder)}"
         )
     proto = _protobuf(data)
     if proto:
-        whole = shlex.quote(str(path.parent)) if proto == _SAVED_MODEL else name
+        whole = in_shell(str(path.parent)) if proto == _SAVED_MODEL else name
         return f"is {proto}: ovc {whole}, and {_IR}"
     if data[:1] in (b"{", b"["):
         return "is JSON: expected the .xml file of an OpenVINO model"
@@ -109,11 +108,10 @@ def _folder(path: Path) -> str:
         )
         return f"is a folder with {len(models)} models: give one of them ({named})"
     if "saved_model.pb" in names:
-        return f"is {_SAVED_MODEL}: ovc {shlex.quote(str(path))}, and {_IR}"
+        return f"is {_SAVED_MODEL}: ovc {in_shell(str(path))}, and {_IR}"
     if "config.json" in names:
         return (
-            "is a folder of a model of Hugging Face: "
-            f"{_HUGGING_FACE.format(shlex.quote(str(path)))}"
+            f"is a folder of a model of Hugging Face: {_HUGGING_FACE.format(in_shell(str(path)))}"
         )
     return (
         "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO model"

@@ -42,6 +42,15 @@ def given_model(
     return result
 
 
+def foreign_onnx(path: Path) -> str:
+    """Why a file is not one that `write_onnx` wrote; "" where it is: its second field, after the
+    version of the format, says who made it.
+    """
+    with open(path, "rb") as file:
+        ours = b"\x12\x06uncork" in file.read(32)
+    return "" if ours else "what is there was not written by uncork"
+
+
 def filled(exported: Exported) -> Any:
     """The ONNX model with the bytes of its constants filled in."""
     total = sum(map(stored_size, exported.weights.values()))

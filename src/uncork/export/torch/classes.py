@@ -10,10 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from uncork.export.torch.layout import laid_out
-from uncork.export.torch.names import MODULE_MEMBERS, Names, class_name, identifier, parts_of
+from uncork.export.torch.names import (
+    MODULE_MEMBERS,
+    Names,
+    class_name,
+    identifier,
+    parts_of,
+    variable,
+)
 from uncork.export.torch.types import dtype
 from uncork.export.torch.writer import Block, Method, token
 from uncork.ops.parameter import Const
+from uncork.quoting import in_docstring
 
 #: A variable and a constant as blocks have them.
 VARIABLE = re.compile(r"\bv(\d+)__(\w+)\b")
@@ -141,9 +149,16 @@ def _is_list(items: Sequence[Item], prefix: tuple[str, ...]) -> bool:
 class Renderer:
     """The writer of classes for blocks; equal classes are written once."""
 
-    def __init__(self, constants: Mapping[int, tuple[str, Const]], trained: set[int]) -> None:
+    def __init__(
+        self,
+        constants: Mapping[int, tuple[str, Const]],
+        trained: set[int],
+        taken: Sequence[str] = (),
+    ) -> None:
+        """`taken` are names that members of the whole module have already."""
         self.constants = constants
         self.trained = trained
+        self.taken = taken
         self.names = Names()
         self.classes: dict[str, str] = {}
         self._by_text: dict[str, str] = {}
@@ -164,7 +179,7 @@ class Renderer:
         """Write the class of some blocks and those inside; returns its name."""
         items = grouped([_item(b) for b in blocks], len(path), set(_variables(results)))
         main = "" if path else self.names.unique(name)
-        names = _Attributes(path)
+        names = _Attributes(path, [*self.taken, *(m.name for m in methods_of(blocks))])
         lines: list[str] = []
         init: list[str] = list(fields)
         methods: list[str] = []
@@ -198,7 +213,7 @@ class Renderer:
                 inner_text,
                 item.group,
                 f"{key}{own}.",
-                f"Layers `{'/'.join('N' if p.isdigit() else p for p in item.group)}`.",
+                f"Layers `{in_docstring(_pattern(item.group), 'layer')}`.",
             )
             init.append(f"self.{own} = {made}()")
             given = [*item.reads, *(f"self.{attribute(n)}" for n in sorted(passed))]
@@ -272,6 +287,11 @@ def _class(name: str, document: str, init: Sequence[str], functions: Sequence[st
     return "\n".join(lines) + "\n" + "\n\n".join(functions) + "\n"
 
 
+def _pattern(path: Sequence[str]) -> str:
+    """The name that layers of a group have in common, with N for numbers."""
+    return "/".join("N" if part.isdigit() else part for part in path)
+
+
 def _word(path: Sequence[str]) -> str:
     """What a class for this path is called after: the last part that is no number."""
     return next((part for part in reversed(path) if not part.isdigit()), path[-1])
@@ -280,9 +300,10 @@ def _word(path: Sequence[str]) -> str:
 class _Attributes:
     """Names of attributes of one class, without the part that all its layers' names have."""
 
-    def __init__(self, path: tuple[str, ...]) -> None:
+    def __init__(self, path: tuple[str, ...], taken: Sequence[str]) -> None:
+        """`taken` are members that the class has besides."""
         self.path = path
-        self.names = Names(set(MODULE_MEMBERS))
+        self.names = Names({*MODULE_MEMBERS, *taken})
 
     def of(self, layer: str) -> str:
         parts = parts_of(layer)
@@ -295,7 +316,7 @@ class _Attributes:
 
     def short(self, layer: str) -> str:
         """The name of an argument: the last part of the layer's name."""
-        return identifier(parts_of(layer)[-1]).lower()
+        return variable(layer)
 
 
 class _Numbers:

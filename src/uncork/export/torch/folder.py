@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import zipfile
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from uncork.compiler.options import Ids
+from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.export.onnx.files import given_model
 from uncork.export.safetensors import Entry, write_tensors
@@ -29,6 +31,8 @@ Progress = Callable[[int, int], None]
 #: Inputs and the outputs that they give.
 Sample = tuple[Sequence[Array], Sequence[Array]]
 FILES = ("weights.safetensors", "model.py", "check.py", "sample.npz")
+#: The first bytes of the sources that are written.
+_MODEL, _COMPARES = b'"""The model `', b'"""Compares the module\'s answers with those of the model'
 
 _LOADED = '''
 
@@ -121,7 +125,8 @@ def write_torch(
                     file.write(module_text(source).encode())
             if sample is None:  # one that is there is of another model
                 for name in ("check.py", "sample.npz"):
-                    (folder / name).unlink(missing_ok=True)
+                    if (folder / name).exists() and not _foreign(folder / name):
+                        (folder / name).unlink()
         except BaseException:
             if not existed:
                 folder.rmdir()
@@ -190,3 +195,28 @@ def check_folder(folder: str | os.PathLike[str], overwrite: bool) -> None:
         raise UncorkError(
             f"has {present[0]} already: give --overwrite to replace it, or another name", where
         )
+    for name in present:
+        check_destination(path / name, _foreign, overwrite=overwrite)
+
+
+def _foreign(path: Path) -> str:
+    """Why what is at a path was not written by an export; "" where it was."""
+    if path.suffix == ".py":
+        return begins_with(_MODEL if path.name == "model.py" else _COMPARES)(path)
+    ours = _is_sample(path) if path.suffix == ".npz" else _is_of_layers(path)
+    return "" if ours else f"what is there is no {path.name} of an export"
+
+
+def _is_sample(path: Path) -> bool:
+    try:
+        with np.load(path) as arrays:
+            return "inputs" in arrays.files
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def _is_of_layers(path: Path) -> bool:
+    """Whether a file of weights says which layers they are of, as `_metadata` does."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        return b'"uncork.layers"' in file.read(min(size, 1 << 24))

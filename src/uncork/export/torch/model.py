@@ -33,6 +33,7 @@ from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.passes.pipeline import with_ids
+from uncork.quoting import in_docstring
 from uncork.types import ElementType, TensorSpec
 
 #: Constants up to this many elements are looked at when expressions are chosen.
@@ -110,14 +111,14 @@ def _finished(
     program = writer.program
     blocks = _needed(writer.blocks, outputs)
     results = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
-    renderer = Renderer(program.constants, program.trained)
+    renderer = Renderer(program.constants, program.trained, list(program.states.values()))
     fields = [f"self.{name}: Tensor | None = None" for name in program.states.values()]
     main = renderer.render(
         class_name(model.name) if model.name else "Model",
         blocks,
         arguments,
         results,
-        document=f"The model `{_plain(model.name)}`, with its inputs and outputs in order.",
+        document=f"The model `{in_docstring(model.name)}`, with its inputs and outputs in order.",
         fields=fields,
         extra=_reset(list(program.states.values())),
     )
@@ -139,12 +140,6 @@ def _reset(states: Sequence[str]) -> list[str]:
     return ["\n".join([*lines, *(f"        self.{name} = None" for name in states)])]
 
 
-def _plain(text: str) -> str:
-    """A name inside a docstring."""
-    kept = "".join(c if c.isprintable() and c not in '"\\`' else "_" for c in text)
-    return kept[:60] or "model"
-
-
 def _module(model: Model, helpers: Sequence[str], classes: str) -> str:
     body = "\n\n\n".join([*helpers, classes])
     imports = []
@@ -154,7 +149,7 @@ def _module(model: Model, helpers: Sequence[str], classes: str) -> str:
     if "F." in body:
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import Tensor, nn")
-    head = [f'"""The model `{_plain(model.name)}` as a torch module."""', ""]
+    head = [f'"""The model `{in_docstring(model.name)}` as a torch module."""', ""]
     head += ["from __future__ import annotations", "", *imports]
     return "\n".join(head) + "\n\n\n" + body.rstrip() + "\n"
 

@@ -9,6 +9,8 @@ import re
 #: Words between parts of a layer's name.
 _SEPARATOR = re.compile(r"[/.]|::")
 _OTHER = re.compile(r"\W+", re.ASCII)
+#: What variables and constants are called before they have their names: see `classes`.
+_INNER = re.compile(r"v\d+__|constant_\d", re.IGNORECASE)
 _RESERVED = {
     *keyword.kwlist,
     *keyword.softkwlist,
@@ -29,6 +31,8 @@ MODULE_MEMBERS = frozenset((
     "register_state_dict_pre_hook", "requires_grad_", "set_extra_state", "set_submodule",
     "share_memory", "state_dict", "to", "to_empty", "train", "training", "type", "xpu",
     "zero_grad",
+    # What this exporter gives to a module.
+    "layers", "source", "reset_state",
 ))  # fmt: skip
 
 
@@ -38,15 +42,17 @@ def parts_of(layer: str) -> list[str]:
 
 
 def identifier(text: str) -> str:
-    """Text as a Python identifier."""
+    """Text as a Python identifier, and as none that stands for a variable or a constant while the
+    source is written.
+    """
     name = _OTHER.sub("_", text).strip("_") or "layer"
-    return f"n{name}" if name[0].isdigit() else name
+    return f"n{name}" if name[0].isdigit() or _INNER.match(name) else name
 
 
 def variable(layer: str) -> str:
     """The name of a variable that holds this layer's output: the last part, in lower case."""
     parts = parts_of(layer)
-    return identifier(parts[-1]).lower()
+    return identifier(parts[-1].lower())
 
 
 def class_name(text: str) -> str:
