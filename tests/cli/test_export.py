@@ -195,7 +195,8 @@ def test_no_check_of_answers_that_only_round(command: Command, tmp_path: Path) -
         "model.py",
         "weights.safetensors",
     ]
-    (tmp_path / "folder" / "check.py").write_text("of another model")
+    of_another_model = '"""Compares the module\'s answers with those of the model that it was'
+    (tmp_path / "folder" / "check.py").write_text(of_another_model)
     assert command("export", "hair.xml", "--to", "torch", "-o", "folder", "--overwrite").status == 0
     assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == [
         "model.py",
