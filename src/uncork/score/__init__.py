@@ -1,7 +1,8 @@
 """`uncork.score`: a model on every row of a table, Parquet in, Parquet out.
 
-import uncork summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items":
-"padded(items, 50)", "lengths": "length(items, 50)"})
+    import uncork
+    expressions = {"items": "padded(items, 50)", "lengths": "length(items, 50)"}
+    summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs=expressions)
 
 How it is made. Before a row is read, `plan` decides everything: `source` finds the files and
 cuts their rows into units, `mapping` binds columns to the model's inputs (`expression` is its

@@ -2,8 +2,7 @@
 compute.
 
     n y:                                                    loops, the outermost first
-      u*:                                                   * : by vectors; what is indented stands
-      inside
+      u*:                                                   * : by vectors; indented: what is in it
         j=3: m = max(pad(X[n, 2*y + j - 1, u], lowest))     =3 : so many turns, written out
         T[u] = m
       x*:
@@ -14,8 +13,8 @@ Small letters are axes or values, capitals are views. An axis without a number i
 argument of the kernel says; `j=a..b` runs from one integer expression to another. A line is loops
 with a colon, statements separated by `;`, or both.
 
-    name = sum|max|min|prod(expression)   over the loops of its line; read inside them it is the
-    running value name = expression                     View[index, ..] = expression
+    name = sum|max|min|prod(expression)   over the loops of its line; inside them: what it is so far
+    name = expression                     View[index, ..] = expression
 
 An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
 `x // 2`, an element of a view of integers (`near(..)` where a vector's positions lie within two
