@@ -2,9 +2,9 @@
 
 Lint, format and types, then the tests that are quick for what they find: rules of the layout, one
 worked example of every operation, reading, writing and the calls of a model. Whatever changed since
-`main` and has tests of its own name is added: `src/uncork/score/source.py` brings in
-`tests/score/test_source.py`, and `score/batch.py`, which has none of its own,
-`tests/score/test_score.py`. Tests that take minutes are left to `pytest`.
+`main` brings the tests in that hold it (`tools/tests_of.py`): `src/uncork/score/source.py` brings
+`tests/score/test_source.py`, a kernel or a lowering the worked examples of its operations, run by
+it. Tests that take minutes are left to `pytest`.
 
     python -m tools.check            # all of it
     python -m tools.check --durations 10
@@ -13,27 +13,24 @@ worked example of every operation, reading, writing and the calls of a model. Wh
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools.tests_of import LONG, ROOT, lowered, tests_of, types_of
+
+SOURCE = "src/uncork/"
+#: What runs an export.
+RUNS = {"onnx": "onnxruntime", "torch": "torch"}
 #: Tests of everything, a little of each.
 QUICK = (
     "tests/test_layers.py",
     "tests/test_errors.py",
     "tests/compiler/test_arguments.py",
     "tests/ir/test_read.py",
-)
-#: Tests that kill, fork and wait: they take minutes, and `pytest` runs them.
-LONG = (
-    "tests/processes/",
-    "tests/fuzz/",
-    "tests/score/test_faults.py",
-    "tests/score/test_every_step.py",
-    "tests/score/test_ray",
 )
 #: Seconds that all of it should take; more is said, and fails nothing: machines differ.
 BUDGET = 60.0
@@ -68,27 +65,39 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
     """The commands, as arguments of Python, with a name for each."""
-    named = [path for path in named_tests(files) if not path.startswith(LONG)]
-    tests = list(dict.fromkeys([*QUICK, *named]))
+    files = list(files)
+    modules = [file.removeprefix(SOURCE) for file in files if file.startswith(SOURCE)]
+    tests = list(dict.fromkeys([*QUICK, *named_tests(files)]))
     shown = [f"--durations={durations}", "--durations-min=1"]
-    return [
+    asked = [
         ("lint", ["ruff", "check", "."]),
         ("format", ["ruff", "format", "--check", "."]),
         ("types", ["mypy"]),
-        (
-            "every operation",
-            [
-                "pytest",
-                "-n",
-                "2",
-                "tests/ops/test_every_op.py",
-                "-k",
-                "test_sample or test_refusal",
-                *shown,
-            ],
-        ),
+        ("every operation", _examples("tests/ops/test_every_op.py", "sample or refusal", ())),
+    ]
+    kernels = sorted({name for module in modules for name in types_of(module)})
+    if kernels:
+        asked.append(
+            ("kernels", _examples("tests/kernels/test_every_kernel.py", "sample", kernels))
+        )
+    for target in ("onnx", "torch"):
+        begin = f"export/{target}/"
+        types = sorted({n for m in modules if m.startswith(begin) for n in lowered(m)})
+        if types and importlib.util.find_spec(RUNS[target]) is not None:
+            asked.append(
+                (f"exports to {target}", _examples(f"tests/{begin}test_samples.py", "", types))
+            )
+    return [
+        *((name, [*words, *shown] if words[0] == "pytest" else words) for name, words in asked),
         ("tests", ["pytest", "-n", "2", *tests, *shown]),
     ]
+
+
+def _examples(file: str, which: str, types: Sequence[str]) -> list[str]:
+    """The worked examples of some types of operations, or of all."""
+    of_types = " or ".join(f"{name}-" for name in types)
+    wanted = " and ".join(f"({part})" for part in (which, of_types) if part)
+    return ["pytest", "-n", "2", file, "-k", wanted]
 
 
 def changed(base: str) -> list[str]:
@@ -101,19 +110,15 @@ def changed(base: str) -> list[str]:
 
 
 def named_tests(files: Iterable[str]) -> list[str]:
-    """The test files that are changed, or named as a changed file is, or else as its folder."""
+    """The tests that are changed, and those that hold what is changed (see `tests_of`)."""
     found: list[str] = []
-    for file in map(Path, files):
-        if file.parts[:1] == ("tests",):
-            wanted = [file] if file.name.startswith("test_") else []
-        elif file.parts[:2] == ("src", "uncork"):
-            folder, name = Path("tests", *file.parts[2:-1]), file.stem.strip("_")
-            own = folder / f"test_{name}.py"
-            wanted = [own if (ROOT / own).is_file() else folder / f"test_{folder.name}.py"]
-        else:
-            wanted = []
-        found += [str(path) for path in wanted if (ROOT / path).is_file()]
-    return list(dict.fromkeys(found))
+    for file in files:
+        path = Path(file)
+        if path.parts[:1] == ("tests",) and path.name.startswith("test_"):
+            found += [file] if (ROOT / path).is_file() else []
+        elif file.startswith(SOURCE) and file.endswith(".py"):
+            found += tests_of(file.removeprefix(SOURCE))
+    return [test for test in dict.fromkeys(found) if not test.startswith(LONG)]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+import tools.tests_of
 from tools.check import LONG, QUICK, ROOT, named_tests, steps
+from tools.tests_of import lowered, types_of
+
+MODULES = sorted(
+    str(path.relative_to(ROOT / "src" / "uncork")) for path in ROOT.glob("src/uncork/**/*.py")
+)
 
 
 def test_tests_are_found_by_the_names_of_files_and_folders() -> None:
@@ -20,6 +27,8 @@ def test_tests_are_found_by_the_names_of_files_and_folders() -> None:
 
 def test_every_step_is_there() -> None:
     assert all((ROOT / path).is_file() for path in QUICK)
+    kernels = [name for name, _ in steps(["src/uncork/kernels/reduction/emit.py"], 3)]
+    assert kernels == ["lint", "format", "types", "every operation", "kernels", "tests"]
     names = [name for name, _ in steps(["src/uncork/types.py"], 3)]
     assert names == ["lint", "format", "types", "every operation", "tests"]
     (*_, (_, command)) = steps(["src/uncork/types.py", *QUICK], 3)
@@ -27,6 +36,23 @@ def test_every_step_is_there() -> None:
     assert len(set(command)) == len(command), "nothing twice"
     (*_, (_, command)) = steps(["tests/score/test_faults.py", "tests/processes/test_forks.py"], 3)
     assert not any(word.startswith(LONG) for word in command), "they take minutes"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_tests_that_are_there(module: str) -> None:
+    """None is held by the rules of the layout alone, but what only says something."""
+    tests = [test.partition("::")[0] for test in tools.tests_of.tests_of(module)]
+    assert tests and all((ROOT / test).is_file() for test in tests)
+    assert named_tests([f"src/uncork/{module}"]) or types_of(module)
+
+
+def test_kernels_and_lowerings_bring_the_examples_of_their_operations() -> None:
+    assert {"ReduceMean", "SoftMax"} <= types_of("kernels/reduction/emit.py")
+    assert {"Convolution", "BlockedConvolution"} <= types_of("kernels/convolution/emit_direct.py")
+    assert {"ReduceMean", "GRUSequence"} <= types_of("kernels/codegen/emit.py")
+    assert types_of("passes/whole_ids.py") == frozenset()
+    assert {"MaxPool", "AvgPool"} <= set(lowered("export/onnx/families/pooling.py"))
+    assert {"MaxPool", "AvgPool"} <= set(lowered("export/torch/helpers/pooling.py"))
 
 
 def test_the_whole_check_names_tests_that_are_there() -> None:

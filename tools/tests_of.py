@@ -1,0 +1,143 @@
+"""Which tests hold a module: by its name, by the layers that its kernels or lowerings are for, by
+what imports it, or by its room.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from uncork.kernels import select
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Tests that kill, fork and wait, or make thousands of cases: `pytest` runs them.
+LONG = (
+    "tests/processes/",
+    "tests/fuzz/",
+    "tests/score/test_faults.py",
+    "tests/score/test_every_step.py",
+    "tests/score/test_ray",
+    "tests/kernels/test_canaries.py",
+    "tests/benchmarks/",
+)
+#: The families that stand for all where something changes that every kernel is made by.
+EVERY_FAMILY = (
+    "convolution",
+    "elementwise",
+    "embedding.bags",
+    "gemm.matmul",
+    "movement.gather",
+    "recurrent",
+    "reduction",
+)
+#: Tests of what has none of its own, by the beginning of its path; the first that fits.
+ROOMS = {
+    "_": ("tests/test_habits.py",),
+    "cli/": ("tests/cli/test_main.py", "tests/cli/test_run.py"),
+    "compare/": ("tests/compare/test_compare.py",),
+    "compiler/": (
+        "tests/compiler/test_compiled_model.py",
+        "tests/compiler/test_execute.py",
+        "tests/compiler/test_open_sizes.py",
+        "tests/compiler/test_plans.py",
+    ),
+    "export/onnx/": ("tests/export/onnx/test_model.py", "tests/export/onnx/test_answers.py"),
+    "export/torch/": ("tests/export/torch/test_module.py", "tests/test_hostile_names.py"),
+    "export/": ("tests/export/test_promises.py",),
+    "functional/": ("tests/functional/test_functional.py",),
+    "internal_ops/": ("tests/compiler/test_plans.py", "tests/passes/test_pipeline.py"),
+    "ir/": ("tests/ir/test_read.py", "tests/ir/test_write.py"),
+    "ops/": ("tests/ops/test_every_op.py",),
+    "passes/": ("tests/passes/test_pipeline.py", "tests/compiler/test_plans.py"),
+    "score/": ("tests/score/test_score.py",),
+    "shrink/": ("tests/shrink/test_shrink.py",),
+    "surgery/": ("tests/surgery/test_parts.py",),
+    "symbolic/": ("tests/symbolic/test_rules.py",),
+    "": ("tests/test_habits.py", "tests/test_layers.py"),
+}
+#: At most so many files are taken of those that import a module.
+_FEW = 4
+
+
+def tests_of(module: str) -> list[str]:
+    """What pytest is asked for when a module, a path below src/uncork, has changed: files of tests,
+    and single ones of them.
+    """
+    path = Path(module)
+    found = [*_named(path), *_of_layers(path)] or _importing(path)
+    if not found:
+        found = next(list(tests) for begin, tests in ROOMS.items() if module.startswith(begin))
+    return list(dict.fromkeys(found))
+
+
+def types_of(module: str) -> frozenset[str]:
+    """The types of operations whose worked examples a change of a module's kernels or lowerings
+    asks for.
+    """
+    path = Path(module)
+    if path.parts[0] == "kernels":
+        return frozenset().union(*map(select.types_of, families_of(path)))
+    return frozenset()
+
+
+def lowered(module: str) -> list[str]:
+    """The types that a file of lowerings, or of helpers of them, is for."""
+    folder = ROOT / "src" / "uncork"
+    path = folder / module
+    if path.parent.name == "helpers":
+        path = path.parent.parent / "families" / path.name
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [
+        name
+        for names in re.findall(r"@lowers\(([^)]*)\)", text)
+        for name in re.findall(r'"(\w+)"', names)
+    ]
+
+
+def families_of(path: Path) -> list[str]:
+    """The families of kernels that a file belongs to; some of all for what all are made by."""
+    own = path.parts[1] if len(path.parts) > 2 else ""
+    found = sorted(f for f in select.families() if f.partition(".")[0] == own)
+    return found or list(EVERY_FAMILY)
+
+
+def _named(path: Path) -> list[str]:
+    folder, name = Path("tests", *path.parts[:-1]), path.stem.strip("_")
+    tests = [folder / f"test_{name}.py"]
+    if path.parts[0] == "kernels" and len(path.parts) > 2:  # they have one folder
+        tests.append(Path("tests", "kernels", f"test_{path.parts[1]}.py"))
+    else:
+        tests.append(folder / f"test_{folder.name}.py")
+    return [str(test) for test in tests if (ROOT / test).is_file()][:1]
+
+
+def _of_layers(path: Path) -> list[str]:
+    """Golden plans of the families of a kernel."""
+    if path.parts[0] != "kernels":
+        return []
+    return [f"tests/compiler/test_plans.py::test_family[{f}]" for f in families_of(path)]
+
+
+def _importing(path: Path) -> list[str]:
+    name = ".".join(("uncork", *path.with_suffix("").parts)).removesuffix(".__init__")
+    found = [test for test, names in _imports().items() if name in names]
+    return [test for test in found if not test.startswith(LONG)][:_FEW]
+
+
+@functools.cache
+def _imports() -> dict[str, frozenset[str]]:
+    """The modules that each file of tests imports."""
+    pattern = re.compile(r"^\s*(?:from (uncork[\w.]*) import (.+)|import (uncork[\w.]*))", re.M)
+    found: dict[str, frozenset[str]] = {}
+    for test in sorted(ROOT.glob("tests/**/test_*.py")):
+        text = test.read_text(encoding="utf-8")
+        found[str(test.relative_to(ROOT))] = frozenset(_modules(pattern, text))
+    return found
+
+
+def _modules(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    for package, names, alone in pattern.findall(text):
+        yield alone or package
+        yield from (f"{package}.{name.strip()}" for name in names.split(",") if package)
