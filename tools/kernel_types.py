@@ -60,7 +60,8 @@ def _converted(case: Case, element_type: ElementType, count: int) -> Case:
 
 def _as(array: Array, own: ElementType, other: ElementType) -> Array:
     """Numbers of one type in another: rounded, and no larger than it holds."""
-    numbers = np.nan_to_num(storage.decode(array, own).astype(np.float64))
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        numbers = np.nan_to_num(storage.decode(array, own).astype(np.float64))
     if other.is_float:
         with np.errstate(over="ignore"):
             return storage.encode(numbers.astype(np.float32), other)

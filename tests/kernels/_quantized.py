@@ -78,7 +78,8 @@ class Layer:
         held.append(PLAIN)
         reaches = [2 * self.pad - (taps - 1) * self.dilation - 1 for taps in self.filters[2:]]
         counts = [
-            (n + reach) // self.stride + 1 for n, reach in zip(self.sizes[1:], reaches, strict=True)
+            (n + reach) // self.stride + 1
+            for n, reach in zip(self.sizes[1:], reaches, strict=False)
         ]
         lead = [self.sizes[0], *counts] if windows else list(self.sizes)
         if isinstance(self.other, Grid):

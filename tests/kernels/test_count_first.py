@@ -133,7 +133,7 @@ def by_kernels(
         if source.node != first.id
     ]
     values: dict[Source, TensorSpec] = dict(
-        zip(sorted(sources, key=lambda s: s.node), specs, strict=True)
+        zip(sorted(sources, key=lambda s: s.node), specs, strict=False)
     )
     for node in nodes:
         assert node.operation is not None

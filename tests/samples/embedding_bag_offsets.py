@@ -410,7 +410,7 @@ def cases(draw: st.DrawFn, means: bool) -> Case:
 def loop(case: Case) -> list[np.ndarray]:
     _, indices, offsets, default, weights = case.inputs
     ends = [*offsets.tolist()[1:], len(indices)]
-    bags = [list(range(start, end)) for start, end in zip(offsets.tolist(), ends, strict=True)]
+    bags = [list(range(start, end)) for start, end in zip(offsets.tolist(), ends, strict=False)]
     return by_hand(
         case, bags, weights, None if default is None else int(default), bool(case.attributes)
     )

@@ -186,8 +186,8 @@ def loop(case: Case, joined: bool) -> list[np.ndarray]:
     output = np.empty(lead + middle + rest, data.dtype)
     for place in itertools.product(*map(range, output.shape)):
         b, i, q = place[:batch], place[batch : batch + len(middle)], place[batch + len(middle) :]
-        from_indices = tuple(0 if s == 1 else p for p, s in zip(b, indices.shape, strict=True))
-        from_data = tuple(0 if s == 1 else p for p, s in zip(b, data.shape, strict=True))
+        from_indices = tuple(0 if s == 1 else p for p, s in zip(b, indices.shape, strict=False))
+        from_data = tuple(0 if s == 1 else p for p, s in zip(b, data.shape, strict=False))
         picked = [int(indices[(*from_indices, *i, k)]) for k in range(size)]
         picked = [p + data.shape[batch + k] if p < 0 else p for k, p in enumerate(picked)]
         output[place] = data[(*from_data, *picked, *q)]

@@ -99,7 +99,7 @@ class Plans:
         for element, value in zip(
             said.elements or (),
             () if seen.value is None else seen.value.ravel().tolist(),
-            strict=True,
+            strict=False,
         ):
             known = element.exact_value(values) if isinstance(element, Size) else element
             assert known is None or known == value, (

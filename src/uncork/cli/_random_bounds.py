@@ -112,7 +112,7 @@ def _tell(lookup: Lookup, ports: Sequence[str], meaning: Meaning) -> None:
     named: dict[str, TensorSpec] = {
         declared.name: lookup.model.spec(source)
         for declared, source in zip(
-            node.operation.inputs if node.operation else (), node.inputs, strict=True
+            node.operation.inputs if node.operation else (), node.inputs, strict=False
         )
     }
     if port in ("offsets", "segment_ids"):

@@ -41,9 +41,8 @@ class GraphBody:
         """
         for index, (given, declared) in enumerate(zip(inputs, self.input_specs, strict=True)):
             name = self.model.by_id[self.model.parameters[index]].name
-            if given.element_type is not declared.element_type or not given.shape.compatible(
-                declared.shape
-            ):
+            merged = given.shape.merge(declared.shape)  # which demands what the body declares
+            if given.element_type is not declared.element_type or merged is None:
                 raise ValidationError(
                     f"parameter '{name}' of the body: expected {declared}, got {given}"
                 )

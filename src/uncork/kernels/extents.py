@@ -69,6 +69,16 @@ def is_empty(sizes: Iterable[SizeLike]) -> bool:
     return any(certainly(size, 0) for size in sizes)
 
 
+def may_be_empty(sizes: Iterable[SizeLike]) -> bool:
+    """Whether one of the sizes is 0 in some call that the plan takes."""
+    return not all(
+        size.facts is not None and size.facts.certainly_at_least(size, 1)
+        if isinstance(size, Size)
+        else size > 0
+        for size in sizes
+    )
+
+
 def largest(a: SizeLike, b: SizeLike) -> SizeLike:
     """The larger of two sizes."""
     return (

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.ops._common.shapes import require_rank
+from uncork.ops._common.shapes import require_rank, suppose_pixels
 from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, element_type
@@ -60,9 +60,10 @@ class _AdaptivePool(Operation):
             )
         if data.rank is None:
             return PartialShape([None, None, *sizes(self, "output_shape", output_shape)])
-        # Where only a call tells the numbers, one may be 0: plans leave that to the reference.
+        if None in numbers:
+            suppose_pixels(data.shape[2:])
         self.require(
-            0 in numbers or all(d.covers(1) or None in numbers for d in data.shape[2:]),
+            0 in numbers or None in numbers or all(d.covers(1) for d in data.shape[2:]),
             "input 'data': a spatial axis of {} is empty, there is nothing to pool into {}",
             data.shape,
             numbers,

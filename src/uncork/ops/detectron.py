@@ -15,7 +15,7 @@ import numpy as np
 from uncork.ops._common.boxes import best_first, touching_overlaps, without_overlap
 from uncork.ops._common.proposals import moved
 from uncork.ops._common.sequences import agreed_sizes
-from uncork.ops._common.shapes import image_dims, leave_empty_to_reference
+from uncork.ops._common.shapes import image_dims, suppose_pixels
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     REAL,
@@ -227,7 +227,7 @@ class DetectronROIFeatureExtractor6(Operation):
         channels = DYNAMIC
         for level in pyramid:
             image, own, *sides = image_dims(self, "pyramid", level)
-            leave_empty_to_reference(sides)
+            suppose_pixels(sides)
             self.require(
                 image.agrees(1),
                 "input 'pyramid': expected levels of a single image, got shape {}",

@@ -28,7 +28,7 @@ import numpy as np
 
 from uncork.ops._common.resize import keys_kernel, whole
 from uncork.ops._common.sampling import pixels
-from uncork.ops._common.shapes import image_dims, leave_empty_to_reference
+from uncork.ops._common.shapes import image_dims, suppose_pixels
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, boolean, one_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
@@ -53,7 +53,7 @@ class GridSample9(Operation):
             "input 'grid': expected pairs of coordinates [N, H, W, 2], got shape {}",
             grid.shape,
         )
-        leave_empty_to_reference(image[2:])
+        suppose_pixels(image[2:])
         images = image[0].merge(places[0])
         self.require(
             images is not None,

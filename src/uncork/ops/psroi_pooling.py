@@ -22,7 +22,7 @@ import numpy as np
 
 from uncork.ops._common.regions import box_count, boxes_with_images, rounded
 from uncork.ops._common.sampling import bilinear
-from uncork.ops._common.shapes import image_dims, leave_empty_to_reference
+from uncork.ops._common.shapes import image_dims, suppose_pixels
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number, one_of
 from uncork.types import Array, PartialShape, TensorSpec
@@ -51,7 +51,7 @@ class PSROIPooling1(Operation):
             else self.spatial_bins_x * self.spatial_bins_y
         )
         _, channels, *sides = image_dims(self, "data", data)
-        leave_empty_to_reference(sides)
+        suppose_pixels(sides)
         self.require(
             channels.agrees(self.output_dim * parts),
             "input 'data': expected {} channels, {} for each of output_dim {}, got {}",

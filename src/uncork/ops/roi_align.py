@@ -36,8 +36,8 @@ from uncork.ops._common.sampling import bilinear
 from uncork.ops._common.shapes import (
     check_array_fits,
     image_dims,
-    leave_empty_to_reference,
     require_rank,
+    suppose_pixels,
 )
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
@@ -74,7 +74,7 @@ class _Align(Operation):
 
     def infer(self, data: TensorSpec, rois: TensorSpec, batch_indices: TensorSpec) -> PartialShape:
         image = image_dims(self, "data", data)
-        leave_empty_to_reference(image[2:])
+        suppose_pixels(image[2:])
         boxes = box_count(self, "rois", rois, self.box_size)
         require_rank(self, "batch_indices", batch_indices, 1)
         merged = boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0])

@@ -22,7 +22,7 @@ import numpy as np
 
 from uncork.ops._common.regions import box_count, boxes_with_images, rounded
 from uncork.ops._common.sampling import bilinear
-from uncork.ops._common.shapes import image_dims, leave_empty_to_reference
+from uncork.ops._common.shapes import image_dims, suppose_pixels
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number, one_of
 from uncork.types import Array, PartialShape, TensorSpec
@@ -44,7 +44,7 @@ class ROIPooling1(Operation):
 
     def infer(self, data: TensorSpec, rois: TensorSpec) -> PartialShape:
         _, channels, *sides = image_dims(self, "data", data)
-        leave_empty_to_reference(sides)
+        suppose_pixels(sides)
         return PartialShape(
             [box_count(self, "rois", rois, 5), channels, self.pooled_h, self.pooled_w]
         )

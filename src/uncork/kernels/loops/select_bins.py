@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.extents import extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
@@ -75,7 +75,7 @@ def _selected(
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("bins_nothing", [])
-    if is_empty(shape):
+    if is_empty(shape[:2]) or may_be_empty(shape[2:]):
         return "no cells to look at"
     if max(counts) > _MOST_BINS:
         return "no kernel for so many bins"

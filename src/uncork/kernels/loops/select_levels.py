@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product
+from uncork.kernels.extents import extents, is_empty, largest, may_be_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
@@ -40,7 +40,7 @@ def select_features(layer: Layer) -> Selection:
     result = extents(outputs[0])
     if is_empty(result):
         return KernelPlan("align_nothing", [copied])
-    if any(map(is_empty, pyramid)):
+    if any(may_be_empty(shape[2:]) for shape in pyramid):
         return "no cells to look at"
     numbers = _numbers(operation, len(pyramid))
     calls = [

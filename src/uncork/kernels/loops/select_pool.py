@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.internal_ops.pooled_values import PooledValues
-from uncork.kernels.extents import certainly, extents, is_empty, largest, product
+from uncork.kernels.extents import certainly, extents, is_empty, largest, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.adaptive import adaptive_pool, largest_with_places
@@ -53,11 +53,15 @@ def select_values(layer: Layer) -> Selection:
 
 def select_adaptive_mean(layer: Layer) -> Selection:
     inputs, outputs, target = layer.inputs, layer.outputs, layer.target
+    if may_be_empty(layer.shape(0)[2:]):
+        return "no cells to look at"
     return adaptive_pool("avg", inputs, outputs[0], target)
 
 
 def select_adaptive_largest(layer: Layer) -> Selection:
     inputs, outputs, target = layer.inputs, layer.outputs, layer.target
+    if may_be_empty(layer.shape(0)[2:]):
+        return "no cells to look at"
     return largest_with_places(inputs, outputs, target)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.extents import extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
@@ -34,7 +34,7 @@ def select_align(layer: Layer) -> Selection:
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("align_nothing", [])
-    if is_empty(shape):
+    if may_be_empty(shape[2:]):
         return "no cells to look at"
     mean = align.mode == "avg"
     lines = ["n:", *_begin(align), *(mean_lines(align) if mean else _largest(align))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from uncork.kernels.extents import KernelDeclined, extents, is_empty, product
+from uncork.kernels.extents import KernelDeclined, extents, is_empty, may_be_empty, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
@@ -34,7 +34,7 @@ def select_sampling(layer: Layer) -> Selection:
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
         return KernelPlan("sample_nothing", [])
-    if is_empty(shape):
+    if is_empty(shape[:2]) or may_be_empty(shape[2:]):
         return "no cells to look at"
     cells = product(shape[2:])
     if not isinstance(cells, int):

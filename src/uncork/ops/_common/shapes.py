@@ -54,12 +54,14 @@ def image_dims(
     return (DYNAMIC,) * 4 if spec.rank is None else spec.shape.dims
 
 
-def leave_empty_to_reference(dims: Iterable[Dimension]) -> None:
-    """Have plans take only calls in which these sizes are at least 1, since their kernels read at
-    places that are computed; the reference answers for the others.
+def suppose_pixels(dims: Iterable[Dimension]) -> None:
+    """Suppose that these sizes are at least 1: kernels that read at computed places take no empty
+    images, of which plans ask here.
     """
     for dim in dims:
-        dim.covers(1)
+        size = dim.expression if dim.is_open else None
+        if size is not None and (facts := size.facts) is not None:
+            facts.suppose_at_least(size, 1)
 
 
 def divided(
