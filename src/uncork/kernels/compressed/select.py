@@ -103,8 +103,8 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
 def select_compressed(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
     linear = operation.product if isinstance(operation, FusedCompressedLinear) else operation
-    data = inputs[0]
-    assert isinstance(linear, CompressedLinear) and data is not None
+    data = layer.input(0)
+    assert isinstance(linear, CompressedLinear)
     weights = linear.weights
     if why := declined(weights, target):
         return why

@@ -35,8 +35,7 @@ _LARGEST = 1 << 31
 
 def select_convolution(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data, filters = inputs[0], inputs[1]
-    assert data is not None and filters is not None
+    data, filters = layer.input(0), layer.input(1)
     product = operation.product if isinstance(operation, FusedConvolution) else operation
     sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
     if isinstance(operation, Convolution1) and (
@@ -97,11 +96,10 @@ def _few_pixels(g: Geometry, widest: int) -> bool:
 
 
 def select_blocked(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, BlockedConvolution)
-    filters = inputs[1]
+    operation, inputs, target = layer.of(BlockedConvolution), layer.inputs, layer.target
+    filters = layer.input(1)
     plain = operation.plain(inputs)
-    assert filters is not None and filters.value is not None and inputs[0] is not None
+    assert filters.value is not None and inputs[0] is not None
     (result,) = operation.operation.describe(plain)
     own = operation.operation
     product = own.product if isinstance(own, FusedConvolution) else own

@@ -54,10 +54,13 @@ _LARGEST = 1 << 28
 
 
 def select_deformable(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, DeformableConvolution1)
-    data, filters = inputs[0], inputs[2]
-    assert data is not None and filters is not None
+    operation, inputs, outputs, target = (
+        layer.of(DeformableConvolution1),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
+    data, filters = layer.input(0), layer.input(2)
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
     if filters.value is None:

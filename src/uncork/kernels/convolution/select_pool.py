@@ -51,8 +51,8 @@ def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[Size
 
 
 def select_pool(layer: Layer) -> Selection:
-    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
-    assert isinstance(operation, BlockedPooling) and inputs[0] is not None
+    operation, inputs, outputs = layer.of(BlockedPooling), layer.inputs, layer.outputs
+    assert inputs[0] is not None
     pool = pooling_of(operation.operation)
     images, blocks, *sizes, lanes = extents(inputs[0])
     counts = extents(outputs[0])[2:-1]

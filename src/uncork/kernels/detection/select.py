@@ -19,15 +19,18 @@ _COUNTS = 4096
 
 
 def select_boxes(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, TakenBoxes)
+    operation, inputs, outputs, target = (
+        layer.of(TakenBoxes),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
     floats = [
         spec.element_type for index, spec in enumerate(inputs) if spec is not None and index != 2
     ]
     if any(element_type is not ElementType.f32 for element_type in floats):
         return "no kernel for boxes of types other than f32"
-    scores = inputs[1]
-    assert scores is not None
+    scores = layer.input(1)
     batches, classes, count = extents(scores)
     most = count if operation.limit is None else smallest(count, max(0, operation.limit))
     given = [*inputs, *[None] * (6 - len(inputs))]

@@ -25,10 +25,8 @@ _COUNTS = 4096
 
 
 def select_classes(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, TakenOfClasses)
-    means, scores = operation.layer, inputs[1]
-    assert scores is not None
+    operation, outputs, target = layer.of(TakenOfClasses), layer.outputs, layer.target
+    means, scores = operation.layer, layer.input(1)
     if scores.element_type is not ElementType.f32:
         return f"no kernel for {scores.element_type}"
     if not means.normalized:

@@ -38,10 +38,8 @@ def _rooms(sizes: Sequence[SizeLike], first: SizeLike = 0) -> tuple[list[Operand
 
 
 def select_detections(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, DetectronDetectionOutput6)
-    rois = inputs[0]
-    assert rois is not None
+    operation, outputs, target = layer.of(DetectronDetectionOutput6), layer.outputs, layer.target
+    rois = layer.input(0)
     if rois.element_type is not ElementType.f32:
         return f"no kernel for {rois.element_type}"
     if is_empty(extents(outputs[0])):
@@ -78,10 +76,8 @@ def select_detections(layer: Layer) -> Selection:
 
 
 def select_best(layer: Layer) -> Selection:
-    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
-    assert isinstance(operation, DetectronTopKROIs6)
-    rois = inputs[0]
-    assert rois is not None
+    operation, outputs = layer.of(DetectronTopKROIs6), layer.outputs
+    rois = layer.input(0)
     if rois.element_type is not ElementType.f32:
         return f"no kernel for {rois.element_type}"
     count = extents(rois)[0]
@@ -96,10 +92,8 @@ def select_grid(layer: Layer) -> Selection:
     """Select a nest that first makes a row of the grid: of each number the prior's, that plus the
     center's x, and whether it is one of y. Centers are computed in f64 and rounded.
     """
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, DetectronPriorGridGenerator6)
-    priors, features, image = inputs
-    assert priors is not None and features is not None and image is not None
+    operation, outputs, target = layer.of(DetectronPriorGridGenerator6), layer.outputs, layer.target
+    priors, features, image = layer.input(0), layer.input(1), layer.input(2)
     if priors.element_type is not ElementType.f32:
         return f"no kernel for {priors.element_type}"
     count = extents(priors)[0]

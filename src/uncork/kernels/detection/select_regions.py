@@ -172,10 +172,12 @@ def _anchored(
 
 
 def select_of_image(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, GenerateProposalsSingleImage6)
-    scores = inputs[3]
-    assert scores is not None
+    operation, outputs, target = (
+        layer.of(GenerateProposalsSingleImage6),
+        layer.outputs,
+        layer.target,
+    )
+    scores = layer.input(3)
     if scores.element_type is not ElementType.f32:
         return f"no kernel for {scores.element_type}"
     if is_empty(extents(outputs[0])):
@@ -199,10 +201,8 @@ def select_of_image(layer: Layer) -> Selection:
 
 
 def select_regions(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, TakenRegions)
-    means, info, scores = operation.layer, inputs[0], inputs[3]
-    assert info is not None and scores is not None
+    operation, outputs, target = layer.of(TakenRegions), layer.outputs, layer.target
+    means, info, scores = operation.layer, layer.input(0), layer.input(3)
     if scores.element_type is not ElementType.f32:
         return f"no kernel for {scores.element_type}"
     if means.nms_eta < 1 and means.nms_threshold > 0.5:
@@ -246,10 +246,8 @@ def select_first(layer: Layer) -> Selection:
 
 
 def select_proposal(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, Proposal1)
-    scores, deltas, image = inputs
-    assert scores is not None and deltas is not None and image is not None
+    operation, outputs, target = layer.of(Proposal1), layer.outputs, layer.target
+    scores, image = layer.input(0), layer.input(2)
     if scores.element_type is not ElementType.f32:
         return f"no kernel for {scores.element_type}"
     if is_empty(extents(outputs[0])):

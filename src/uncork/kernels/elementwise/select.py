@@ -271,8 +271,7 @@ def select_elementwise(layer: Layer) -> Selection:
 
 
 def select_fused(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, Fused)
+    operation, inputs, target = layer.of(Fused), layer.inputs, layer.target
     specs = [spec for spec in inputs if spec is not None]
     return _native(parts_of(operation, specs), target)
 

@@ -102,8 +102,7 @@ def _native(
 
 
 def _bags(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, CompressedBag)
+    operation, inputs, target = layer.of(CompressedBag), layer.inputs, layer.target
     indices, offsets, default, weights = padded(inputs, 4)
     assert indices is not None and offsets is not None
     if reason := _refused(operation.table):
@@ -119,8 +118,7 @@ def _bags(layer: Layer) -> Selection:
 
 
 def _packed(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, CompressedPacked)
+    operation, inputs, target = layer.of(CompressedPacked), layer.inputs, layer.target
     indices, weights = padded(inputs, 2)
     assert indices is not None
     if reason := _refused(operation.table):
@@ -145,8 +143,7 @@ def _packed(layer: Layer) -> Selection:
 
 
 def _segments(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, CompressedSegments)
+    operation, inputs, target = layer.of(CompressedSegments), layer.inputs, layer.target
     indices, ids, count, default, weights = padded(inputs, 5)
     assert indices is not None and ids is not None and count is not None
     if reason := _refused(operation.table):
@@ -175,12 +172,9 @@ def _segments(layer: Layer) -> Selection:
 
 
 def _gather(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, CompressedGather) and isinstance(
-        operation.lookup, (Gather1, Gather7)
-    )
-    indices = inputs[0]
-    assert indices is not None
+    operation, target = layer.of(CompressedGather), layer.target
+    assert isinstance(operation.lookup, (Gather1, Gather7))
+    indices = layer.input(0)
     if reason := _refused(operation.table):
         return reason
     if not has_extents(indices):

@@ -102,10 +102,13 @@ def select_transform(layer: Layer) -> Selection:
 
 
 def select_frames(layer: Layer) -> Selection:
-    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
-    signal, window, frame_size, frame_step = inputs
-    assert signal is not None and window is not None and isinstance(operation, STFT15)
-    assert frame_size is not None and frame_step is not None
+    operation, outputs = layer.of(STFT15), layer.outputs
+    signal, window, frame_size, frame_step = (
+        layer.input(0),
+        layer.input(1),
+        layer.input(2),
+        layer.input(3),
+    )
     if frame_size.value is None or frame_step.value is None:
         return "the size of a frame is known at the call only"
     size, length, step = _size_of(signal), frame_size.value.item(), frame_step.value.item()
@@ -146,9 +149,14 @@ def select_signal(layer: Layer) -> Selection:
     """Select the kernels of ISTFT: inverse transforms make the pieces, then one kernel adds
     them.
     """
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
+    operation, inputs, outputs, target = (
+        layer.of(ISTFT16),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
     data, window, frame_size, frame_step = inputs[:4]
-    assert data is not None and window is not None and isinstance(operation, ISTFT16)
+    assert data is not None and window is not None
     assert frame_size is not None and frame_step is not None
     if frame_size.value is None or frame_step.value is None:
         return "the size of a frame is known at the call only"

@@ -46,8 +46,7 @@ Label = Union[str, int]
 
 
 def select_einsum(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, Einsum)
+    operation, inputs, outputs, target = layer.of(Einsum), layer.inputs, layer.outputs, layer.target
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
     if len(inputs) != 2 or not constants:
         return "no kernel for other than two operands, one of them a constant"

@@ -81,8 +81,7 @@ def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]
 
 def select_linear(layer: Layer) -> Selection:
     operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    a, b = inputs[0], inputs[1]
-    assert a is not None and b is not None
+    a, b = layer.input(0), layer.input(1)
     matmul = operation.product if isinstance(operation, FusedLinear) else operation
     assert isinstance(matmul, MatMul)
     size = _SIZES.get(a.element_type)

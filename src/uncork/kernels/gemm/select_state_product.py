@@ -30,8 +30,7 @@ def select_state_product(layer: Layer) -> Selection:
 
     A matrix that is repeated is one for more rows of the first.
     """
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, StateProduct)
+    operation, inputs, target = layer.of(StateProduct), layer.inputs, layer.target
     a, storage, length = inputs[:3]
     assert a is not None and storage is not None and length is not None
     if a.element_type is not ElementType.f32:

@@ -21,9 +21,8 @@ _FARTHEST = 1 << 40
 
 
 def select_one_hot(layer: Layer) -> Selection:
-    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
-    indices, _, value, _ = inputs
-    assert indices is not None and value is not None and isinstance(operation, OneHot1)
+    operation, outputs = layer.of(OneHot1), layer.outputs
+    indices, value = layer.input(0), layer.input(2)
     if value.element_type is ElementType.string:
         return "no kernel for strings"
     made = extents(outputs[0])

@@ -25,8 +25,12 @@ _NUMBERS = {"x": (1, 3, "w"), "y": (2, 4, "h")}
 
 
 def select_pooling(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, ROIPooling1)
+    operation, inputs, outputs, target = (
+        layer.of(ROIPooling1),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
     counts = operation.pooled_h, operation.pooled_w
     scale = literal(operation.spatial_scale)
     if operation.method == "max":
@@ -39,8 +43,12 @@ def select_pooling(layer: Layer) -> Selection:
 
 
 def select_position_sensitive(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, PSROIPooling1)
+    operation, inputs, outputs, target = (
+        layer.of(PSROIPooling1),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
     if operation.mode != "average":
         return f"no kernel for {operation.mode}"
     size = operation.group_size

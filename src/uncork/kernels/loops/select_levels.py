@@ -26,8 +26,12 @@ _NUMBERS = 3
 
 
 def select_features(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, DetectronROIFeatureExtractor6)
+    operation, inputs, outputs, target = (
+        layer.of(DetectronROIFeatureExtractor6),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
     specs = [spec for spec in inputs if spec is not None]
     name = specs[0].element_type.name
     if why := unsupported([name], target):

@@ -20,9 +20,8 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def select_patches(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    (data,) = inputs
-    assert data is not None and isinstance(operation, ExtractImagePatches3)
+    operation, outputs, target = layer.of(ExtractImagePatches3), layer.outputs, layer.target
+    data = layer.input(0)
     if data.element_type.name not in _TYPES:
         return f"no kernel for {data.element_type.name}"
     name = _BY_BYTES[element_bytes(data.element_type.name)]

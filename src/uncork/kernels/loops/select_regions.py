@@ -24,9 +24,8 @@ _CORNERS = {"x": (0, 2), "y": (1, 3)}
 
 
 def select_align(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data, rois, images = inputs
-    assert data is not None and rois is not None and images is not None
+    operation, outputs, target = layer.operation, layer.outputs, layer.target
+    data, images = layer.input(0), layer.input(2)
     align = cast("ROIAlign3", operation)
     name = data.element_type.name
     if why := unsupported([name], target):

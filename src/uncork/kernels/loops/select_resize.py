@@ -33,9 +33,13 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 def select_resizing(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data = inputs[0]
-    assert data is not None and isinstance(operation, Interpolating)
+    operation, inputs, outputs, target = (
+        layer.of(Interpolating),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
+    data = layer.input(0)
     name = data.element_type.name
     if why := unsupported([name], target):
         return why

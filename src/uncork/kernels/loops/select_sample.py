@@ -22,9 +22,8 @@ _CUBIC = -0.75
 
 
 def select_sampling(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data, grid = inputs
-    assert data is not None and grid is not None
+    operation, outputs, target = layer.operation, layer.outputs, layer.target
+    data, grid = layer.input(0), layer.input(1)
     sample = cast("GridSample9", operation)
     name, places = data.element_type.name, grid.element_type.name
     if why := unsupported([name, places], target):

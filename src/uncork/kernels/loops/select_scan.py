@@ -17,8 +17,7 @@ from uncork.symbolic import SizeLike
 
 def select_running_sum(layer: Layer) -> Selection:
     operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data = inputs[0]
-    assert data is not None
+    data = layer.input(0)
     given = inputs[1] if len(inputs) > 1 else None
     if given is not None and given.value is None:
         return "the axis is known at the call only"

@@ -13,9 +13,8 @@ from uncork.symbolic import SizeLike
 
 
 def select_probabilities(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    (data,) = inputs
-    assert data is not None and isinstance(operation, RegionYolo1)
+    operation, target = layer.of(RegionYolo1), layer.target
+    data = layer.input(0)
     name = data.element_type.name
     if why := unsupported([name], target):
         return why

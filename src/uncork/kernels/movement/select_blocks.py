@@ -15,10 +15,9 @@ from uncork.symbolic import SizeLike
 
 
 def select_blocks(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
+    operation, outputs, target = layer.operation, layer.outputs, layer.target
     into = isinstance(operation, ToBlocks)
-    data = inputs[0]
-    assert data is not None
+    data = layer.input(0)
     blocked = extents(outputs[0] if into else data)
     if data.element_type.dtype.itemsize != 4 or is_empty(blocked):
         return "no kernel for empty tensors and others than of 32 bits"

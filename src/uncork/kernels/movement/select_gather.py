@@ -37,13 +37,8 @@ _LARGE = 2 << 20
 
 def select_gather(layer: Layer) -> Selection:
     operation, inputs = layer.operation, layer.inputs
-    data, indices, axis = inputs
-    assert (
-        data is not None
-        and indices is not None
-        and axis is not None
-        and isinstance(operation, Gather1 | Gather7)
-    )
+    data, indices, axis = layer.input(0), layer.input(1), layer.input(2)
+    assert isinstance(operation, Gather1 | Gather7)
     if data.element_type is ElementType.string:
         return "no kernel for strings"
     if axis.value is None:

@@ -22,8 +22,7 @@ from uncork.types import TensorSpec
 
 def select_append(layer: Layer) -> Selection:
     """Select the copy of new elements behind the old ones, row by row of the axes before."""
-    operation, inputs = layer.operation, layer.inputs
-    assert isinstance(operation, AppendState)
+    operation, inputs = layer.of(AppendState), layer.inputs
     storage, length, new = inputs[:3]
     assert storage is not None and new is not None
     before = _number(length)
@@ -49,8 +48,7 @@ def select_value(layer: Layer) -> Selection:
     """Select the copy of a variable's value from its storage; an alias of the storage where the
     value lies at its beginning without gaps.
     """
-    operation, inputs, outputs = layer.operation, layer.inputs, layer.outputs
-    assert isinstance(operation, StateValue)
+    operation, inputs, outputs = layer.of(StateValue), layer.inputs, layer.outputs
     (storage, _), axis = inputs, operation.axis
     assert storage is not None
     element = storage.element_type.dtype.itemsize

@@ -30,9 +30,7 @@ _SHARED = 16
 
 
 def select_transpose(layer: Layer) -> Selection:
-    inputs = layer.inputs
-    data, order = inputs[0], inputs[1]
-    assert data is not None and order is not None
+    data, order = layer.input(0), layer.input(1)
     if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
         return select_move(layer)
     axes = [int(axis) for axis in order.value] or list(range(len(extents(data))))[::-1]

@@ -106,8 +106,7 @@ def _windows(
 
 
 def select_product(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, QuantizedProduct)
+    operation, inputs, target = layer.of(QuantizedProduct), layer.inputs, layer.target
     work = work_of(operation, inputs)
     return (
         sums_of_codes(work, target) if work.geometry.groups == 1 else depthwise_sums(work, target)
@@ -115,8 +114,7 @@ def select_product(layer: Layer) -> Selection:
 
 
 def select_pool(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, QuantizedPool)
+    operation, inputs, target = layer.of(QuantizedPool), layer.inputs, layer.target
     (data,) = operation.plain(inputs)
     (result,) = operation.operation.describe([data])
     assert data is not None
@@ -127,8 +125,8 @@ def select_pool(layer: Layer) -> Selection:
 
 
 def select_reheld(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, Reheld) and inputs[0] is not None
+    operation, inputs, outputs, target = layer.of(Reheld), layer.inputs, layer.outputs, layer.target
+    assert inputs[0] is not None
     source, held = operation.source, operation.target
     plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(inputs[0].shape)))
     if is_empty(plain):

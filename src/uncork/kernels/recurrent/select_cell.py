@@ -16,8 +16,7 @@ from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
 
 def select_cell(layer: Layer) -> Selection:
-    operation, inputs, target, hints = layer.operation, layer.inputs, layer.target, layer.hints
-    assert isinstance(operation, Recurrent)
+    operation, inputs, target, hints = layer.of(Recurrent), layer.inputs, layer.target, layer.hints
     if isinstance(operation, LSTM1):
         require_no_additions(layer)
     states = 2 if isinstance(operation, LSTM) else 1

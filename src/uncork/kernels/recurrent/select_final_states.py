@@ -17,9 +17,8 @@ from uncork.ops.gather import Gather7
 
 
 def select_lengths(layer: Layer) -> Selection:
-    operation, inputs = layer.operation, layer.inputs
-    indices, lengths = inputs
-    assert indices is not None and lengths is not None and isinstance(operation, StepLengths)
+    operation = layer.of(StepLengths)
+    indices, lengths = layer.input(0), layer.input(1)
     wraps = operation.counts_from_end and indices.element_type.dtype.kind == "i"
     spec = Lengths(indices.element_type.name, lengths.element_type.name, wraps, operation.zeros)
 

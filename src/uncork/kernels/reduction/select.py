@@ -71,10 +71,8 @@ _OPS = {
 
 
 def select_reduction(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data, axes = inputs[0], inputs[1]
-    assert data is not None
-    assert axes is not None
+    operation, target = layer.operation, layer.target
+    data, axes = layer.input(0), layer.input(1)
     if axes.value is None:
         return "axes are known at the call only"
     op, name = _OPS[operation.type_name], data.element_type.name
@@ -171,9 +169,8 @@ def _rows(
 
 
 def select_softmax(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data = inputs[0]
-    assert data is not None
+    operation, target = layer.operation, layer.target
+    data = layer.input(0)
     name = data.element_type.name
     if name not in ("f32", "f16", "bf16"):
         return f"no kernel for {name}"
@@ -190,8 +187,7 @@ def select_softmax(layer: Layer) -> Selection:
 
 def select_standardising(layer: Layer) -> Selection:
     operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data = inputs[0]
-    assert data is not None
+    data = layer.input(0)
     shape = extents(data)
     if operation.opset < 6:
         axes, outside = cast("MVN1", operation).axes(len(shape)), False

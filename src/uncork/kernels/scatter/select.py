@@ -209,9 +209,8 @@ def _move(op: str, run: SizeLike) -> Action:
 
 
 def select_slices(layer: Layer) -> Selection:
-    operation, inputs = layer.operation, layer.inputs
-    data, indices, _, axis = inputs
-    assert data is not None and indices is not None and axis is not None
+    operation = layer.operation
+    data, indices, axis = layer.input(0), layer.input(1), layer.input(3)
     if data.element_type is ElementType.string:
         return _NO_STRINGS
     if axis.value is None:
@@ -228,13 +227,9 @@ def select_slices(layer: Layer) -> Selection:
 
 
 def select_tuples(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data, indices, _ = inputs
-    assert (
-        data is not None
-        and indices is not None
-        and isinstance(operation, ScatterNDUpdate4 | ScatterNDUpdate15)
-    )
+    operation, target = layer.operation, layer.target
+    data, indices = layer.input(0), layer.input(1)
+    assert isinstance(operation, ScatterNDUpdate4 | ScatterNDUpdate15)
     if data.element_type is ElementType.string:
         return _NO_STRINGS
     shape, places = extents(data), extents(indices)
@@ -275,9 +270,8 @@ def select_tuples(layer: Layer) -> Selection:
 
 
 def select_gather_nd(layer: Layer) -> Selection:
-    operation, inputs = layer.operation, layer.inputs
-    data, indices = inputs
-    assert data is not None and indices is not None and isinstance(operation, GatherND8)
+    operation = layer.of(GatherND8)
+    data, indices = layer.input(0), layer.input(1)
     if data.element_type is ElementType.string:
         return _NO_STRINGS
     shape, places = extents(data), extents(indices)
@@ -327,9 +321,8 @@ def select_gather_nd(layer: Layer) -> Selection:
 
 
 def select_elements(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    data, indices, _, axis = inputs
-    assert data is not None and indices is not None and axis is not None
+    operation, target = layer.operation, layer.target
+    data, indices, axis = layer.input(0), layer.input(1), layer.input(3)
     assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)
     if data.element_type is ElementType.string:
         return _NO_STRINGS

@@ -10,9 +10,7 @@ from uncork.kernels.scatter.spec_counts import CountKeys
 
 
 def select_counts(layer: Layer) -> Selection:
-    inputs = layer.inputs
-    data, keys = inputs
-    assert data is not None and keys is not None
+    data, keys = layer.input(0), layer.input(1)
     if data.element_type not in COUNTED:
         return f"no kernel for {data.element_type}"
     if keys.element_type.bits < 8:

@@ -18,9 +18,8 @@ _SEARCH = 8.0
 
 
 def select_buckets(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data, buckets = inputs
-    assert data is not None and buckets is not None and isinstance(operation, Bucketize3)
+    operation, outputs, target = layer.of(Bucketize3), layer.outputs, layer.target
+    data, buckets = layer.input(0), layer.input(1)
     stored = converted_type(buckets.element_type, target), converted_type(data.element_type, target)
     compared = None if None in stored else _compared(data.element_type, buckets.element_type)
     if compared is None:
@@ -34,9 +33,8 @@ def select_buckets(layer: Layer) -> Selection:
 
 
 def select_search(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    sequence, values = inputs
-    assert sequence is not None and values is not None and isinstance(operation, SearchSorted15)
+    operation, outputs, target = layer.of(SearchSorted15), layer.outputs, layer.target
+    sequence, values = layer.input(0), layer.input(1)
     stored, compared = (
         converted_type(sequence.element_type, target),
         _compared(sequence.element_type, sequence.element_type),

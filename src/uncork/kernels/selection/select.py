@@ -29,10 +29,8 @@ _FEW = 16
 
 
 def select_elements(layer: Layer) -> Selection:
-    operation, inputs = layer.operation, layer.inputs
-    data, indices = inputs
-    assert data is not None
-    assert indices is not None
+    operation = layer.operation
+    data, indices = layer.input(0), layer.input(1)
     if data.element_type is ElementType.string:
         return "no kernel for strings"
     shape, picked = extents(data), extents(indices)
@@ -52,9 +50,8 @@ def select_elements(layer: Layer) -> Selection:
 
 
 def select_best(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    data, k = inputs
-    assert data is not None and k is not None
+    operation, outputs, target = layer.operation, layer.outputs, layer.target
+    data, k = layer.input(0), layer.input(1)
     if None in (k.sizes() or [None]):
         return "how many are wanted is known at the call only"  # and may be more than there are
     shape = extents(data)

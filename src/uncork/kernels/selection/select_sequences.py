@@ -11,16 +11,13 @@ from uncork.kernels.loops.nest_call import unsupported, vector_lanes
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec_sequences import FollowBeams, GreedyPath
-from uncork.kernels.stored_types import converted_type
 from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
 from uncork.types import TensorSpec
 
 
 def select_decoded(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    assert isinstance(operation, CTCGreedyDecoder1)
-    data = inputs[0]
-    assert data is not None
+    operation, target = layer.of(CTCGreedyDecoder1), layer.target
+    data = layer.input(0)
     if operation.strict:
         return "no kernel that looks at whole masks"
     name = data.element_type.name
@@ -34,8 +31,12 @@ def select_decoded(layer: Layer) -> Selection:
 
 
 def select_decoded_by_lengths(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
-    assert isinstance(operation, CTCGreedyDecoderSeqLen6)
+    operation, inputs, outputs, target = (
+        layer.of(CTCGreedyDecoderSeqLen6),
+        layer.inputs,
+        layer.outputs,
+        layer.target,
+    )
     data, lengths = inputs[:2]
     blank = inputs[2] if len(inputs) > 2 else None
     assert data is not None and lengths is not None
@@ -66,12 +67,8 @@ def _plan(
 
 
 def select_tree(layer: Layer) -> Selection:
-    inputs, target = layer.inputs, layer.target
-    ids = inputs[0]
-    assert ids is not None
-    name = converted_type(ids.element_type, target)
-    if name is None:
-        return f"no kernel for {ids.element_type}"
+    ids = layer.input(0)
+    name = layer.converted(0)
     steps, rows, beams = extents(ids)
     whole = product((steps, rows, beams))
     item = ids.element_type.dtype.itemsize
