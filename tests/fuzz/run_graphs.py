@@ -31,8 +31,8 @@ def fuzz(
     empty: bool = False,
 ) -> Report:
     """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused,
-    answered by plans, or answered with inputs of nothing. `opened`: models of known layers with open inputs, of which some axes may be
-    `empty`.
+    answered by plans, or answered with inputs of nothing. `opened`: models of known layers with
+    open inputs, of which some axes may be `empty`.
     """
     report = Report()
     module = "tests.fuzz.opened_worker" if opened else "tests.fuzz.graph_worker"
