@@ -31,7 +31,7 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     except uncork.UncorkError as error:
         return {"outcome": "not compiled", "detail": str(error)[:300], "traceback": text}
     refused = 0
-    answered = _Answered(compiled[1])
+    answered = Answered(compiled[1])
     for number, inputs in enumerate(made.calls):
         slow, fast = (_answer(each, inputs) for each in compiled)
         if isinstance(slow, str) and number == 0:
@@ -53,7 +53,7 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class _Answered:
+class Answered:
     """Counts the calls that the plans of a model left to references, for which the comparison says
     nothing of kernels.
     """

@@ -31,7 +31,7 @@ _KNOWN = [entry for entry in ALL.values() if entry.samples and entry.operation.d
 
 def case(seed: str, calls: int = 6, empty: bool = False) -> Case | None:
     """A model and calls of it; None where there is no such model. `empty`: axes of calls may be
-    0.
+    0, and so may those that a model gives.
     """
     generator = random.Random(seed)
     entry = generator.choice(_KNOWN)
@@ -40,7 +40,7 @@ def case(seed: str, calls: int = 6, empty: bool = False) -> Case | None:
     if any(spec is None for spec in specs):
         return None
     sizes = (0, 0, 0, *SIZES) if empty else SIZES
-    grown = _resized([spec.value for spec in specs if spec is not None], generator, SIZES, 0.3)
+    grown = _resized([spec.value for spec in specs if spec is not None], generator, sizes, 0.3)
     try:
         model, fed = _model(entry, sample.attributes, specs, grown, generator)
     except uncork.UncorkError:  # the example of larger sizes is none, or needs a constant

@@ -12,7 +12,7 @@ import random
 from typing import Any
 
 import uncork
-from tests.fuzz.graph_worker import described, difference
+from tests.fuzz.graph_worker import Answered, described, difference
 from tests.fuzz.graphs import Array
 from tests.fuzz.opened import case
 from tests.fuzz.worker import serve
@@ -30,14 +30,23 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     threads = random.Random(job["seed"]).choice((1, 2, 3, 5))
     slow = uncork.compile_model(made.model, backend="reference")
     fast = uncork.compile_model(made.model, threads=threads)
-    refused = 0
+    answered = Answered(fast)
+    refused = of_nothing = 0
     for number, inputs in enumerate(made.calls):
         wanted = answer(slow, inputs)
         refused += isinstance(wanted, str)
+        of_nothing += not isinstance(wanted, str) and any(array.size == 0 for array in inputs)
         got = answer(fast, [fenced(array, number % 2 == 1) for array in inputs])
         if found := difference(wanted, got):
             return {"outcome": "differs", "detail": f"call {number}: {found}", "traceback": text}
-    return {"outcome": "ran", "detail": "", "calls": len(made.calls), "refused": refused}
+    return {
+        "outcome": "ran",
+        "detail": "",
+        "calls": len(made.calls),
+        "refused": refused,
+        "of nothing": of_nothing,
+        "planned": len(made.calls) - answered.not_planned,
+    }
 
 
 def answer(compiled: uncork.CompiledModel, inputs: list[Array]) -> list[Array] | str:

@@ -30,9 +30,9 @@ def fuzz(
     opened: bool = False,
     empty: bool = False,
 ) -> Report:
-    """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused or
-    answered by plans. `opened`: models of known layers with open inputs, of which some axes may be
-    `empty`.
+    """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused,
+    answered by plans, or answered with inputs of nothing. `opened`: models of known layers with
+    open inputs, of which some axes may be `empty`.
     """
     report = Report()
     module = "tests.fuzz.opened_worker" if opened else "tests.fuzz.graph_worker"
@@ -45,6 +45,7 @@ def fuzz(
                 continue
             report.outcomes["calls"] += answer.get("calls", 0)
             report.outcomes["calls refused"] += answer.get("refused", 0)
+            report.outcomes["answers to nothing"] += answer.get("of nothing", 0)
             report.outcomes["calls by plans"] += answer.get("planned", 0)
             report.add(number, "graphs", answer, [], progress)
     finally:

@@ -24,6 +24,8 @@ def test_backends_agree_on_opened_inputs(empty: bool) -> None:
     found = "\n".join(f"{finding}\n{finding.traceback}" for finding in report.findings)
     assert not report.findings, found
     assert report.outcomes["ran"] > 100
+    assert report.outcomes["calls by plans"] > 300
+    assert report.outcomes["answers to nothing"] > (50 if empty else 20)
     assert 0.15 < report.outcomes["calls refused"] / report.outcomes["calls"] < 0.6
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from uncork import Builder, ValidationError
+from uncork import Builder, ValidationError, compile_model
+from uncork.compiler.options import Backend
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.internal_ops.view import View
 from uncork.ir.hints import Hints
@@ -167,3 +168,20 @@ def test_layers_are_built_of_attributes_alone(field: str) -> None:
     table, axis = b.constant(np.eye(3, dtype=np.float32)), b.constant(np.int64(0))
     with pytest.raises(ValidationError, match=f"Gather-8 has no attribute '{field}'; it has"):
         b.add("Gather", 8, table, b.parameter("ids", "i64", [None]), axis, **{field: True})
+
+
+def test_an_axis_of_nothing_is_split_into_no_parts() -> None:
+    """No lengths add up to 0: there is no output, of a value that is known, either."""
+    model = Builder()
+    data = model.parameter("x", "f32", [0, 2])
+    for given in (data, model.constant(np.zeros((0, 2), np.int64))):
+        numbers = [model.constant(np.array(n, np.int64)) for n in (0, [])]
+        assert not model.add("VariadicSplit", 1, given, *numbers)
+    model.result(data, "y")
+    backends: list[Backend] = ["reference", "cpu"]
+    for backend in backends:
+        (result,) = compile_model(model.model(), backend=backend)(np.zeros((0, 2), "f4"))
+        assert result.shape == (0, 2)
+    assert not VariadicSplit1().reference(
+        np.zeros((0, 2), np.float32), np.array(0), np.zeros(0, np.int64)
+    )

@@ -11,7 +11,7 @@ from uncork.compiler.shared_work import Work
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.layer import MOST_TABLE_BYTES
+from uncork.kernels.layer import most_table_bytes
 from uncork.kernels.runtime.kernel_cache import STORE, Preparation
 from uncork.kernels.runtime.resize import entry_functions
 from uncork.kernels.runtime.segment_plan import CallTable, Step
@@ -38,7 +38,7 @@ class LayerKernels:
         memory_limit: int | None = None,
     ) -> None:
         self.threads = threads
-        self._table_bytes = min(MOST_TABLE_BYTES, memory_limit or MOST_TABLE_BYTES)
+        self._table_bytes = most_table_bytes(memory_limit)
         self._target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
         self._preparation: Preparation | None = None

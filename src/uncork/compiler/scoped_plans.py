@@ -19,6 +19,7 @@ from uncork.compiler.size_program import Unbound
 from uncork.concurrency import WorkLock, is_begun, renews_locks, unforked
 from uncork.errors import InputError, UncorkError
 from uncork.kernels import select
+from uncork.kernels.layer import most_table_bytes
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
@@ -265,7 +266,8 @@ def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
     if is_empty or _broken_check(plan, hints) is not None:
         return None
     try:
-        return sum(_has_kernel(step, hints, target) for step in steps)
+        room = most_table_bytes(plan.memory_limit)
+        return sum(_has_kernel(step, hints, target, room) for step in steps)
     except _Negative:
         return None
 
@@ -291,7 +293,7 @@ def refuse_wrong_sizes(plan: CallPlan, hints: Hints) -> None:
         raise InputError(f"expected {check}, got {left} and {right}", check.where)
 
 
-def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
+def _has_kernel(step: ReferenceStep, hints: Hints, target: Target, table_bytes: int) -> bool:
     operation = step.node.operation
     if operation is None:
         return False
@@ -307,7 +309,7 @@ def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
             return False
         if not all(spec.shape.is_static for spec in known):
             return False
-    selected = select.select_kernel(operation, inputs, known, target, step.node.hints)
+    selected = select.select_kernel(operation, inputs, known, target, step.node.hints, table_bytes)
     return not isinstance(selected, str)
 
 

@@ -23,6 +23,11 @@ MOST_TABLE_BYTES = 1 << 28
 AnyOperation = TypeVar("AnyOperation", bound=Operation)
 
 
+def most_table_bytes(memory_limit: int | None) -> int:
+    """The most bytes of a layer's tables, where calls take at most `memory_limit` bytes."""
+    return MOST_TABLE_BYTES if memory_limit is None else min(MOST_TABLE_BYTES, memory_limit)
+
+
 class Layer(Struct, frozen=True):
     """An operation with the specs of its inputs and outputs, and the processor it shall run on.
 

@@ -130,7 +130,12 @@ class Interpolating(Operation):
         """The size of a resized axis, from the number that is wanted."""
         if isinstance(wanted, Size):
             demand_size(self, name, wanted)
-            size.covers(1)  # but for a wanted size of 0, which no model asks for
+            # A wanted size of 0 would do for open data, too; no model asks for it.
+            self.require(
+                size.covers(1) or Dimension.of(wanted).agrees(0),
+                "an axis without cells cannot be resized to {} cells",
+                wanted,
+            )
             return Dimension.of(wanted)
         self.require(
             wanted is None or wanted >= 0,
@@ -231,23 +236,17 @@ class InterpolateByInputs(Interpolating):
         """The output's shape. `wanted` is the input called `name`, which holds sizes or scales."""
         by_sizes = self.shape_calculation_mode == "sizes"
         # Scales are no integers, but as many as there are: their values are read below.
-        numbers = vector(
-            self, name, wanted if by_sizes else TensorSpec(ElementType.i64, wanted.shape)
-        )
+        vector(self, name, wanted if by_sizes else TensorSpec(ElementType.i64, wanted.shape))
         known = None if axes is None else vector(self, "axes", axes)
         if axes is not None:
-            self._check_count(
-                name,
-                None if numbers is None else len(numbers),
-                None if known is None else len(known),
-            )
+            self._check_count(name, wanted, None if known is None else len(known))
         if data.rank is None:
             return PartialShape()
         places = self._axes(known, data.shape, axes is None)
         results = self.padded_shape(data.shape)
         if places is None:
             return PartialShape([DYNAMIC] * len(results))
-        self._check_count(name, None if numbers is None else len(numbers), len(places))
+        self._check_count(name, wanted, len(places))
         scales = (
             None
             if by_sizes or wanted.value is None
@@ -267,13 +266,13 @@ class InterpolateByInputs(Interpolating):
                 )
         return PartialShape(results)
 
-    def _check_count(self, name: str, given: int | None, axes: int | None) -> None:
+    def _check_count(self, name: str, given: TensorSpec, axes: int | None) -> None:
         self.require(
-            given is None or axes is None or given == axes,
+            axes is None or given.rank is None or given.shape[0].agrees(axes),
             "input '{}': expected one number for each of {} axes, got {}",
             name,
             axes,
-            given,
+            given.shape[0] if given.rank else None,
         )
 
     def _axes(

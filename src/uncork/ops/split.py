@@ -36,7 +36,7 @@ def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[T
     if known is None or axis is None or not all(shape.is_static for shape in shapes):
         return parts
     ends = list(itertools.accumulate(map(int, sizes)))
-    if ends[-1] != known.shape[axis]:
+    if not parts or ends[-1] != known.shape[axis]:
         return parts
     cuts = np.split(known, ends[:-1], axis)
     return [spec_of(part, cut) or part for part, cut in zip(parts, cuts, strict=True)]
@@ -192,4 +192,6 @@ class VariadicSplit1(_Split):
         lengths = [int(n) for n in split_lengths]
         rest = data.shape[along] - sum(n for n in lengths if n >= 0)
         cuts = np.cumsum([rest if n < 0 else n for n in lengths])[:-1]
-        return [np.array(p, order="C") for p in np.split(data, cuts, along)]
+        # NumPy gives one part at least, also where no length is asked for.
+        parts = np.split(data, cuts, along)[: len(lengths)]
+        return [np.array(p, order="C") for p in parts]

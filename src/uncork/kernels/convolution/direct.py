@@ -9,6 +9,7 @@ in the second-level cache.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -197,12 +198,14 @@ class _Maker:
             return
         group = replace(image, groups=(0, 1))
         height = known(g.rows.count)
-        fit = [
-            rows
-            for rows in range(1, height + 1)
-            if known(self.size(replace(group, rows=(0, rows)))) <= _SCRATCH_BYTES
-        ]
-        heights = shares(height, -(-height // max(fit, default=1)))
+        # What is laid out grows with its rows: the most rows that fit, in as many steps as a height
+        # has bits.
+        fit = bisect_right(
+            range(1, height + 1),
+            _SCRATCH_BYTES,
+            key=lambda rows: known(self.size(replace(group, rows=(0, rows)))),
+        )
+        heights = shares(height, -(-height // max(fit, 1)))
         runs = shared(
             g.groups,
             g.groups

@@ -8,6 +8,7 @@ filters turned around.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Union
 
 import numpy as np
@@ -28,6 +29,10 @@ _TYPICAL = 64
 #: Runs of open images, where so few that are small need no more room than there is for one run, and
 #: else.
 _FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
+#: What is laid out at a time, at least, and what the calls for that take in a plan: both in bytes.
+_STRIP, _CALLS_OF_STRIP = 1 << 18, 4096
+#: Bytes that a pixel of a row takes in a plan, as part of a block.
+_OF_PIXEL = 8
 
 
 def all_finite(numbers: Array) -> bool:
@@ -333,3 +338,18 @@ def _transposed_axes(
 def _plain(size: SizeLike) -> SizeLike:
     """The size as an int where its expression is a constant."""
     return plain(Size.of(size))
+
+
+def plan_bytes(images: SizeLike, channels: int, axes: Sequence[Axis]) -> int:
+    """About the bytes that a plan takes itself, by its blocks of a row's pixels and its calls for
+    all slices and strips of the images: sizes are numbers of a file, however little there is to
+    compute.
+    """
+    columns = axes[-1].count if axes else 1
+    blocks = columns * _OF_PIXEL if isinstance(columns, int) else 0
+    slices = prod(known(a.count) for a in axes[:-2] if is_known(a.count))
+    calls = slices * prod(a.taps for a in axes[:-2])
+    if is_known(images) and not any(axis.is_open for axis in axes):
+        cells = prod(known(axis.windows_extent(axis.count)) for axis in axes)
+        calls = max(calls, known(images) * channels * cells * 4 // _STRIP)
+    return blocks + calls * _CALLS_OF_STRIP

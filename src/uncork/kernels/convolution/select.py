@@ -19,7 +19,15 @@ from uncork.kernels.convolution.blocks_apart import (
 from uncork.kernels.convolution.by_nest import by_nest
 from uncork.kernels.convolution.by_pixels import by_pixels
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
-from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
+from uncork.kernels.convolution.geometry import (
+    Geometry,
+    Work,
+    geometry,
+    known,
+    plan_bytes,
+    typical,
+    windows,
+)
 from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.extents import extents, is_empty
@@ -52,6 +60,8 @@ def select_convolution(layer: Layer) -> Selection:
     result = windows(product, sizes, filters.value, output, sized)
     if isinstance(result, str):
         return result
+    channels = result.filters.shape[0] * result.filters.shape[2]
+    layer.require_room(plan_bytes(result.images, channels, result.axes))
     end, others = epilogue_of(operation, inputs, outputs[0], 1)
     ordered, source = result.filters, filters.value
 
@@ -110,6 +120,7 @@ def select_blocked(layer: Layer) -> Selection:
     if isinstance(results, str):
         return results
     g, ordered = results
+    layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(

@@ -32,6 +32,8 @@ def select_normalising(layer: Layer) -> Selection:
     if why := unsupported([name], target):
         return why
     shape = extents(given[0])
+    if isinstance(operation, NormalizeL2):
+        layer.constant(1, "axes")  # wrong ones are refused, however little there is to compute
     if is_empty(shape):
         return KernelPlan("normalise_nothing", [])
     return _RULES[operation.type_name](operation, given, shape, name, target)

@@ -47,7 +47,7 @@ def select_nd_copy(
     rule = _rule(operation.type_name)
     given = [spec for spec in inputs if spec is not None]
     copies = None if rule is None or len(given) < len(inputs) else rule(operation, given, outputs)
-    if copies is None:
+    if copies is None or not outputs:  # an axis of nothing is split into no parts
         return None
     if any(
         isinstance(copy, Copy) and len(merged(copy.loops, copy.run)[0]) > MOST_LOOPS
