@@ -158,6 +158,17 @@ class Dimension:
         facts = facts_of([a, b])
         return a == b if facts is None else facts.certainly_equal(a, b)
 
+    def may_be(self, other: DimensionLike) -> bool:
+        """Whether some size fits both; where sizes are symbols, that they are equal is supposed
+        where it is not certain, and is a condition of the plan.
+        """
+        o = Dimension.of(other)
+        a, b = self.expression, o.expression
+        facts = facts_of([a, b])
+        if facts is None or a is None or b is None:
+            return self.compatible(o)
+        return facts.suppose_equal(a, b)
+
     def agrees(self, other: DimensionLike) -> bool:
         """Whether some size fits both; where sizes are symbols, every call is required to make them
         equal.

@@ -21,8 +21,7 @@ from uncork.ops._common.elementwise import Unary, erf, sigmoid, softplus
 from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
-from uncork.symbolic import facts_of
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ReLU", 1)
@@ -33,14 +32,6 @@ class ReLU(Unary):
 
     def reference(self, data: Array) -> Array:
         return np.asarray(np.maximum(data, data.dtype.type(0)))
-
-
-def _supposed_equal(a: Dimension, b: Dimension) -> bool:
-    """Whether two dimensions may be equal. Where sizes are symbols, their facts decide."""
-    facts = facts_of([a.expression, b.expression])
-    if facts is None or a.expression is None or b.expression is None:
-        return a.compatible(b)
-    return facts.suppose_equal(a.expression, b.expression)
 
 
 @register("PReLU", 1)
@@ -67,7 +58,7 @@ class PReLU(Operation):
     def infer(self, data: TensorSpec, slope: TensorSpec) -> PartialShape:
         if data.rank is None or slope.rank is None:
             return data.shape
-        if slope.rank == 1 and data.rank > 1 and _supposed_equal(slope.shape[0], data.shape[1]):
+        if slope.rank == 1 and data.rank > 1 and slope.shape[0].may_be(data.shape[1]):
             return data.shape
         return broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
 

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from uncork.ops._common.boxes import best_first, without_overlap
+from uncork.ops._common.shapes import is_one_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import (
     REAL,
@@ -134,9 +135,8 @@ class _Detection(Operation):
         proposals = shapes["proposals"]
         if proposals.rank is not None:
             rows = 1 if self.variance_encoded_in_target else 2
-            fits = proposals[0].compatible(1) or proposals[0].compatible(images)
             self.require(
-                fits,
+                is_one_of(proposals[0], 1, images),
                 "input 'proposals': expected a batch of 1 or {}, got shape {}",
                 images,
                 proposals,

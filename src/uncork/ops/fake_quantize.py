@@ -78,7 +78,7 @@ class FakeConvert(Operation):
     def infer(self, data: TensorSpec, scale: TensorSpec, shift: TensorSpec | None) -> PartialShape:
         shape = broadcast_shapes(self, [data.shape, scale.shape], ["data", "scale"], "onto")
         if shift is not None:
-            alike = scale.shape.compatible(shift.shape)
+            alike = scale.shape.agrees(shift.shape)
             self.require(
                 alike,
                 "input 'shift': expected the shape of scale, {}, got {}",

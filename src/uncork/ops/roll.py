@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.shapes import is_one_of
 from uncork.ops._common.vectors import known_axes, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, I32_I64, Input, Output
@@ -30,7 +31,7 @@ class Roll7(Operation):
         vector(self, "shift", shift, scalar_too=True)
         numbers = vector(self, "axes", axes, scalar_too=True)
         self.require(
-            length(shift).contains(1) or length(shift).compatible(length(axes)),
+            is_one_of(length(shift), 1, length(axes)),
             "expected one shift, or one for each axis: shift {}, axes {}",
             shift.shape,
             axes.shape,

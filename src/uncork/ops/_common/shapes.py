@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from uncork.ops._operation import Operation, check_memory
 from uncork.symbolic import Size
-from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.types import (
+    DYNAMIC,
+    Array,
+    Dimension,
+    DimensionLike,
+    ElementType,
+    PartialShape,
+    TensorSpec,
+)
 
 _SMALL = {(0,): "a scalar", (1,): "a 1-D tensor", (0, 1): "a scalar or a 1-D tensor"}
 
@@ -33,15 +41,11 @@ def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
     )
 
 
-def is_one_of(dim: Dimension, first: int, second: int) -> bool:
+def is_one_of(dim: Dimension, first: DimensionLike, second: DimensionLike) -> bool:
     """Whether the dimension may be one of two sizes; where sizes are symbols, their facts decide
-    which one it is.
+    which one it is, and demand the second where it is not the first.
     """
-    size = dim.expression
-    facts = None if size is None else size.facts
-    if size is None or facts is None:
-        return dim.compatible(first) or dim.compatible(second)
-    return facts.suppose_equal(size, first) or facts.require_equal(size, second)
+    return dim.may_be(first) or dim.agrees(second)
 
 
 def image_dims(
