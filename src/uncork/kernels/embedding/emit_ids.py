@@ -4,49 +4,19 @@ all checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, Variable
-
-
-class BagSpec(Protocol):
-    """What a bag kernel is specialised for, as far as its ids are concerned: see
-    `spec_bags.Bag`.
-    """
-
-    @property
-    def index(self) -> str: ...
-    @property
-    def bags(self) -> str: ...
-    @property
-    def strict(self) -> bool: ...
+from uncork.kernels.embedding.spec_bags import Bag
 
 
 class BagIds:
-    """The ids of bags: `rows`, `count`, `bags` and where the arrays are, as the kernel is given
-    them.
-    """
+    """The ids of bags, by the arguments of a kernel."""
 
-    def __init__(
-        self,
-        k: Kernel,
-        spec: BagSpec,
-        rows: Value,
-        indices: Value,
-        count: Value,
-        offsets: Value,
-        bags: Value,
-        default: Value,
-    ) -> None:
+    def __init__(self, k: Kernel, spec: Bag, arguments: Mapping[str, Value]) -> None:
         self.k, self.spec = k, spec
         self.rows, self.indices, self.count, self.offsets, self.bags, self.default = (
-            rows,
-            indices,
-            count,
-            offsets,
-            bags,
-            default,
+            arguments[name] for name in ("rows", "indices", "count", "offsets", "bags", "default")
         )
 
     def at(self, position: Value) -> Value:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Union
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork.internal_ops.fused import NarrowedBag
-from uncork.kernels.embedding.spec_bags import Bag, Segments
-from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.embedding.spec_bags import Bag, DenseRows, QuantizedRows, Segments
+from uncork.kernels.extents import KernelDeclined, nanoseconds, product
 from uncork.kernels.kernel_plan import (
     In,
     KernelCall,
@@ -20,29 +24,61 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.packed_weights import begins_a_line
-from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15
-from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15
+from uncork.ops import Operation
+from uncork.ops._common.embedding import Embedding
 from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
 
-#: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed
-#: from.
+#: Nanoseconds for a row of 64 bytes that is not in a cache (an estimate).
 _ROW_COST = 5.0
 
 
-def _table(table: TensorSpec) -> tuple[SizeLike, int] | str:
-    """The number of rows and the number of columns of a table, or why there is no kernel for it."""
+class Table(Struct, frozen=True):
+    """A table as kernels look its rows up: what they are, how many bytes of memory one takes, the
+    operands that say where the table is, and which input of the layer has the ids: what else a
+    look-up takes follows it.
+    """
+
+    rows: Union[DenseRows, QuantizedRows]
+    row_bytes: float
+    operands: Mapping[str, Operand]
+    ids: int
+    keep: Sequence[object] = ()
+
+    def cost(self, indices: SizeLike) -> float | Size:
+        """What a kernel costs that reads a row for each index."""
+        return nanoseconds(indices, _ROW_COST * max(1.0, self.row_bytes / 64))
+
+
+def select_bag(layer: Layer) -> Selection:
+    bag, table = layer.operation, _dense(layer)
+    if isinstance(bag, NarrowedBag):
+        return bags_by_offsets(layer, table, bag.bag, narrowed=True)
+    return bags_by_offsets(layer, table, bag, narrowed=False)
+
+
+def select_packed(layer: Layer) -> Selection:
+    return bags_of_one_size(layer, _dense(layer), layer.operation)
+
+
+def select_segments(layer: Layer) -> Selection:
+    return segments_of(layer, _dense(layer), layer.operation)
+
+
+def _dense(layer: Layer) -> Table:
+    """The first input as a table whose rows are summed as they are stored."""
+    table = layer.input(0)
     if table.element_type.bits < 8 or (
         table.element_type.bits == 8 and table.element_type.is_float
     ):
-        return f"no kernel for tables of {table.element_type}"
-    rows, *rest = extents(table)
+        raise KernelDeclined(f"no kernel for tables of {table.element_type}")
+    count, *rest = layer.shape(0)
     columns = product(rest)
-    return (
-        (rows, columns)
-        if isinstance(columns, int)
-        else "the length of a table's rows is known at the call only"
-    )
+    if not isinstance(columns, int):
+        raise KernelDeclined("the length of a table's rows is known at the call only")
+    rows = DenseRows(table.element_type.name, columns, layer.target.lanes, _at_lines(table))
+    operands: dict[str, Operand] = {"table": In(0), "parameters": 0, "rows": count}
+    return Table(rows, columns * table.element_type.dtype.itemsize, operands, ids=1)
 
 
 def _at_lines(table: TensorSpec) -> bool:
@@ -53,146 +89,96 @@ def _at_lines(table: TensorSpec) -> bool:
     return row_bytes % 64 == 0 and begins_a_line(table.value) and table.value.flags.c_contiguous
 
 
-def padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
-    """The inputs with None for optional ones that were left out at the end."""
-    return [*inputs, *[None] * (count - len(inputs))]
+def bags_by_offsets(layer: Layer, table: Table, bag: Operation, narrowed: bool) -> KernelPlan:
+    """Inputs are indices, offsets, the default index and weights; narrowed ones wrap to 32 bits."""
+    (bags,), (count,) = layer.shape(table.ids + 1), layer.shape(table.ids)
+    spec = _spec(layer, table, bag, "offsets", table.ids + 3, narrowed)
+    return _plan(
+        table,
+        replace(spec, strict=bag.strict),
+        bags,
+        count,
+        offsets=In(table.ids + 1),
+        default=_address(layer, table.ids + 2),
+        weights=_address(layer, table.ids + 3),
+    )
 
 
-def cost_of_rows(indices: SizeLike, row_bytes: float) -> float | Size:
-    """What a kernel costs that reads a row for each index, in nanoseconds."""
-    return nanoseconds(indices, _ROW_COST * max(1.0, row_bytes / 64))
+def bags_of_one_size(
+    layer: Layer, table: Table, bag: Operation, narrowed: bool = False
+) -> KernelPlan:
+    """Inputs are indices and weights."""
+    bags, each = layer.shape(table.ids)
+    spec = _spec(layer, table, bag, "fixed", table.ids + 1, narrowed)
+    weights = _address(layer, table.ids + 1)
+    return _plan(table, spec, bags, bags * each, offsets=each, default=0, weights=weights)
 
 
-def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCall]:
-    """The calls that share the bags of a call of a bag kernel, whose last operands are the first
-    bag and the end.
+def segments_of(
+    layer: Layer, table: Table, segment: Operation, narrowed: bool = False
+) -> Selection:
+    """Inputs are indices, ids of segments, their number, the default index and weights.
+
+    Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the
+    reference.
     """
-    function, operands = call
-    *before, _, _ = operands
-    return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
-
-
-def select_bag(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    table, indices, offsets, default, weights = padded(inputs, 5)
-    assert table is not None and indices is not None and offsets is not None
-    size = _table(table)
-    if isinstance(size, str):
-        return size
-    (bags,) = extents(offsets)
-    bag = operation.bag if isinstance(operation, NarrowedBag) else operation
-    mean = isinstance(bag, EmbeddingBagOffsets15) and bag.takes_mean()
-    index = indices.element_type.name if bag is operation else "narrowed"
-    spec = Bag(
-        table.element_type.name,
-        index,
-        size[1],
-        target.lanes,
-        weights is not None,
-        mean,
-        "offsets",
-        bag.strict,
-        _at_lines(table),
-    )
-    (count,) = extents(indices)
-    operands: list[Operand] = [In(0), size[0], In(1), count, In(2), bags]
-    operands += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, bags]
-    call = (spec, operands)
-
-    def split(threads: int) -> Stages:
-        return Stages([shared_bags(call, bags, threads)], 0)
-
-    return KernelPlan(
-        spec.name,
-        [call],
-        cost=cost_of_rows(count, size[1] * table.element_type.dtype.itemsize),
-        split=split,
-    )
-
-
-def select_packed(layer: Layer) -> Selection:
-    operation, inputs, target = layer.operation, layer.inputs, layer.target
-    table, indices, weights = padded(inputs, 3)
-    assert table is not None and indices is not None
-    size = _table(table)
-    if isinstance(size, str):
-        return size
-    bags, each = extents(indices)
-    mean = isinstance(operation, EmbeddingBagPacked15) and operation.takes_mean()
-    spec = Bag(
-        table.element_type.name,
-        indices.element_type.name,
-        size[1],
-        target.lanes,
-        weights is not None,
-        mean,
-        "fixed",
-        at_lines=_at_lines(table),
-    )
-    operands: list[Operand] = [
-        In(0),
-        size[0],
-        In(1),
-        bags * each,
-        each,
-        bags,
-        0,
-        0 if weights is None else In(2),
-        Out(0),
-        0,
-        bags,
-    ]
-    call = (spec, operands)
-
-    def split(threads: int) -> Stages:
-        return Stages([shared_bags(call, bags, threads)], 0)
-
-    return KernelPlan(
-        spec.name,
-        [call],
-        cost=cost_of_rows(bags * each, size[1] * table.element_type.dtype.itemsize),
-        split=split,
-    )
-
-
-def select_segments(layer: Layer) -> Selection:
-    inputs, target = layer.inputs, layer.target
-    table, indices, ids, count, default, weights = padded(inputs, 6)
-    assert table is not None and indices is not None and ids is not None and count is not None
-    size = _table(table)
-    if isinstance(size, str):
-        return size
-    found = count.sizes()
-    if not found or found[0] is None:
-        return "the number of segments is known at the call only"
-    segments: SizeLike = found[0]
-    if not size[1]:
+    segments = layer.number(table.ids + 2, "the number of segments is")
+    if not table.rows.columns:
         return "rows without elements"
-    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the
-    # reference.
-    finder = Segments(ids.element_type.name)
-    spec = Bag(
-        table.element_type.name,
-        indices.element_type.name,
-        size[1],
-        target.lanes,
-        weights is not None,
-        at_lines=_at_lines(table),
-    )
-    (entries,), (owners,) = extents(indices), extents(ids)
-    operands: list[Operand] = [In(0), size[0], In(1), entries, Scratch(), segments]
-    operands += [
-        0 if default is None else In(4),
-        0 if weights is None else In(5),
-        Out(0),
-        0,
+    spec = _spec(layer, table, segment, "offsets", table.ids + 4, narrowed)
+    (count,), (owners,) = layer.shape(table.ids), layer.shape(table.ids + 1)
+    finder = Segments(layer.input(table.ids + 1).element_type.name)
+    return _plan(
+        table,
+        spec,
         segments,
-    ]
-    find: KernelCall = (finder, [In(2), owners, segments, Scratch()])
-    call = (spec, operands)
+        count,
+        finder(ids=In(table.ids + 1), count=owners, segments=segments, offsets=Scratch()),
+        offsets=Scratch(),
+        default=_address(layer, table.ids + 3),
+        weights=_address(layer, table.ids + 4),
+    )
+
+
+def _address(layer: Layer, position: int) -> Operand:
+    return In(position) if layer.has(position) else 0
+
+
+def _spec(
+    layer: Layer, table: Table, bag: Operation, bags: str, weights: int, narrowed: bool
+) -> Bag:
+    index = "narrowed" if narrowed else layer.input(table.ids).element_type.name
+    mean = isinstance(bag, Embedding) and bag.takes_mean()
+    return Bag(bags, table.rows, index, layer.has(weights), mean)
+
+
+def _plan(
+    table: Table,
+    spec: Bag,
+    bags: SizeLike,
+    count: SizeLike,
+    find: KernelCall | None = None,
+    **operands: Operand,
+) -> KernelPlan:
+    """The plan of a kernel's call for so many bags and indices, after the call that finds its
+    offsets if there is one; threads share the bags.
+    """
+    before = [] if find is None else [find]
+    scratch: SizeLike = 8 * bags if before else 0
+    given = {
+        **table.operands,
+        "indices": In(table.ids),
+        "count": count,
+        "bags": bags,
+        "output": Out(0),
+        **operands,
+    }
 
     def split(threads: int) -> Stages:
-        return Stages([[find], shared_bags(call, segments, threads)], segments * 8)
+        calls = [
+            spec(**given, first=first, last=first + some) for first, some in shares(bags, threads)
+        ]
+        return Stages([*([one] for one in before), calls], scratch)
 
-    cost = cost_of_rows(entries, size[1] * table.element_type.dtype.itemsize)
-    return KernelPlan(spec.name, [find, call], scratch=segments * 8, cost=cost, split=split)
+    calls = [*before, spec(**given, first=0, last=bags)]
+    return KernelPlan(spec.name, calls, scratch, table.keep, table.cost(count), split)

@@ -1,64 +1,105 @@
-"""The specs of kernels that sum the rows of bags and segments, and their arguments."""
+"""What kernels that look rows of tables up are specialised for: sums of bags and segments, copies
+of rows.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Union
+
+from msgspec import Struct
 
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
-#: The arguments of bag kernels behind those that say where the table is.
-BAG_ARGUMENTS = (
-    "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last",
-)  # fmt: skip
+
+class DenseRows(Struct, frozen=True):
+    """Rows that are looked up as they are stored, in a vector of `lanes` f32. `aligned`: every row
+    begins at a cache line.
+    """
+
+    stored: str
+    columns: int
+    lanes: int
+    aligned: bool = False
+    groups: ClassVar[int] = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.stored}x{self.columns}" + flags(self, "aligned")
+
+
+class QuantizedRows(Struct, frozen=True):
+    """How a stored row becomes f32: what is stored, which steps the chain has, and how wide the
+    vectors are.
+
+    `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has
+    a pair of parameters of its own. `aligned`: every row begins at a cache line. `permutes`: the
+    machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
+    values of their row. A row of a look-up is `groups` rows of this kind, one after the other, each
+    with parameters of its own.
+    """
+
+    stored: str
+    columns: int
+    zero_point: bool
+    scale: bool
+    per_row: bool
+    half: bool
+    aligned: bool
+    lanes: int
+    permutes: bool
+    groups: int = 1
+
+    @property
+    def name(self) -> str:
+        groups = f"{self.groups}x" if self.groups > 1 else ""
+        return f"{self.stored}_{groups}{self.columns}" + flags(
+            self, "zero_point", "scale", "per_row", "half", "aligned"
+        )
 
 
 class Bag(KernelSpec, frozen=True):
-    """What a bag kernel is specialised for. `columns` is the number of elements of a row.
+    """The spec of the kernel that sums the rows of bags.
 
+    `bags`: "offsets", where each bag starts, or "fixed", all bags have the same number of indices.
     `index` is the ids' element type, or "narrowed": i64 that wrap to 32 bits.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_bag"
-    table: str
+    prefix: ClassVar[str] = "bag"
+    #: Addresses and counts; bags `first` to `last` - 1 are computed. `parameters`: zero points and
+    #: scales in pairs, or 0; `default`: the address of a number, or 0; `offsets` is the size of
+    #: every bag when they are fixed.
+    arguments: ClassVar[tuple[str, ...]] = (
+        "table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights",
+        "output", "first", "last",
+    )  # fmt: skip
+    bags: str
+    rows: Union[DenseRows, QuantizedRows]
     index: str
-    columns: int
-    lanes: int
     weighted: bool = False
     mean: bool = False
-    #: "offsets": where each bag starts; "fixed": all bags have the same number of indices.
-    bags: str = "offsets"
     strict: bool = False
-    #: Rows begin and end at cache lines. It is not in the name: it changes nothing but what is
-    #: prefetched.
-    at_lines: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"bag_{self.bags}_{self.table}_{self.index}_{self.columns}" + flags(
-            self, "weighted", "mean", "strict"
-        )
-
-    @property
-    def arguments(self) -> list[str]:
-        """Addresses and counts; bags `first` to `last` - 1 are computed.
-
-        `default` is the address of a number, or 0; `offsets` is the size of every bag when they are
-        fixed.
-        """
-        return ["table", *BAG_ARGUMENTS]
 
 
 class Segments(KernelSpec, frozen=True):
-    """What the kernel that turns sorted segment ids into offsets is specialised for."""
+    """The spec of the kernel that turns sorted segment ids into offsets."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_bags:emit_segments"
+    prefix: ClassVar[str] = "segment_offsets"
+    arguments: ClassVar[tuple[str, ...]] = ("ids", "count", "segments", "offsets")
     index: str
 
-    @property
-    def name(self) -> str:
-        return f"segment_offsets_{self.index}"
 
-    @property
-    def arguments(self) -> list[str]:
-        return ["ids", "count", "segments", "offsets"]
+class QuantizedGather(KernelSpec, frozen=True):
+    """The spec of the kernel that gathers rows; `wraps`: a negative index counts from the end."""
+
+    emitter: ClassVar[str] = "uncork.kernels.embedding.emit_gather:emit_gather"
+    prefix: ClassVar[str] = "gather"
+    arguments: ClassVar[tuple[str, ...]] = (
+        "table", "parameters", "rows", "indices", "count", "output",
+    )  # fmt: skip
+    rows: QuantizedRows
+    index: str
+    wraps: bool
+    strict: bool = False

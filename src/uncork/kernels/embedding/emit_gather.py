@@ -1,0 +1,46 @@
+"""The emitter of the kernel that gathers rows of a quantized table.
+
+The kernel returns 0, or a positive number when some index must be refused; the reference then finds
+and words the reason.
+"""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.embedding.read_rows import reader_of
+from uncork.kernels.embedding.spec_bags import QuantizedGather
+from uncork.kernels.runtime.target import Target
+
+#: At most so many columns of a row to be copied: the machine's own prefetcher follows a long one.
+_PREFETCHED = 1024
+
+
+def emit_gather(spec: QuantizedGather, machine: Target) -> str:
+    """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a
+    strict kernel.
+    """
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    type_ = INDEX_TYPES[spec.index]
+    reader = reader_of(k, spec.rows, a)
+    groups, count = spec.rows.groups, a["count"]
+
+    def place(position: Value) -> Value:
+        raw = k.load(a["indices"] + position * type_.bytes, type_).to(I64)
+        return raw + ((raw >> 63) & a["rows"]) if spec.wraps and type_.kind == "signed" else raw
+
+    with k.loop(0, count) as position:
+        ahead = place(k.minimum(position + reader.ahead, count - 1)) * groups
+        for group in range(min(groups, max(1, _PREFETCHED // spec.rows.columns))):
+            reader.prefetch(ahead + group, k.integer(0), min(spec.rows.columns, _PREFETCHED))
+        index = place(position)
+        target = a["output"] + position * (groups * reader.row_bytes)
+        with k.if_else(index.below(a["rows"]), likely=True) as (inside, outside):
+            with inside:
+                reader.copy_row(index, target)
+            with outside:
+                if spec.strict:
+                    k.stop_unless(index.below(a["rows"]), k.integer(1))
+                reader.zeros(target)
+    k.finish()
+    return k.text()

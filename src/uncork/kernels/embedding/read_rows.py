@@ -1,0 +1,334 @@
+"""How kernels read rows of tables: as they are stored, or computed as f32 from codes.
+
+Every element of a quantized row is computed in the order of the layers that it stands for: the code
+as f32, minus the zero point, times the scale, each step rounded. A bag's terms are added one by one
+by increasing position, products rounded before they are added: the result is that of the
+references, bit for bit. Additions that wait for each other cost less here than the conversions
+between them. Rows that are summed as they are stored have several chains and fused additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from uncork.kernels.codegen import llvm_ir as ir
+from uncork.kernels.codegen.emit import (
+    F16,
+    F32,
+    I8,
+    I64,
+    U8,
+    U16,
+    U32,
+    Kernel,
+    Type,
+    Value,
+    pieces,
+)
+from uncork.kernels.codegen.scalar_ops import COMPUTED
+from uncork.kernels.elementwise.emit import STORED, narrowed, widened
+from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
+
+#: The vectors of some columns: of each the first column and the number of columns.
+Parts = list[tuple[int, int]]
+_TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
+#: Vector accumulators that stay in registers beside the operands: a block of columns has no more
+#: vectors than this.
+_BLOCK_VECTORS = 16
+#: Vectors that are added to by turns, in one chain or in several.
+_ACCUMULATORS = 4
+#: Dense rows ahead that are prefetched; fewer of long rows, which fill the line buffers by
+#: themselves.
+_AHEAD, _AHEAD_LONG, _LONG_ROW = 32, 16, 256
+#: Quantized rows ahead that are prefetched: so many that about this many cache lines are under way,
+#: parameters included. Rows of one line take a third of the time that they take with 16 rows ahead;
+#: long ones fill what the processor has for loads under way sooner.
+_LINES_AHEAD, _LEAST_AHEAD, _MOST_AHEAD = 256, 16, 96
+
+
+class RowInTable(Struct, frozen=True):
+    """A row from a column on, with what its values are computed from: zero point and scale, where
+    there are such, or all 16 values that it may have.
+    """
+
+    index: Value
+    column: Value
+    zero_point: Value | None = None
+    scale: Value | None = None
+    values: Value | None = None
+
+
+class RowReader:
+    """Reads rows of a table, whose elements have so many `bits`, by blocks of columns; sums are
+    vectors of `lanes`, and `together` columns are read at once.
+    """
+
+    #: Rows ahead that are prefetched.
+    ahead: int
+    #: The type of sums and of the elements of results.
+    computed: Type
+    result: Type
+
+    def __init__(
+        self,
+        k: Kernel,
+        rows: DenseRows | QuantizedRows,
+        table: Value,
+        bits: int,
+        lanes: int,
+        together: int,
+    ) -> None:
+        self.k, self.table, self.bits, self.columns = k, table, bits, rows.columns
+        self.groups, self.aligned = rows.groups, rows.aligned
+        self.block = _BLOCK_VECTORS * lanes
+        #: How many whole blocks of the same parts, and the parts of the rest.
+        self.whole, rest = divmod(rows.columns, self.block)
+        self.block_parts, self.rest_parts = pieces(self.block, together), pieces(rest, together)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the result, or of one of its groups."""
+        return self.columns * self.result.bytes
+
+    def each_block(self, do: Callable[[Value, Parts], None]) -> None:
+        """Emit `do(first column, vectors)` for all blocks of columns."""
+        if self.whole:
+            with self.k.loop(0, self.whole) as number:
+                do(number * self.block, self.block_parts)
+        if self.rest_parts:
+            do(self.k.integer(self.whole * self.block), self.rest_parts)
+
+    def address(self, index: Value, column: Value) -> Value:
+        """Where an element lies; of two elements in a byte, the byte."""
+        if self.bits == 4:
+            return self.table + ((index * self.columns + column) >> 1)
+        size = self.bits // 8
+        return self.table + index * (self.columns * size) + column * size
+
+    def prefetch(self, index: Value, column: Value, columns: int) -> None:
+        """Ask for some columns of a row. Any index is safe. A row that begins within a cache line
+        may end in one more (without it up to 2.7 times slower).
+        """
+        size, first = -(-columns * self.bits // 8), self.address(index, column)
+        for byte in (*range(0, size, 64), *([] if self.aligned else [size - 1])):
+            self.k.prefetch(first + byte)
+
+    def chains(self, parts: Parts) -> int:
+        """The sums in turn of each vector of a block."""
+        return 1
+
+    def weight(self, weights: Value, position: Value) -> Value:
+        """The weight of a term."""
+        return self.k.load(weights + position * self.result.bytes, self.result)
+
+    def row(self, index: Value, column: Value) -> RowInTable:
+        """The row at an index from a column on, with its parameters loaded."""
+        return RowInTable(index, column)
+
+    def values(self, row: RowInTable, first: int, lanes: int) -> Value:
+        """Consecutive elements of a row; `store` brings their lanes, or those of their sums, into
+        the order of the columns.
+        """
+        raise NotImplementedError
+
+    def added(self, total: Value, x: Value, weight: Value) -> Value:
+        """A sum and a term more, times its weight."""
+        return total + x * weight
+
+    def store(self, x: Value, address: Value) -> None:
+        """Store a vector of values, or of sums of values, as elements of the result."""
+        raise NotImplementedError
+
+    def copy_row(self, index: Value, target: Value) -> None:
+        """Write a row of the result to memory."""
+        raise NotImplementedError
+
+    def zeros(self, target: Value) -> None:
+        """Write a row of zeros to memory."""
+        self._bytes(None, target)
+
+    def _bytes(self, source: Value | None, target: Value) -> None:
+        """A row of the result, or zeros, byte for byte."""
+        k, size = self.k, self.groups * self.row_bytes
+
+        def move(offset: Value | int, type_: Type) -> None:
+            value = k.constant(0, type_) if source is None else k.load(source + offset, type_)
+            k.store(value, target + offset)
+
+        with k.loop(0, size // 8) as word:
+            move(word * 8, I64)
+        for rest in range(size // 8 * 8, size):
+            move(rest, I8)
+
+
+class _DenseReader(RowReader):
+    """Reads rows that are summed as they are stored."""
+
+    def __init__(self, k: Kernel, rows: DenseRows, table: Value) -> None:
+        self.stored = rows.stored
+        self.result, self.computed = STORED[rows.stored], COMPUTED[rows.stored]
+        lanes = max(1, rows.lanes * 4 // self.computed.bytes)
+        super().__init__(k, rows, table, self.result.bytes * 8, lanes, lanes)
+        self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
+
+    def chains(self, parts: Parts) -> int:
+        # Additions wait for the one before: few columns need several chains to keep the adders
+        # busy.
+        return max(1, _ACCUMULATORS // len(parts))
+
+    def weight(self, weights: Value, position: Value) -> Value:
+        return widened(self.k, self.stored, super().weight(weights, position))
+
+    def values(self, row: RowInTable, first: int, lanes: int) -> Value:
+        address = self.address(row.index, row.column) + first * self.result.bytes
+        return widened(self.k, self.stored, self.k.load(address, self.result, lanes))
+
+    def added(self, total: Value, x: Value, weight: Value) -> Value:
+        if total.type.kind != "float":
+            return total + x * weight
+        return self.k.fma(x, self.k.splat(weight, x.lanes), total)
+
+    def store(self, x: Value, address: Value) -> None:
+        self.k.store(narrowed(self.k, x, self.stored), address)
+
+    def copy_row(self, index: Value, target: Value) -> None:
+        self._bytes(self.address(index, self.k.integer(0)), target)
+
+
+class _QuantizedReader(RowReader):
+    """Reads rows that are computed from codes."""
+
+    computed, result = F32, F32
+
+    def __init__(self, k: Kernel, rows: QuantizedRows, table: Value, parameters: Value) -> None:
+        self.rows, self.parameters = rows, parameters
+        self.nibbles = rows.stored in ("u4", "i4")
+        #: Rows of an odd number of 4-bit values begin in the middle of a byte: they are read one by
+        #: one.
+        self.odd = self.nibbles and rows.columns % 2 == 1
+        self.type: Type = U8 if self.nibbles else _TYPES[rows.stored]
+        bits = 4 if self.nibbles else self.type.bits
+        # 4-bit values are taken apart two vectors at a time: as many bytes as one has lanes.
+        lanes = 1 if self.odd else rows.lanes
+        super().__init__(
+            k, rows, table, bits, lanes, 2 * lanes if self.nibbles and not self.odd else lanes
+        )
+        lines = -(-rows.columns * bits // 512) + rows.per_row
+        self.ahead = max(_LEAST_AHEAD, min(_MOST_AHEAD, _LINES_AHEAD // lines))
+
+    def prefetch(self, index: Value, column: Value, columns: int) -> None:
+        super().prefetch(index, column, columns)
+        if self.rows.per_row:
+            self.k.prefetch(self.parameters + index * 8)
+
+    def row(self, index: Value, column: Value) -> RowInTable:
+        k = self.k
+        place = self.parameters + index * 8 if self.rows.per_row else self.parameters
+        zero_point = k.load(place, F32) if self.rows.zero_point else None
+        scale = k.load(place + 4, F32) if self.rows.scale else None
+        if not self.rows.permutes:
+            return RowInTable(index, column, zero_point, scale)
+        codes = [code - 16 if code > 7 and self.rows.stored == "i4" else code for code in range(16)]
+        vector = ir.VectorType(F32.llvm, 16)
+        numbers = Value(
+            k, ir.Constant(vector, [ir.Constant(F32.llvm, float(code)) for code in codes]), F32, 16
+        )
+        values = self._computed(numbers, zero_point, scale)
+        return RowInTable(index, column, zero_point, scale, values)
+
+    def values(self, row: RowInTable, first: int, lanes: int) -> Value:
+        column = row.column + first
+        if row.values is not None and lanes == 32:
+            return self._looked_up(row.values, self.address(row.index, column))
+        codes = self._codes(row.index, column, lanes)
+        x = (codes.to(U32) << 16).bits_as(F32) if self.rows.stored == "bf16" else codes.to(F32)
+        return self._computed(x, row.zero_point, row.scale)
+
+    def store(self, x: Value, address: Value) -> None:
+        if self.rows.permutes and x.lanes == 32:
+            x = _interleaved(x.part(0, 16), x.part(16, 16))
+        self.k.store(x, address)
+
+    def copy_row(self, index: Value, target: Value) -> None:
+        with self.k.loop(0, self.groups) as group:
+            row = self.row(index * self.groups + group, self.k.integer(0))
+            place = target + group * self.row_bytes
+
+            def copy(column: Value, parts: Parts) -> None:
+                found = replace(row, column=column)
+                for first, lanes in parts:
+                    self.store(self.values(found, first, lanes), place + (column + first) * 4)
+
+            self.each_block(copy)
+
+    def _computed(self, x: Value, zero_point: Value | None, scale: Value | None) -> Value:
+        if zero_point is not None:
+            x = self._rounded(x - zero_point)
+        if scale is not None:
+            x = self._rounded(x * scale)
+        return x
+
+    def _rounded(self, x: Value) -> Value:
+        return x.to(F16).to(F32) if self.rows.half else x
+
+    def _looked_up(self, values: Value, address: Value) -> Value:
+        """32 elements by their codes: those of even columns, then those of odd ones."""
+        k = self.k
+        codes = k.load(address, U8, 16).to(U32)
+        # The instruction looks at the lowest 4 bits of each lane only.
+        even, odd = (_permuted(values, c) for c in (codes, codes >> 4))
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(32)))
+        return Value(k, k.builder.shuffle_vector(even.llvm, odd.llvm, picks), F32, 32)
+
+    def _codes(self, index: Value, column: Value, lanes: int) -> Value:
+        k, address = self.k, self.address(index, column)
+        if not self.nibbles:
+            return k.load(address, self.type, lanes)
+        if self.odd:
+            byte, place = k.load(address, U8), index * self.columns + column
+            codes = k.select((place & 1).equals(0), byte & 15, byte >> 4)
+        else:
+            packed = k.load(address, U8, lanes // 2)
+            codes = _interleaved(packed & 15, packed >> 4)
+        return codes if self.rows.stored == "u4" else Value(k, (codes << 4).llvm, I8, lanes) >> 4
+
+
+def reader_of(
+    k: Kernel, rows: DenseRows | QuantizedRows, arguments: Mapping[str, Value]
+) -> RowReader:
+    """What reads the rows of a kernel's table."""
+    if isinstance(rows, DenseRows):
+        return _DenseReader(k, rows, arguments["table"])
+    return _QuantizedReader(k, rows, arguments["table"], arguments["parameters"])
+
+
+def _permuted(values: Value, places: Value) -> Value:
+    """16 of the numbers in a register, by place (AVX-512)."""
+    k = values.kernel
+    types = [values.llvm.type, places.llvm.type]
+    name = "llvm.x86.avx512.permvar.sf.512"
+    function = k.declared(name, types[0], types)
+    return Value(k, k.builder.call(function, [values.llvm, places.llvm]), F32, 16)
+
+
+def _interleaved(low: Value, high: Value) -> Value:
+    """The lanes of two vectors by turns."""
+    k, lanes = low.kernel, low.lanes
+    if lanes == 1:
+        vector = ir.VectorType(low.type.llvm, 2)
+        both = ir.Constant(vector, ir.Undefined)
+        for index, value in enumerate((low, high)):
+            both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), index))
+        return Value(k, both, low.type, 2)
+    picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
+    return Value(
+        k,
+        k.builder.shuffle_vector(
+            low.llvm, high.llvm, ir.Constant(ir.VectorType(ir.IntType(32), 2 * lanes), picks)
+        ),
+        low.type,
+        2 * lanes,
+    )
