@@ -246,7 +246,7 @@ def _spec(
         size,
         depth,
         target.lanes,
-        4 if target.lanes == 16 or target.arch == "aarch64" else 2,
+        4 if target.vector_registers > 16 else 2,
         query.element_type.name,
         mask="" if mask is None else mask.element_type.name,
         row_mask=mask is not None and views["mask"].axes[-1].is_one and not certainly(rows.size, 1),

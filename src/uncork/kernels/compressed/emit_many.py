@@ -7,11 +7,11 @@ Pairs of bf16 are multiplied as they are: decoding only transposes them, as word
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
+from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.compressed.emit_stored import Column, Decoder, column_at
 from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.gemm.emit_matmul import row_epilogue
-from uncork.kernels.gemm.microkernel import Microkernel, Widening, of_panels
+from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Widening, of_panels
 from uncork.kernels.gemm.spec_matmul import MASKED
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
@@ -24,17 +24,14 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     extra = (*_EXTRA, *spec.end.arguments)
-    full, tail = of_panels(
-        k,
-        spec,
-        extra,
-        MASKED,
-        1,
-        lambda columns: row_epilogue(spec, columns),
-        _widened(spec) if spec.panels and not spec.pairs else None,
+    tile = RegisterTile(
+        spec.lanes,
+        spec.vectors,
         pairs=spec.pairs,
+        widened=_widened(spec) if spec.panels and not spec.pairs else None,
+        long=is_long(spec.end),
     )
-    assert tail is not None
+    full, tail = of_panels(k, tile, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
     decoder = Decoder(k, spec.stored, a["inner"])
     places = relative_operands(spec.end, a, a["output"])
     scratch = a["scratch"]
@@ -53,8 +50,8 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                 else:
                     _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
 
-        def run(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
-            kernel.run(
+        def multiply(kernel: Microkernel, first: Value = first, weights: Value = weights) -> None:
+            kernel.multiply_rows(
                 k,
                 a["table"],
                 weights,
@@ -68,14 +65,14 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                 },
             )
 
-        if tail is full:
-            run(full)
+        if tail is None or tail is full:
+            multiply(full)
         else:
             with k.if_else(first + spec.width <= end, likely=True) as (whole, partly):
                 with whole:
-                    run(full)
+                    multiply(full)
                 with partly:
-                    run(tail)
+                    multiply(tail)
     k.finish()
     return k.text()
 

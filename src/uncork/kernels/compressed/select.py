@@ -189,9 +189,11 @@ class _Product(Struct, frozen=True):
 
     def few(self, target: Target, end: Epilogue, pairs: bool) -> _Part:
         """The way by a kernel that decodes weights in registers."""
-        most = 4 if _has_many_registers(target) else 2
-        columns = 1 if self.weights.columns < 4 else 4
-        spec = FewRows(self.stored, columns, 1 if certainly(self.rows, 1) else most, end, pairs)
+        rows = 1 if certainly(self.rows, 1) else 4
+        # Sums of 4 rows by 4 columns and what is decoded for them fit into 32 registers only.
+        most = 4 if rows == 1 or target.vector_registers > 16 else 2
+        columns = 1 if self.weights.columns < most else most
+        spec = FewRows(self.stored, columns, rows, end, pairs)
         four_bits = self.stored.element_type in FOUR_BITS
         scratch = smallest(self.rows, _FEW) * self._padded if four_bits else 0
         return self._decoded(spec, spec.columns, 0, scratch)
@@ -264,13 +266,9 @@ class _Product(Struct, frozen=True):
         return _Part(spec.name, lambda threads: calls.shared + calls.own * threads, stages)
 
 
-def _has_many_registers(target: Target) -> bool:
-    return target.lanes == 16 or target.arch == "aarch64"
-
-
 def _vectors(target: Target) -> int:
     """Vectors of a panel."""
-    return 3 if _has_many_registers(target) else 2
+    return 3 if target.vector_registers > 16 else 2
 
 
 def _fits_panels(stored: Stored, target: Target, pairs: bool) -> bool:

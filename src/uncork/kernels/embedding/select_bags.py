@@ -33,7 +33,7 @@ from uncork.types import TensorSpec
 _ROW_COST = 5.0
 
 
-class Table(Struct, frozen=True):
+class LookupTable(Struct, frozen=True):
     """A table as kernels look its rows up: what they are, how many bytes of memory one takes, the
     operands that say where the table is, and which input of the layer has the ids: what else a
     look-up takes follows it.
@@ -65,7 +65,7 @@ def select_segments(layer: Layer) -> Selection:
     return segments_of(layer, _dense(layer), layer.operation)
 
 
-def _dense(layer: Layer) -> Table:
+def _dense(layer: Layer) -> LookupTable:
     """The first input as a table whose rows are summed as they are stored."""
     table = layer.input(0)
     if table.element_type.bits < 8 or (
@@ -78,7 +78,7 @@ def _dense(layer: Layer) -> Table:
         raise KernelDeclined("the length of a table's rows is known at the call only")
     rows = DenseRows(table.element_type.name, columns, layer.target.lanes, _at_lines(table))
     operands: dict[str, Operand] = {"table": In(0), "parameters": 0, "rows": count}
-    return Table(rows, columns * table.element_type.dtype.itemsize, operands, ids=1)
+    return LookupTable(rows, columns * table.element_type.dtype.itemsize, operands, ids=1)
 
 
 def _at_lines(table: TensorSpec) -> bool:
@@ -89,7 +89,7 @@ def _at_lines(table: TensorSpec) -> bool:
     return row_bytes % 64 == 0 and begins_a_line(table.value) and table.value.flags.c_contiguous
 
 
-def bags_by_offsets(layer: Layer, table: Table, bag: Operation, narrowed: bool) -> KernelPlan:
+def bags_by_offsets(layer: Layer, table: LookupTable, bag: Operation, narrowed: bool) -> KernelPlan:
     """Inputs are indices, offsets, the default index and weights; narrowed ones wrap to 32 bits."""
     (bags,), (count,) = layer.shape(table.ids + 1), layer.shape(table.ids)
     spec = _spec(layer, table, bag, "offsets", table.ids + 3, narrowed)
@@ -105,7 +105,7 @@ def bags_by_offsets(layer: Layer, table: Table, bag: Operation, narrowed: bool) 
 
 
 def bags_of_one_size(
-    layer: Layer, table: Table, bag: Operation, narrowed: bool = False
+    layer: Layer, table: LookupTable, bag: Operation, narrowed: bool = False
 ) -> KernelPlan:
     """Inputs are indices and weights."""
     bags, each = layer.shape(table.ids)
@@ -115,7 +115,7 @@ def bags_of_one_size(
 
 
 def segments_of(
-    layer: Layer, table: Table, segment: Operation, narrowed: bool = False
+    layer: Layer, table: LookupTable, segment: Operation, narrowed: bool = False
 ) -> Selection:
     """Inputs are indices, ids of segments, their number, the default index and weights.
 
@@ -145,7 +145,7 @@ def _address(layer: Layer, position: int) -> Operand:
 
 
 def _spec(
-    layer: Layer, table: Table, bag: Operation, bags: str, weights: int, narrowed: bool
+    layer: Layer, table: LookupTable, bag: Operation, bags: str, weights: int, narrowed: bool
 ) -> Bag:
     index = "narrowed" if narrowed else layer.input(table.ids).element_type.name
     mean = isinstance(bag, Embedding) and bag.takes_mean()
@@ -153,7 +153,7 @@ def _spec(
 
 
 def _plan(
-    table: Table,
+    table: LookupTable,
     spec: Bag,
     bags: SizeLike,
     count: SizeLike,

@@ -10,7 +10,7 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedTable,
 )
 from uncork.kernels.embedding.select_bags import (
-    Table,
+    LookupTable,
     bags_by_offsets,
     bags_of_one_size,
     segments_of,
@@ -38,7 +38,7 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     return QuantizedRows(stored, columns, *steps, aligned, target.lanes, permutes, table.groups)
 
 
-def _quantized(table: CompressedTable, target: Target) -> Table:
+def _quantized(table: CompressedTable, target: Target) -> LookupTable:
     keep = [table.codes] if table.parameters is None else [table.codes, table.parameters]
     addresses = [int(array.ctypes.data) for array in keep]
     operands: dict[str, Operand] = {
@@ -47,7 +47,7 @@ def _quantized(table: CompressedTable, target: Target) -> Table:
         "rows": table.shape[0],
     }
     row_bytes = table.columns * table.element_type.bits / 8
-    return Table(rows_of(table, target), row_bytes, operands, ids=0, keep=keep)
+    return LookupTable(rows_of(table, target), row_bytes, operands, ids=0, keep=keep)
 
 
 def select_lookup(layer: Layer) -> Selection:
@@ -68,7 +68,7 @@ def select_lookup(layer: Layer) -> Selection:
     return segments_of(layer, table, lookup, operation.narrowed)
 
 
-def _gather(layer: Layer, operation: CompressedGather, table: Table) -> KernelPlan:
+def _gather(layer: Layer, operation: CompressedGather, table: LookupTable) -> KernelPlan:
     lookup, indices = operation.lookup, layer.input(0)
     assert isinstance(lookup, (Gather1, Gather7))
     assert isinstance(table.rows, QuantizedRows)

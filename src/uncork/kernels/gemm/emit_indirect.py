@@ -5,12 +5,13 @@ sum is first stored.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
-from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
+from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.gemm.microkernel import (
     NEVER,
     EpilogueEmitter,
     Microkernel,
+    RegisterTile,
     Row,
     loaded,
     of_panels,
@@ -32,14 +33,10 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     extra = (*_EXTRA, *spec.end.arguments)
     masked = 1 if spec.lanes == FREE_MASKS else NEVER
+    long = not spec.neighbours or is_long(spec.end)
+    tile = RegisterTile(spec.lanes, spec.vectors, long=long)
     full, tail = of_panels(
-        k,
-        spec,
-        extra,
-        spec.tail,
-        masked,
-        lambda columns: _row_epilogue(spec, columns),
-        long=not spec.neighbours,
+        k, tile, extra, spec.tail, masked, lambda columns: _row_epilogue(spec, columns)
     )
     places = relative_operands(spec.end, a, a["target"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
@@ -55,7 +52,7 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
         with k.loop(0, a["rows"]) as row:
             k.store(source + k.load(a["sources"] + row * 8, I64), a["row_addresses"] + row * 8)
 
-        def run(
+        def multiply(
             kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target
         ) -> None:
             given = {
@@ -65,7 +62,7 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
                 "left": a["columns"] - panel * spec.width,
                 **advanced_operands(spec.end, ends, panel * (spec.width * 4)),
             }
-            kernel.run(
+            kernel.multiply_rows(
                 k,
                 a["row_addresses"],
                 matrix + panel * panel_bytes,
@@ -75,10 +72,10 @@ def emit_indirect(spec: IndirectGemm, machine: Target) -> str:
             )
 
         with k.loop(0, whole) as panel:
-            run(full, panel)
+            multiply(full, panel)
         if tail is not None and tail is not full:
             with k.if_(whole * spec.width < a["columns"]):
-                run(tail, whole)
+                multiply(tail, whole)
     k.finish()
     return k.text()
 

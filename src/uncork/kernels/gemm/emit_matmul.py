@@ -7,13 +7,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
-from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
+from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
 from uncork.kernels.gemm.microkernel import (
     MANY,
     NEVER,
     EpilogueEmitter,
     Microkernel,
-    PackWeights,
+    PanelSpec,
+    RegisterTile,
     Row,
     loaded,
     of_panels,
@@ -38,16 +39,16 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     extra = (*(RESUMED if blocks else ()), *_EXTRA, *spec.end.arguments)
     free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
     masked = 1 if spec.tail == MASKED else MANY if free else NEVER
-    full, tail = of_panels(
-        k,
-        spec,
-        extra,
-        spec.tail,
-        masked,
-        lambda columns: row_epilogue(spec, columns, type_),
-        number=type_,
+    tile = RegisterTile(
+        spec.lanes,
+        spec.vectors,
+        type_,
         resumed=spec.deep,
-        most_rows=1 if spec.one_row else None,
+        most_rows=1 if spec.one_row else 8,
+        long=is_long(spec.end),
+    )
+    full, tail = of_panels(
+        k, tile, extra, spec.tail, masked, lambda columns: row_epilogue(spec, columns, type_)
     )
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
@@ -64,7 +65,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         matrix = a["b"] if spec.packed else a["packed_weights"]
         output = a["output"] + (outer * a["batches"] + batch) * a["output_batch"]
 
-        def run(
+        def multiply(
             kernel: Microkernel,
             panel: Value,
             first: Value | None = None,
@@ -83,23 +84,25 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
                 }
 
             if blocks is None or first is None:
-                kernel.run(k, a["table"], weights, a["inner"], a["rows"], extra_of)
+                kernel.multiply_rows(k, a["table"], weights, a["inner"], a["rows"], extra_of)
             else:
                 rows = k.minimum(a["rows"] - first, k.integer(ROWS))
-                blocks.run(kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of)
+                blocks.multiply_chunk(
+                    kernel, a["table"] + first * 8, weights, a["inner"], rows, extra_of
+                )
 
         # Of panels in blocks a chunk of rows goes through all panels.
         with k.loop(0, a["rows"], ROWS) if blocks else nullcontext() as chunk:
             with k.loop(0, whole) as panel:
-                run(full, panel, chunk)
+                multiply(full, panel, chunk)
             if tail is not None and tail is not full:
                 with k.if_(whole * spec.width < a["columns"]):
-                    run(tail, whole, chunk)
+                    multiply(tail, whole, chunk)
     k.finish()
     return k.text()
 
 
-def row_epilogue(spec: PackWeights, columns: int, type_: Type = F32) -> EpilogueEmitter:
+def row_epilogue(spec: PanelSpec, columns: int, type_: Type = F32) -> EpilogueEmitter:
     """The epilogue of a row; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:

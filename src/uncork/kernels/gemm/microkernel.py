@@ -27,8 +27,8 @@ _TURN = 24
 MANY = 4
 #: No function has masks.
 NEVER = 1 << 30
-#: Bytes of a vector of AVX2, which has 16 of them.
-_NARROW = 32
+#: Registers for vectors where there are few.
+_FEW_REGISTERS = 16
 EpilogueEmitter = Callable[[Kernel, "Row"], None]
 #: The vector of f32 from a number of a panel on: `widened(kernel, panel, number)`.
 Widening = Callable[[Kernel, Value, Value], Value]
@@ -51,7 +51,7 @@ class Row(Struct, frozen=True):
 Element = Callable[[str, int, int, "Value | None"], Value]
 
 
-class PackWeights(Protocol):
+class PanelSpec(Protocol):
     """The spec of any kernel that multiplies panels."""
 
     @property
@@ -62,6 +62,40 @@ class PackWeights(Protocol):
     def end(self) -> Epilogue: ...
 
 
+class RegisterTile(Struct, frozen=True):
+    """What a microkernel multiplies, and how: panels of `vectors` vectors of `lanes` numbers."""
+
+    lanes: int
+    vectors: int
+    #: The type of factors and sums.
+    number: Type = F32
+    #: Sources and panels hold pairs of bf16 in place of numbers, and `inner` counts pairs.
+    pairs: bool = False
+    #: Loads a vector of a panel that holds other numbers.
+    widened: Widening | None = None
+    #: Sums begin with those that lie at the extra argument `sums`, row by row, and sources `begin`
+    #: bytes behind their addresses.
+    resumed: bool = False
+    #: No block has more rows.
+    most_rows: int = 8
+    #: The end of a row is written once for all rows, whose sums go through memory.
+    long: bool = False
+    #: The largest blocks ask for the next panel while they multiply this one: at the extra argument
+    #: `ahead`, and `pace` bytes further for each position.
+    prefetches: bool = False
+
+    def rows(self, registers: int) -> list[int]:
+        """The rows of blocks: their sums, a vector of the panel for each and a factor are held in
+        registers.
+        """
+        most = min(self.most_rows, 8 if registers > _FEW_REGISTERS else 4)
+        return [
+            n
+            for n in (8, 4, 2, 1)
+            if n == 1 or (n <= most and (n + 1) * self.vectors + 1 <= registers)
+        ]
+
+
 class Microkernel:
     """The microkernel as functions, one each for 8, 4, 2 and 1 rows; see the module."""
 
@@ -69,78 +103,70 @@ class Microkernel:
         self,
         outer: Kernel,
         name: str,
-        lanes: int,
-        vectors: int,
+        tile: RegisterTile,
         extra: Sequence[str],
         end: EpilogueEmitter,
-        pairs: bool = False,
-        long: bool = False,
         masked: int = NEVER,
         others: Mapping[int, Kernel] | None = None,
         used: int | None = None,
-        widened: Widening | None = None,
-        number: Type = F32,
-        resumed: bool = False,
-        most_rows: int | None = None,
     ) -> None:
-        """No block has more than `most_rows` rows.
-
-        With `pairs`, sources and panels hold pairs of bf16 in place of f32, and `inner` counts
-        pairs. A `long` end is written once for all rows, whose sums go through memory. Functions
-        for `masked` rows and more have an extra argument `left`, the number of columns that exist
-        from this panel on; where `others` is given, they are taken from it. Only the first `used`
-        vectors of a panel are multiplied. `widened` loads a vector of a panel that holds other
-        numbers. All else is of type `number`. Where it is `resumed`, sums begin with those that
-        lie at the extra argument `sums`, row by row, and sources `begin` bytes behind their
-        addresses.
+        """Functions for `masked` rows and more have an extra argument `left`, the number of columns
+        that exist from this panel on; where `others` is given, they are taken from it. Only the
+        first `used` vectors of a panel are multiplied.
         """
-        self.pairs, self.long, self.masked, self.number = pairs, long, masked, number
-        self.widened, self.resumed = widened, resumed
-        self.used = vectors if used is None else used
-        # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those
-        # of 4.
-        most = 8 if vectors <= 3 and lanes * number.bytes != _NARROW else 4
-        self.sizes = [n for n in (8, 4, 2, 1) if n <= (most if most_rows is None else most_rows)]
+        self.tile, self.masked = tile, masked
+        self.used = tile.vectors if used is None else used
+        target = outer.target
+        self.registers = _FEW_REGISTERS if target is None else target.vector_registers
+        self.sizes = tile.rows(self.registers)
         self.extra = tuple(extra)
         self.functions = {
             n: others[n]
             if others is not None and n >= masked
-            else self._function(outer, f"{name}_{n}", n, lanes, vectors, end)
+            else self._function(outer, f"{name}_{n}", n, end)
             for n in self.sizes
         }
 
-    def _function(
-        self, outer: Kernel, name: str, rows: int, lanes: int, vectors: int, end: EpilogueEmitter
-    ) -> Kernel:
+    def _chains(self, rows: int) -> int:
+        """Sums in turn for each number: a sum waits for the addition before it, so few rows need
+        several to keep the multipliers busy, as many as registers hold.
+        """
+        wanted = 4 if rows * self.used <= 4 else 2 if rows * self.used <= 12 else 1
+        while wanted > 1 and (wanted * rows + 1) * self.used + 1 > self.registers:
+            wanted //= 2
+        return wanted
+
+    def _function(self, outer: Kernel, name: str, rows: int, end: EpilogueEmitter) -> Kernel:
+        tile, lanes, vectors = self.tile, self.tile.lanes, self.tile.vectors
         k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
         table, panel, inner, *others = k.arguments
         extra = dict(zip(self.extra, others, strict=True))
         sources = [k.load(table + row * 8, I64) for row in range(rows)]
-        if self.resumed:
+        if tile.resumed:
             sources = [source + extra["begin"] for source in sources]
-        # A sum waits for the addition before it: few rows need several chains each to keep the
-        # multipliers busy.
-        used = self.used
-        accumulators = 4 if rows * used <= 4 else 2 if rows * used <= 12 else 1
+        used, accumulators = self.used, self._chains(rows)
+        asks_ahead = tile.prefetches and rows == self.sizes[0]
         sums = [
             [
-                [k.variable(k.constant(0.0, self.number, lanes)) for _ in range(used)]
+                [k.variable(k.constant(0.0, tile.number, lanes)) for _ in range(used)]
                 for _ in range(rows)
             ]
             for _ in range(accumulators)
         ]
-        vector = lanes * self.number.bytes
-        for row, v in product(range(rows), range(used) if self.resumed else ()):
+        vector = lanes * tile.number.bytes
+        for row, v in product(range(rows), range(used) if tile.resumed else ()):
             place = extra["sums"] + (row * vectors + v) * vector
-            sums[0][row][v].set(k.load(place, self.number, lanes))
+            sums[0][row][v].set(k.load(place, tile.number, lanes))
 
         def step(position: Value, chain: int) -> None:
-            type_ = I32 if self.pairs else self.number
+            type_ = I32 if tile.pairs else tile.number
+            if asks_ahead:
+                k.prefetch(extra["ahead"] + position * extra["pace"])
             numbers = [(position * vectors + v) * lanes for v in range(used)]
             weights = [
                 k.load(panel + number * type_.bytes, type_, lanes)
-                if self.widened is None
-                else self.widened(k, panel, number)
+                if tile.widened is None
+                else tile.widened(k, panel, number)
                 for number in numbers
             ]
             for row in range(rows):
@@ -148,7 +174,7 @@ class Microkernel:
                 for total, weight in zip(sums[chain][row], weights, strict=True):
                     total.set(
                         k.dot_pairs(total.get(), factor, weight)
-                        if self.pairs
+                        if tile.pairs
                         else k.fma(factor, weight, total.get())
                     )
 
@@ -159,7 +185,7 @@ class Microkernel:
 
         masked = used if rows >= self.masked else 0
         masks = [k.lanes_below(extra["left"] - v * lanes, lanes) for v in range(masked)]
-        if self.long and rows > 1:
+        if tile.long and rows > 1:
             self._end_by_a_loop(k, table, totals, end, extra, masks)
         else:
             for number, source in enumerate(sources):
@@ -177,20 +203,21 @@ class Microkernel:
         masks: list[Value],
     ) -> None:
         """Call `end` for every row in a loop, so that it is written once."""
-        vector = totals[0][0].lanes * self.number.bytes
+        number = self.tile.number
+        vector = totals[0][0].lanes * number.bytes
         line = vector * len(totals[0])
         room = k.stack_bytes(line * len(totals))
-        for index, row in enumerate(totals):
-            for v, total in enumerate(row):
+        for index, of_row in enumerate(totals):
+            for v, total in enumerate(of_row):
                 k.store(total, room + (index * line + v * vector))
-        with k.loop(0, len(totals)) as number:
+        with k.loop(0, len(totals)) as row:
             sums = [
-                k.load(room + number * line + v * vector, self.number, total.lanes)
+                k.load(room + row * line + v * vector, number, total.lanes)
                 for v, total in enumerate(totals[0])
             ]
-            end(k, Row(number, k.load(table + number * 8, I64), sums, extra, masks))
+            end(k, Row(row, k.load(table + row * 8, I64), sums, extra, masks))
 
-    def run(
+    def multiply_rows(
         self,
         k: Kernel,
         table: Value,
@@ -215,58 +242,29 @@ class Microkernel:
 
 def of_panels(
     outer: Kernel,
-    spec: PackWeights,
+    tile: RegisterTile,
     extra: Sequence[str],
     tail: int,
     masked: int,
     end: Callable[[int], EpilogueEmitter],
-    widened: Widening | None = None,
-    number: Type = F32,
-    long: bool = False,
-    resumed: bool = False,
-    most_rows: int | None = None,
-    pairs: bool = False,
 ) -> tuple[Microkernel, Microkernel | None]:
-    """The microkernels of whole panels and of the last one, of which `tail` columns exist. No block
-    has more than `most_rows` rows.
+    """The microkernels of whole panels and of the last one, of which `tail` columns exist.
 
     Functions for `masked` rows and more have masks for the last panel: they are the same for all
     tails of as many vectors, and where it has all vectors for whole panels too. `end(columns)`
-    stores a row of so many columns, which may take `long` whatever the epilogue is. `pairs` as for
-    `Microkernel`.
+    stores a row of so many columns.
     """
-    width = spec.lanes * spec.vectors
+    width = tile.lanes * tile.vectors
     columns = width if tail == MASKED else tail
-    used = -(-columns // spec.lanes)
-
-    def made(
-        name: str, columns: int, masked: int, others: Mapping[int, Kernel] | None = None
-    ) -> Microkernel:
-        return Microkernel(
-            outer,
-            name,
-            spec.lanes,
-            spec.vectors,
-            extra,
-            end(columns),
-            pairs=pairs,
-            long=long or is_long(spec.end),
-            masked=masked,
-            others=others,
-            used=-(-columns // spec.lanes),
-            widened=widened,
-            number=number,
-            resumed=resumed,
-            most_rows=most_rows,
-        )
-
+    used = -(-columns // tile.lanes)
     if not tail:
-        return made("full", width, NEVER), None
-    one = spec.lanes * number.bytes == FREE_MASKS * F32.bytes and used == spec.vectors
-    full = made("full", width, masked if one else NEVER)
+        return Microkernel(outer, "full", tile, extra, end(width)), None
+    one = tile.lanes * tile.number.bytes == FREE_MASKS * F32.bytes and used == tile.vectors
+    full = Microkernel(outer, "full", tile, extra, end(width), masked if one else NEVER)
     if one and masked == 1:
         return full, full
-    return full, made("tail", columns, masked, full.functions if one else None)
+    others = full.functions if one else None
+    return full, Microkernel(outer, "tail", tile, extra, end(columns), masked, others, used)
 
 
 def row_results(

@@ -29,7 +29,7 @@ PAIRS = 16
 _REGISTERS = 8
 
 
-class Layout(Struct, frozen=True):
+class TileRegisters(Struct, frozen=True):
     """Which tile registers hold what, for all microkernels of one kernel: sums of up to so many
     vectors, sources, panels.
     """
@@ -79,7 +79,7 @@ class TileMicrokernel:
         self,
         outer: Kernel,
         name: str,
-        layout: Layout,
+        layout: TileRegisters,
         vectors: int,
         extra: Sequence[str],
         end: EpilogueEmitter,
@@ -142,7 +142,7 @@ class TileMicrokernel:
                     for v, tile in group:
                         _call(k, "tdpbf16ps", _tile(v), _tile(factor), _tile(tile))
 
-    def run(
+    def multiply_rows(
         self,
         k: Kernel,
         table: Value,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import F32, Kernel, Type, Value
-from uncork.kernels.gemm.microkernel import Microkernel, PackWeights, Row
+from uncork.kernels.gemm.microkernel import Microkernel, PanelSpec, RegisterTile, Row
 
 #: So many numbers of the inner dimension at most are a block: a panel of 3 vectors of AVX-512 takes
 #: 384 KB.
@@ -23,11 +23,12 @@ RESUMED = ("begin", "sums")
 class InnerBlocks:
     """Sums of a chunk of rows and a panel, block by block."""
 
-    def __init__(self, k: Kernel, spec: PackWeights, type_: Type = F32) -> None:
+    def __init__(self, k: Kernel, spec: PanelSpec, type_: Type = F32) -> None:
         self.k, self.type = k, type_
         self.vector = spec.lanes * type_.bytes
         self.line = spec.vectors * self.vector
         self.lanes, self.vectors = spec.lanes, spec.vectors
+        self.tile = RegisterTile(spec.lanes, spec.vectors, type_, resumed=True)
         self.sums = k.stack_bytes(ROWS * self.line)
         self.adding: dict[int, Microkernel] = {}
 
@@ -35,9 +36,8 @@ class InnerBlocks:
         """The microkernels that add a block to the sums, of the first `used` vectors of a panel."""
         if used not in self.adding:
             self.adding[used] = Microkernel(
-                self.k, f"add_{used}", self.lanes, self.vectors, RESUMED, self._keep, used=used,
-                number=self.type, resumed=True,
-            )  # fmt: skip
+                self.k, f"add_{used}", self.tile, RESUMED, self._keep, used=used
+            )
         return self.adding[used]
 
     def _keep(self, k: Kernel, row: Row) -> None:
@@ -45,7 +45,7 @@ class InnerBlocks:
         for v, total in enumerate(row.sums):
             k.store(total, row.extra["sums"] + (row.number * self.line + v * self.vector))
 
-    def run(
+    def multiply_chunk(
         self,
         ending: Microkernel,
         table: Value,
@@ -70,8 +70,10 @@ class InnerBlocks:
 
         with k.loop(0, last, each) as begin:
             block = panel + begin * self.line
-            self._adding(ending.used).run(k, table, block, each, rows, lambda row: more(begin, row))
-        ending.run(
+            self._adding(ending.used).multiply_rows(
+                k, table, block, each, rows, lambda row: more(begin, row)
+            )
+        ending.multiply_rows(
             k, table, panel + last * self.line, inner - last, rows,
             lambda row: {**more(last, row), **extra(row)},
         )  # fmt: skip

@@ -60,7 +60,7 @@ class _Driver:
             last = k.minimum(first + ahead, longest.get())
             if self.spec.tiles:
                 tiles.configure(k, self.f.tiles_ahead)
-            self.input_projection.run(first, last, live, team)
+            self.input_projection.project(first, last, live, team)
             if self.spec.tiles == "all":
                 tiles.configure(k, self.f.tiles_step)
             self._steps(first, last, running, team)
@@ -97,5 +97,5 @@ class _Driver:
         base = self.k.variable(self.f.p["products"])
         with self.k.loop(first, last) as t:
             self.rows.leave(running, t)
-            self.step.run(t, running.get(), base.get(), team)
+            self.step.take(t, running.get(), base.get(), team)
             base.set(base.get() + running.get() * self.f.ahead_row)

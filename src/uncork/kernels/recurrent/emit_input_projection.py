@@ -29,7 +29,7 @@ class InputProjection:
         with k.loop(0, a["batch"]) as row, k.loop(0, a["steps"]) as step:
             k.stop_unless(self._id(row, step).below(a["inputs"]), k.integer(1))
 
-    def run(self, first: Value, last: Value, live: Variable, team: ThreadTeam | None) -> None:
+    def project(self, first: Value, last: Value, live: Variable, team: ThreadTeam | None) -> None:
         """The products for all live rows of some steps: one row of gates after the other. `live`
         becomes the rows of the last step.
         """
@@ -89,8 +89,8 @@ class InputProjection:
         k, a, p, f = self.k, self.a, self.p, self.f
         width = f.gate_vectors * f.vector
 
-        def run(panel: Value) -> None:
-            self.products.run(
+        def multiply(panel: Value) -> None:
+            self.products.multiply_rows(
                 k,
                 p["table_x"],
                 a["w"] + panel * f.inputs * (width * max(1, self.spec.parts)),
@@ -106,7 +106,7 @@ class InputProjection:
                 },
             )
 
-        each(k, f.ahead_row // width, run, team)
+        each(k, f.ahead_row // width, multiply, team)
 
     def _sources(self, first: Value, last: Value, live: Variable) -> Variable:
         """Make the table of the rows of X that some steps take, one after the other; with bf16 the

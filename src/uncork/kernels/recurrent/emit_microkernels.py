@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from uncork.kernels.codegen.emit import Kernel, Value
 from uncork.kernels.codegen.thread_team import ThreadTeam
 from uncork.kernels.gemm import microkernel_amx as tiles
-from uncork.kernels.gemm.microkernel import EpilogueEmitter, Microkernel
+from uncork.kernels.gemm.microkernel import EpilogueEmitter, Microkernel, RegisterTile
 from uncork.kernels.recurrent.emit_frame import Frame
 
 
@@ -18,29 +18,27 @@ class Microkernels:
 
     def __init__(self, frame: Frame) -> None:
         self.k, self.spec, self.number = frame.k, frame.spec, frame.type
-        self.layout = tiles.Layout(frame.gate_vectors, frame.spec.parts)
+        self.layout = tiles.TileRegisters(frame.gate_vectors, frame.spec.parts)
 
     def make(
         self, name: str, vectors: int, extra: Sequence[str], end: EpilogueEmitter
     ) -> Microkernel | tiles.TileMicrokernel:
         if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
             return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
-        pairs = self.spec.parts > 0
-        return Microkernel(
-            self.k, name, self.spec.lanes, vectors, extra, end, pairs, number=self.number
-        )
+        tile = RegisterTile(self.spec.lanes, vectors, self.number, pairs=self.spec.parts > 0)
+        return Microkernel(self.k, name, tile, extra, end)
 
 
 def each(
     k: Kernel,
     count: Value,
-    run: Callable[[Value], None],
+    do: Callable[[Value], None],
     team: ThreadTeam | None,
     backwards: Value | None = None,
 ) -> None:
     """Run items 0 to `count`, by this thread or by the team."""
     if team is not None:
-        team.phase(count, run, backwards)
+        team.phase(count, do, backwards)
         return
     with k.loop(0, count) as i:
-        run(i if backwards is None else k.select(backwards, count - 1 - i, i))
+        do(i if backwards is None else k.select(backwards, count - 1 - i, i))

@@ -5,11 +5,11 @@ product.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, F64, Kernel, Value
-from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, PackWeights
+from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, PanelsOfWeights
 from uncork.kernels.runtime.target import Target
 
 
-def emit_packed_weights(spec: PackWeights, machine: Target) -> str:
+def emit_packed_weights(spec: PanelsOfWeights, machine: Target) -> str:
     """The LLVM text of the kernel that packs weights."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     weights, inner, hidden, panels, target = k.arguments

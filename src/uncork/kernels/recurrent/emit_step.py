@@ -42,7 +42,7 @@ class Step:
         else:
             self.first = microkernels.make("step", 2, common, ends.rnn)
 
-    def run(self, t: Value, rows: Value, products: Value, team: ThreadTeam | None) -> None:
+    def take(self, t: Value, rows: Value, products: Value, team: ThreadTeam | None) -> None:
         """Run step `t` of so many rows: from one of the two states to the other, then out to Y.
         `products` are those with X.
         """
@@ -84,7 +84,7 @@ class Step:
         width = 2 * f.vector if self.spec.cell == "gru" else f.gate_vectors * f.vector
 
         def first(panel: Value) -> None:
-            self.first.run(
+            self.first.multiply_rows(
                 k,
                 old_table,
                 a["r"] + panel * f.factors * (width * parts),
@@ -98,7 +98,7 @@ class Step:
                 self.output.give(t, rows, new, panel * units, units)
 
         def second(panel: Value) -> None:
-            self.second.run(
+            self.second.multiply_rows(
                 k,
                 p["table_reset"],
                 a["r_new"] + panel * f.factors * (wide * self.spec.size * parts),

@@ -12,7 +12,7 @@ from msgspec import Struct
 from uncork.blas import limited
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.recurrent.spec import Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import PackWeights
+from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
 from uncork.kernels.runtime.packed_weights import zeros
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType
@@ -106,7 +106,7 @@ def _panels(
 
 
 def pack_weights_call(
-    spec: PackWeights, weights: Operand, inner: int, hidden: int, panels: int, target: Operand
+    spec: PanelsOfWeights, weights: Operand, inner: int, hidden: int, panels: int, target: Operand
 ) -> KernelCall:
     """The call that brings weights into panels."""
     return spec, [weights, inner, hidden, panels, target]

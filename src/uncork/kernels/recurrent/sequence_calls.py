@@ -22,7 +22,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_table
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
-from uncork.kernels.recurrent.spec_packed_weights import PackWeights
+from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike
@@ -150,7 +150,7 @@ class SequenceCalls(Struct):
                     places.append(0)
                     continue
                 panels, source = (
-                    PackWeights(count, width, spec.size),
+                    PanelsOfWeights(count, width, spec.size),
                     In(
                         self._first_weights + number,
                         (d * total + first) * hidden * inner * spec.size,

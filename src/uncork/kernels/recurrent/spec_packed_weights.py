@@ -10,7 +10,7 @@ from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.recurrent.spec import DOUBLE, SINGLE
 
 
-class PackWeights(KernelSpec, frozen=True):
+class PanelsOfWeights(KernelSpec, frozen=True):
     """The spec of a kernel that packs weights: the gates side by side in a panel, and the units of
     each.
     """

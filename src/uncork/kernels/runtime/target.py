@@ -60,6 +60,11 @@ class Target(Struct, frozen=True):
             yields,
         )
 
+    @property
+    def vector_registers(self) -> int:
+        """Registers for vectors: 32 with AVX-512 and on ARM, else 16."""
+        return 32 if self.has("avx512f") or self.arch in ("aarch64", "arm64") else 16
+
     def has(self, feature: str) -> bool:
         """Whether it has a feature, by LLVM's name for it."""
         return f"+{feature}" in self.features.split(",")
