@@ -12,7 +12,10 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork.compiler.compile import compile_model
+from uncork.kernels.codegen.emit import Kernel
+from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile
 from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import Target
 from uncork.ops import find
 from uncork.types import ElementType
 
@@ -43,6 +46,38 @@ def test_sizes(rows: int, columns: int, transpose_b: bool, element_type: str) ->
     wide = a.astype(np.longdouble) @ (b.T if transpose_b else b).astype(np.longdouble)
     error = EXACT[element_type]
     np.testing.assert_allclose(results[0], wide.astype(np.float64), rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("rows", [2, 8, 9, 17])
+@pytest.mark.parametrize("inner", [1, 350])
+def test_large_matrices_are_asked_for_ahead(rows: int, inner: int) -> None:
+    """The last panel asks for what lies behind the matrix: nobody may own that."""
+    columns = (1 << 18) // inner + 49
+    generator = np.random.default_rng(rows)
+    a = generator.standard_normal((rows, inner)).astype(np.float32)
+    b = generator.standard_normal((inner, columns)).astype(np.float32)
+    results, choice = run_native(find("MatMul", 1)(), [spec(a), spec(b)], shift=4)
+    assert isinstance(choice, KernelPlan) and choice.kernel.endswith("_ahead"), choice
+    np.testing.assert_allclose(results[0], a.astype(np.float64) @ b, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("registers", [16, 32])
+@pytest.mark.parametrize("vectors", [1, 2, 3, 4])
+def test_sums_fit_the_registers(registers: int, vectors: int) -> None:
+    """With a vector of the panel for each of them and a factor beside them."""
+    features = "+sse2,+avx,+avx2,+fma" + (",+avx512f" if registers == 32 else "")
+    target = Target.of("x86_64", "x86-64", features)
+    assert target.vector_registers == registers
+    tile = RegisterTile(target.lanes, vectors)
+    kernel = Kernel("sums", [], target)
+    made = Microkernel(kernel, "block", tile, (), lambda k, row: None)
+    kernel.finish()
+    assert made.sizes[-1] == 1
+    for rows in made.sizes:
+        _, _, body = kernel.text().partition(f'@"block_{rows}"')
+        sums = body.partition("\n}")[0].count(f"alloca <{target.lanes} x float>")
+        assert sums >= rows * vectors
+        assert sums + vectors + 1 <= registers
 
 
 @pytest.mark.parametrize("transpose_b", [False, True])

@@ -28,6 +28,9 @@ from uncork.kernels.runtime.target import Target
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel
 #: on.
 _EXTRA = ("target", "target_row", "left")
+#: Where the share of a block of rows in the next panel is, and how far the next position's is from
+#: one position's: see `RegisterTile`.
+_AHEAD = ("ahead", "pace")
 
 
 def emit_matmul(spec: Matmul, machine: Target) -> str:
@@ -36,7 +39,8 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     type_ = F64 if spec.size == DOUBLE else F32
     blocks = InnerBlocks(k, spec, type_) if spec.deep else None
-    extra = (*(RESUMED if blocks else ()), *_EXTRA, *spec.end.arguments)
+    extra = (*(RESUMED if blocks else ()), *_EXTRA, *(_AHEAD if spec.ahead else ()))
+    extra = (*extra, *spec.end.arguments)
     free = spec.lanes * spec.size == FREE_MASKS * F32.bytes
     masked = 1 if spec.tail == MASKED else MANY if free else NEVER
     tile = RegisterTile(
@@ -46,6 +50,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         resumed=spec.deep,
         most_rows=1 if spec.one_row else 8,
         long=is_long(spec.end),
+        prefetches=spec.ahead,
     )
     full, tail = of_panels(
         k, tile, extra, spec.tail, masked, lambda columns: row_epilogue(spec, columns, type_)
@@ -55,6 +60,15 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     whole = panels if tail is full else a["columns"] // spec.width
     row_bytes = a["output_row"]
     panel_bytes = a["inner"] * (spec.width * spec.size)
+
+    def ahead_of(row: Value, weights: Value) -> dict[str, Value]:
+        """What the block of rows from this one on asks for: its share of the next panel."""
+        if not spec.ahead:
+            return {}
+        one = k.integer(1)
+        share = (panel_bytes // k.maximum(a["rows"], one)) & -64
+        pace = share * full.sizes[0] // k.maximum(a["inner"], one) + 1
+        return {"ahead": weights + panel_bytes + row * share, "pace": pace}
 
     with k.loop(0, a["outer"]) as outer, k.loop(0, a["batches"]) as batch:
         first = a["a"] + outer * a["a_outer"] + batch * a["a_batch"]
@@ -80,6 +94,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
                     "target": output + number * row_bytes + panel * (spec.width * spec.size),
                     "target_row": row_bytes,
                     "left": a["columns"] - panel * spec.width,
+                    **ahead_of(row, weights),
                     **advanced_operands(spec.end, places, panel * (spec.width * spec.size)),
                 }
 

@@ -40,6 +40,9 @@ class Matmul(EpilogueSpec, frozen=True):
     deep: bool = False
     #: Every matrix has one row, so that there is a kernel for one row only.
     one_row: bool = False
+    #: The packed matrix is larger than the second cache: while blocks of many rows multiply a panel
+    #: they ask for the next one.
+    ahead: bool = False
 
     @property
     def name(self) -> str:
@@ -47,6 +50,7 @@ class Matmul(EpilogueSpec, frozen=True):
         packed = "_packed" if self.packed else ""
         double = "_f64" if self.size == DOUBLE else ""
         kind = ("_deep" if self.deep else "") + ("_row" if self.one_row else "")
+        kind += "_ahead" if self.ahead else ""
         return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}{kind}"
 
     @property
