@@ -32,7 +32,8 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
         long=is_long(spec.end),
     )
     full, tail = of_panels(k, tile, extra, MASKED, 1, lambda columns: row_epilogue(spec, columns))
-    decoder = Decoder(k, spec.stored, a["inner"])
+    assert tail is not None
+    decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
     places = relative_operands(spec.end, a, a["output"])
     scratch = a["scratch"]
     panel = scratch + spec.stored.block * spec.lanes * 4
@@ -82,7 +83,7 @@ def _widened(spec: ManyRows) -> Widening:
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
         column = Column(codes, codes, codes)
-        (vector,) = Decoder(k, spec.stored, number).block(column, number, False)
+        (vector,) = Decoder(k, spec.stored, number, number).block(column, number, False)
         return vector
 
     return widened
