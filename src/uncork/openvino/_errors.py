@@ -47,6 +47,10 @@ def wrong_input(message: str, where: str = "") -> UncorkError:
     return _both(InputError)(message, where)
 
 
+class NoSuchPosition(InputError, RuntimeError, IndexError):
+    """A position that a model, a node or a shape does not have."""
+
+
 def __getattr__(name: str) -> Any:
     """Kinds by name, which pickle asks for."""
     from uncork import errors

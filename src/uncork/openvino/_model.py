@@ -15,7 +15,13 @@ from uncork.ir.graph import XmlElement
 from uncork.ir.model import Model as CoreModel
 from uncork.openvino import _graph
 from uncork.openvino._any import OVAny, RTMap
-from uncork.openvino._errors import as_runtime_errors, invalid, unsupported, wrong_input
+from uncork.openvino._errors import (
+    NoSuchPosition,
+    as_runtime_errors,
+    invalid,
+    unsupported,
+    wrong_input,
+)
 from uncork.openvino._node import ConstOutput, Node, Output, Parameter, Result, as_output
 from uncork.openvino._shapes import PartialShape, Shape, core_shape
 from uncork.openvino._tensor import Tensor
@@ -532,7 +538,7 @@ def position_of(ports: Sequence[ConstOutput], key: Any, what: str) -> int:
             f"expected a position, a name or a port, got {type(key).__name__}"
         ) from None
     if not 0 <= position < len(ports):
-        raise wrong_input(f"there is no {what} {position}; {what}s: {listed}")
+        raise NoSuchPosition(f"there is no {what} {position}; {what}s: {listed}")
     return position
 
 

@@ -81,9 +81,6 @@ class _Operators:
     def __rtruediv__(self, other: Any) -> Node:
         return self._add("Divide", other, self)
 
-    def __pow__(self, other: Any) -> Node:
-        return self._add("Power", self, other)
-
 
 class ConstOutput:
     """An output of a node, to be read: its names, type and shape."""

@@ -343,7 +343,8 @@ class InferRequest(core.InferRequest):
 
     def set_callback(self, callback: Callable[..., object], userdata: Any = None) -> None:
         """Have `callback(userdata)` called when a call begun by `start_async` has succeeded."""
-        super().set_callback(callback, userdata)
+        self.userdata = userdata
+        super().set_callback(lambda _: callback(self.userdata))
 
     # ---- variables and times
 

@@ -261,10 +261,18 @@ class PartialShape:
     @overload
     def __getitem__(self, key: slice) -> PartialShape: ...
     def __getitem__(self, key: int | slice) -> Dimension | PartialShape:
-        return PartialShape(self._known[key]) if isinstance(key, slice) else self._known[key]
+        if isinstance(key, slice):
+            return PartialShape(self._known[key])
+        self._check(key)
+        return self._known[key]
 
     def __setitem__(self, key: int, value: Any) -> None:
+        self._check(key)
         self._known[key] = Dimension(value)
+
+    def _check(self, key: int) -> None:
+        if not -len(self._known) <= key < len(self._known):
+            raise invalid(f"{self} has {len(self._known)} sizes, none at {key}")
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (PartialShape, Shape, list, tuple)):
@@ -350,6 +358,11 @@ class Shape(Sequence[int]):
 
 class Strides(Shape):
     """Steps along the axes, as operations take them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._sizes))
 
 
 class Coordinate(Shape):

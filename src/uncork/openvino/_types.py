@@ -10,7 +10,16 @@ import numpy.typing as npt
 from uncork.types import ElementType
 
 #: Types in which OpenVINO keeps quantized numbers.
-_QUANTIZED = ("i8", "u8", "i4", "u4", "u6", "u3", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1")
+_QUANTIZED = ("i8", "u8", "i4", "nf4", "f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1")
+#: Types that OpenVINO shows by their names in C.
+_C_NAMES = {
+    "f64": "double64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "nf4": "nfloat4",
+    "boolean": "char",
+}
 
 
 class Type:
@@ -166,7 +175,10 @@ class Type:
         return (_named, (self.get_type_name(),))
 
     def __repr__(self) -> str:
-        return f"<Type: '{self.get_type_name()}'>"
+        name = self.get_type_name()
+        if self.is_integral_number():
+            name = f"{'int' if name[0] == 'i' else 'uint'}{name[1:]}_t"
+        return f"<Type: '{_C_NAMES.get(name, name)}'>"
 
     __str__ = __repr__
 

@@ -95,7 +95,8 @@ class PreProcessSteps:
         self.all: list[steps.Step] = []
         #: Orders of axes that steps make, by which the shape of the tensor is found.
         self.orders: list[list[int]] = []
-        self.changes_size = False
+        #: The layout that the last step of layouts makes.
+        self.made_layout: Layout | None = None
 
     def convert_element_type(self, type: Any = None) -> PreProcessSteps:
         """To another type; without one, to the model's."""
@@ -123,7 +124,6 @@ class PreProcessSteps:
     def crop(self, begin: Any, end: Any) -> PreProcessSteps:
         """A part of it."""
         self.all.append(steps.cropped(list(begin), list(end)))
-        self.changes_size = True
         return self
 
     def pad(
@@ -131,7 +131,6 @@ class PreProcessSteps:
     ) -> PreProcessSteps:
         """More around it."""
         self.all.append(steps.padded(list(pads_begin), list(pads_end), value, mode))
-        self.changes_size = True
         return self
 
     def reverse_channels(self) -> PreProcessSteps:
@@ -151,7 +150,8 @@ class PreProcessSteps:
         if layout is None:
             self.all.append(self._info.to_model_layout)
         elif isinstance(layout, (str, Layout)):
-            self.all.append(steps.laid_out(as_layout(layout)))
+            self.made_layout = as_layout(layout)
+            self.all.append(steps.laid_out(self.made_layout))
         else:
             self.orders.append([int(axis) for axis in layout])
             self.all.append(steps.permuted(list(layout)))
@@ -185,7 +185,8 @@ class InputInfo:
 
     @property
     def _model_layout(self) -> Layout:
-        return self._model.layout or self._parameter.layout
+        told = self._model.layout or self._parameter.layout
+        return self._steps.made_layout or told if told.empty else told
 
     @property
     def _tensor_layout(self) -> Layout:
@@ -235,8 +236,6 @@ class InputInfo:
             order_to = steps.order_between(self._model_layout, layout, rank)
             if order_to is not None:
                 shape = PartialShape([shape[axis] for axis in order_to])
-        if self._steps.changes_size:
-            shape = PartialShape([-1] * rank)
         if self._tensor.spatial is not None:
             for name, size in zip("HW", self._tensor.spatial, strict=True):
                 if not layout.has_name(name):
