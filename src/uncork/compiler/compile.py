@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uncork.collector import collector_paused
 from uncork.compiler.compiled_model import CompiledModel, compile_for
@@ -17,7 +18,7 @@ from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.hints import Hints
 from uncork.ir.model import Model
-from uncork.ir.read import Contents, read_structure, where_of
+from uncork.ir.read import read_structure, where_of
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
@@ -38,8 +39,8 @@ __all__ = [
 
 
 def read_model(
-    path: Contents,
-    weights: Contents | None = None,
+    path: str | os.PathLike[str] | bytes | BinaryIO,
+    weights: str | os.PathLike[str] | bytes | BinaryIO | None = None,
     *,
     mmap: bool = True,
 ) -> Model:
@@ -63,7 +64,7 @@ def read_model(
 
 
 def compile_model(
-    model: Model | Contents,
+    model: Model | str | os.PathLike[str] | bytes | BinaryIO,
     device_name: str = "CPU",
     config: Mapping[str, Any] | None = None,
     *,
@@ -176,9 +177,9 @@ def _is_number(value: object, least: int) -> bool:
 
 
 def load(
-    path: Contents,
+    path: str | os.PathLike[str] | bytes | BinaryIO,
     *,
-    weights: Contents | None = None,
+    weights: str | os.PathLike[str] | bytes | BinaryIO | None = None,
     mmap: bool = True,
     backend: Backend = "cpu",
     strict: bool = False,

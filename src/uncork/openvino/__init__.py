@@ -96,7 +96,7 @@ _LATER = {
     "ProfilingInfo": "_requests",
     "get_batch": "helpers",
     "set_batch": "helpers",
-    **dict.fromkeys(("helpers", "layout_helpers", "op", "preprocess", "properties"), ""),
+    **dict.fromkeys(("helpers", "layout_helpers", "op", "preprocess", "properties", "utils"), ""),
     **{f"opset{number}": "" for number in range(1, 16)},
 }
 #: What OpenVINO has and uncork does not.
@@ -106,6 +106,7 @@ _REFUSED = {
     "Op": "there are no custom operations",
     "RemoteContext": "uncork runs models on the CPU: there is no remote memory",
     "RemoteTensor": "uncork runs models on the CPU: there is no remote memory",
+    "Symbol": "sizes have no symbols in this API",
     "VAContext": "uncork runs models on the CPU: there is no remote memory",
     "VASurfaceTensor": "uncork runs models on the CPU: there is no remote memory",
     "frontend": "files of other formats are converted by OpenVINO's own package (convert_model)",

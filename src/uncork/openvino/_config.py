@@ -63,6 +63,8 @@ IGNORED = {
     "TBB_PARTITIONER": "there is no TBB",
     "FORCE_TBB_TERMINATE": "there is no TBB",
     "WEIGHTS_PATH": "constants come with the model",
+    "ENABLE_WEIGHTLESS": "kernels are kept on disk without constants",
+    "DEVICE_ID": "there is one device",
     "ENABLE_TENSOR_PARALLEL": "a model runs on the one CPU",
 }
 #: Properties that can be asked for only.

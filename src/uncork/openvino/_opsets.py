@@ -51,6 +51,8 @@ _BLANKS: dict[str, tuple[Any, ElementType | None]] = {
     "default_index": (-1, None),
     "attention_mask": (0.0, None),
 }
+#: Numbers for every axis of a window, where they are left out.
+_OF_EVERY_AXIS = {"dilations": 1, "pads_begin": 0, "pads_end": 0}
 _BODIES = {
     "if_op": "If",
     "loop": "Loop",
@@ -185,6 +187,10 @@ def _attributes(kind: type[Operation], given: dict[str, Any]) -> dict[str, Any]:
             value = given.pop(argument)
             if value is not None:
                 found[name] = _attribute(kind, name, value)
+    for name, number in _OF_EVERY_AXIS.items():
+        attribute = kind.attributes.get(name)
+        if attribute is not None and attribute.default is REQUIRED and name not in found:
+            found[name] = (number,) * len(found.get("strides", ()))
     return found
 
 

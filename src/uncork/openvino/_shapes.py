@@ -7,7 +7,7 @@ from operator import index
 from typing import Any, overload
 
 from uncork import types
-from uncork.openvino._errors import invalid
+from uncork.openvino._errors import invalid, unsupported
 
 _MOST = 2**63 - 1
 
@@ -79,6 +79,18 @@ class Dimension:
     def relaxes(self, other: Any) -> bool:
         """Whether every number of the other is one of its own."""
         return Dimension(other).refines(self)
+
+    def has_symbol(self) -> bool:
+        """Not offered: see the message."""
+        raise unsupported("sizes have no symbols in this API: compare their bounds")
+
+    def get_symbol(self) -> Any:
+        """Not offered: see the message."""
+        raise unsupported("sizes have no symbols in this API: compare their bounds")
+
+    def set_symbol(self, symbol: Any) -> None:
+        """Not offered: see the message."""
+        raise unsupported("sizes have no symbols in this API: compare their bounds")
 
     def to_string(self) -> str:
         """As files spell it: "3", "?", "2..8"."""

@@ -1,5 +1,5 @@
-"""Short programs in the style of OpenVINO's documentation: each asserts by itself what it must
-give, and gives what OpenVINO gives.
+"""Snippets in the style of OpenVINO's documentation, and programs in that of its notebooks: each
+asserts by itself what it must give, and gives what OpenVINO gives.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from tests.openvino_api.conftest import HERE, changed, run
 
-SNIPPETS = sorted((HERE / "snippets").glob("*.py"))
+PROGRAMS = sorted([*HERE.glob("snippets/*.py"), *HERE.glob("programs/*.py")])
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +20,13 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("path", SNIPPETS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_with_one_line_changed(path: Path) -> None:
     assert run(path, with_uncork=True)
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("path", SNIPPETS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_as_openvino(path: Path) -> None:
     pytest.importorskip("openvino")
     same(run(path, with_uncork=True), run(path, with_uncork=False), path.stem)
@@ -48,6 +48,11 @@ def same(got: Any, expected: Any, where: str) -> None:
         assert got == pytest.approx(expected, rel=1e-4), where
     else:
         assert got == expected, where
+
+
+def test_there_are_enough() -> None:
+    counts = {"snippets": 38, "programs": 10}
+    assert all(len(list(HERE.glob(f"{f}/*.py"))) >= count for f, count in counts.items())
 
 
 def test_the_line_that_is_changed() -> None:
