@@ -46,7 +46,7 @@ def read_structure(
     of version 10 or 11. Raises TypeError for what is no path.
     """
     data = _given(path)
-    bytes_of_weights = b"" if weights is None and data is not None else _given(weights)
+    bytes_of_weights = _given(weights)
     given = (
         None
         if weights is None or bytes_of_weights is not None
@@ -86,7 +86,7 @@ def where_of(path: Contents) -> str:
 def _given(value: object) -> bytes | memoryview | None:
     """The contents that a caller gave in place of a path; None for a path."""
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return value if isinstance(value, bytes) else memoryview(value).cast("B")
+        return value if isinstance(value, bytes) else memoryview(value).cast("B").toreadonly()
     read = getattr(value, "read", None)
     if callable(read) and not isinstance(value, os.PathLike):
         data = read()
@@ -103,7 +103,11 @@ def _xml(data: bytes | memoryview) -> bytes:
     """The bytes of a model.xml that a caller gave. Raises ReadError for others."""
     data = bytes(data)
     if not _looks_like_xml(data[:_HEAD]):
-        raise ReadError("expected the contents of a model.xml, got other bytes", "<bytes>")
+        raise ReadError(
+            f"expected the contents of a model.xml, got other bytes, {data[:40]!r}: a path is "
+            "given as a str or an os.PathLike",
+            "<bytes>",
+        )
     return data
 
 

@@ -89,7 +89,7 @@ class Core:
             model = self.read_model(model, weights)
         with as_runtime_errors():
             own = model.clone()
-            compiled = core.compile_model(own._core(), **_config.options_of(options))
+            compiled = core.compile_model(own.checked, **_config.options_of(options))
         return CompiledModel(own, compiled, options)
 
     @property

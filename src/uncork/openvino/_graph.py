@@ -12,6 +12,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.graph import Node as CoreNode
 from uncork.ir.graph import Port, Source, XmlElement
 from uncork.ir.model import Model as CoreModel
+from uncork.ir.model import split_names
 from uncork.ir.validate import infer
 from uncork.openvino._errors import invalid
 from uncork.openvino._node import Constant, Node, Output, Parameter, Result
@@ -45,7 +46,7 @@ def _name_ends(model: CoreModel, made: dict[int, Node]) -> None:
     for number in model.results:
         result = model.by_id[number]
         given = dict(result.layer_attributes).get("output_names", "")
-        names = [n for n in given.split(",") if n] + [n for p in result.outputs for n in p.names]
+        names = [*split_names(given), *(n for p in result.outputs for n in p.names)]
         made[number].output(0).add_names(names)
     if model.ir_version != 10:
         return

@@ -81,6 +81,7 @@ class Model:
         self._extras: tuple[XmlElement, ...] = ()
         self._info: dict[str, Any] = {}
         self._source = ""
+        self.checked: CoreModel
         if len(args) == 1 and isinstance(args[0], Model):
             self._take(args[0]._core())
             return
@@ -94,11 +95,9 @@ class Model:
             if len(self._parameters) != len(_listed(parameters)):
                 raise invalid("parameters: expected nodes of opset.parameter(...)")
             self._sinks = list(_listed(sinks))
-            if "sinks" not in named and not sinks:
-                self._sinks = _assigns(self._results)
             _name_ports(self._parameters)
             _name_ports(self._results)
-            self._core()
+            self.checked = self._core()
 
     @staticmethod
     def of_core(model: CoreModel) -> Model:
@@ -109,6 +108,8 @@ class Model:
         return made
 
     def _take(self, model: CoreModel) -> None:
+        #: uncork's model that the nodes were made of.
+        self.checked = model
         nodes = _graph.nodes_of(model)
         self._name, self._source = model.name, model.source
         self._extras = model.extras
@@ -124,9 +125,12 @@ class Model:
         """uncork's model of the nodes as they are now; their types and shapes are found anew."""
         name = self.get_friendly_name()
         extras = _graph.extras_with(self._extras, self._info)
+        sinks = list(self._sinks)
+        # What sets a variable runs in any case, told of or not.
+        sinks += [n for n in _assigns([*sinks, *self._results]) if all(n is not s for s in sinks)]
         with as_runtime_errors():
             model, nodes = _graph.frozen(
-                name, self._results, self._sinks, self._parameters, extras, self._source or name
+                name, self._results, sinks, self._parameters, extras, self._source or name
             )
         for node, layer in zip(nodes, model.nodes, strict=True):
             if isinstance(node, Result):
@@ -590,8 +594,5 @@ def _name_ports(nodes: Iterable[Node]) -> None:
 
 
 def _assigns(results: Sequence[Node]) -> list[Node]:
-    """Nodes that set the variables which the results depend on, as far as they read what the
-    results do.
-    """
-    found = [n for n in _graph.ordered(results) if isinstance(n.operation, Assign3)]
-    return found
+    """The nodes among those that some depend on which set variables."""
+    return [n for n in _graph.ordered(results) if isinstance(n.operation, Assign3)]

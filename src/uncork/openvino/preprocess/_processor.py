@@ -269,8 +269,8 @@ class InputInfo:
                 shape[axis] = Dimension(shape[axis].get_length() * 3 // 2)
         return shape
 
-    def build(self) -> Parameter:
-        """The input in place of the model's, with the steps between."""
+    def build(self) -> tuple[Parameter, Output]:
+        """The input in place of the model's, and what the steps make of it."""
         old = self._parameter
         element = self._tensor.element or old.operation.element_type
         new = Parameter(element, self._tensor_shape(), old.get_friendly_name())
@@ -285,10 +285,14 @@ class InputInfo:
                 f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
                 f"the model takes {old.partial_shape}"
             )
-        for target in old.output(0).get_target_inputs():
-            target.replace_source_output(stage.output)
-        new.output(0).set_names(old.output(0).names)
-        return new
+        return new, stage.output
+
+    def put(self, new: Parameter, made: Output) -> None:
+        """Have the model read what the steps make."""
+        old = self._parameter.output(0)
+        new.output(0).set_names(old.names)
+        for target in old.get_target_inputs():
+            target.replace_source_output(made)
 
 
 class OutputTensorInfo:
@@ -379,8 +383,8 @@ class OutputInfo:
         if self._tensor.layout is not None:
             steps.laid_out(self._tensor.layout)(stage)
 
-    def build(self) -> None:
-        """Have the result give what the steps make."""
+    def build(self) -> steps.Stage:
+        """What the steps make of what the model gives."""
         result = self._result
         source = result.sources[0]
         layout = self._model.layout or result.layout
@@ -389,7 +393,13 @@ class OutputInfo:
             step(stage)
         self.to_tensor_type(stage)
         self.to_tensor_layout(stage)
-        if stage.output != source:
+        return stage
+
+    def put(self, stage: steps.Stage, before: Output) -> None:
+        """Have the result give what the steps make of what it gave before."""
+        result = self._result
+        if stage.output != before:
+            source = result.sources[0]  # which inputs may have replaced meanwhile
             names = source.names
             source.set_names([])
             stage.output.add_names(names)
@@ -425,9 +435,14 @@ class PrePostProcessor:
         """Put the steps into the model, and give it. Raises RuntimeError where they do not fit."""
         with as_runtime_errors():
             made = [info.build() for info in self._inputs]
-            for info in self._outputs:
-                info.build()
-            self._model.put_parameters(made)
+            before = [result.sources[0] for result in self._model.get_results()]
+            ends = [info.build() for info in self._outputs]
+            # All of it is right: from here on the model changes.
+            for info, (new, output) in zip(self._inputs, made, strict=True):
+                info.put(new, output)
+            for end, stage, source in zip(self._outputs, ends, before, strict=True):
+                end.put(stage, source)
+            self._model.put_parameters([new for new, _ in made])
         return self._model
 
     def __repr__(self) -> str:
