@@ -11,8 +11,10 @@ import pytest
 
 import uncork
 import uncork.openvino as ov
+from uncork.ir.bodies import GraphBody
 from uncork.openvino import opset13 as ops
 from uncork.openvino.preprocess import ColorFormat, PrePostProcessor, ResizeAlgorithm
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 
 def doubled(name: str = "x") -> ov.Model:
@@ -97,6 +99,14 @@ def test_a_model_of_the_file_is_written_as_it_was_read(tmp_path: Path) -> None:
     assert 'labels value="a b"' in texts[1]
 
 
+def test_remarks_with_names_that_are_no_tags(tmp_path: Path) -> None:
+    model = doubled()
+    model.set_rt_info("yes", ["model info", "2nd"])
+    ov.serialize(model, tmp_path / "m.xml")
+    again = ov.Core().read_model(tmp_path / "m.xml")
+    assert again.get_rt_info(["model info", "2nd"]).value == "yes"
+
+
 def test_halves_keep_numbers_that_f16_lacks(tmp_path: Path) -> None:
     x = ops.parameter([2], np.float32, name="x")
     large = ops.constant(np.array([1e6, 1], np.float32))
@@ -166,6 +176,61 @@ def test_what_preprocessing_refuses() -> None:
         ppp = PrePostProcessor(doubled())
         with pytest.raises(RuntimeError, match=message):
             steps(ppp.input()) and ppp.build()
+
+
+def test_steps_that_are_refused_leave_the_model_as_it_was() -> None:
+    a, b = (ops.parameter([1, 2], np.float32, name=n) for n in "ab")
+    model = ov.Model([ops.add(a, b)], [a, b], "sum")
+    ppp = PrePostProcessor(model)
+    ppp.input("a").preprocess().scale(2.0)
+    ppp.input("b").preprocess().reverse_channels()
+    with pytest.raises(RuntimeError, match="a layout with C"):
+        ppp.build()
+    given = [np.full((1, 2), value, np.float32) for value in (2, 4)]
+    assert ov.compile_model(model)(given)[0].tolist() == [[6, 6]]
+
+
+def test_steps_of_an_input_that_is_an_output_too() -> None:
+    x = ops.parameter([2], np.float32, name="x")
+    model = ov.Model([x], [x], "same")
+    ppp = PrePostProcessor(model)
+    ppp.input().tensor().set_element_type(ov.Type.u8)
+    ppp.input().preprocess().convert_element_type(ov.Type.f32).scale(2.0)
+    compiled = ov.compile_model(ppp.build())
+    assert compiled(np.array([2, 4], np.uint8))[0].tolist() == [1, 2]
+
+
+def test_attributes_are_spelled_as_in_files() -> None:
+    x = ops.parameter([1, 1, 4, 4], np.float32, name="x")
+    pool = ops.avg_pool(x, [2, 2], [0, 0], [0, 0], [2, 2], True)
+    assert pool.get_attributes()["exclude-pad"] is True
+    assert ops.add(x, x).get_attributes() == {"auto_broadcast": "numpy"}
+
+
+def test_a_layer_with_a_body_is_read_changed_and_written(tmp_path: Path) -> None:
+    inner = uncork.Builder("inner")
+    y = inner.parameter("y", "f32", [None])
+    inner.result(inner.add("Add", 1, y, y)[0], "twice")
+    other = uncork.Builder("other")
+    other.result(other.parameter("z", "f32", [None]), "same")
+    outer = uncork.Builder("outer")
+    x, wanted = outer.parameter("x", "f32", [None]), outer.parameter("wanted", "boolean", [])
+    joined = [
+        BodyMap(GraphBody(b.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+        for b in (inner, other)
+    ]
+    (out,) = outer.add_with_bodies(
+        "If", 8, wanted, x, bodies=dict(zip(("then_body", "else_body"), joined, strict=True))
+    )
+    outer.result(out, "out")
+    uncork.write_model(outer.model(), tmp_path / "if.xml")
+    model = ov.Core().read_model(tmp_path / "if.xml")
+    model.reshape({"x": [3]})
+    ov.save_model(model, tmp_path / "again.xml")
+    compiled = ov.compile_model(tmp_path / "again.xml")
+    ones = np.ones(3, np.float32)
+    assert compiled({"x": ones, "wanted": np.array(True)})[0].tolist() == [2, 2, 2]
+    assert compiled({"x": ones, "wanted": np.array(False)})[0].tolist() == [1, 1, 1]
 
 
 def test_errors_cross_processes() -> None:

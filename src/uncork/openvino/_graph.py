@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -178,18 +179,24 @@ def _children(element: XmlElement) -> dict[str, Any]:
 
 
 def extras_with(extras: Sequence[XmlElement], info: dict[str, Any]) -> tuple[XmlElement, ...]:
-    """What a file says beside its layers, with other runtime information."""
+    """What a file says beside its layers, with this runtime information."""
+    if info == info_of(extras):
+        return tuple(extras)
     others = tuple(e for e in extras if e.tag != "rt_info")
     return (*others, XmlElement("rt_info", children=_elements(info)))
 
 
 def _elements(info: dict[str, Any]) -> tuple[XmlElement, ...]:
-    return tuple(
-        XmlElement(key, children=_elements(value))
-        if isinstance(value, dict)
-        else XmlElement(key, (("value", _text(value)),))
-        for key, value in info.items()
-    )
+    return tuple(_element(key, value) for key, value in info.items())
+
+
+def _element(key: str, value: Any) -> XmlElement:
+    # A name that XML does not take as a tag is told by an attribute.
+    is_tag = re.fullmatch(r"[A-Za-z_][\w.-]*", key, re.ASCII) is not None
+    tag, named = (key, ()) if is_tag else ("info", (("name", key),))
+    if isinstance(value, dict):
+        return XmlElement(tag, named, children=_elements(value))
+    return XmlElement(tag, (*named, ("value", _text(value))))
 
 
 def _text(value: Any) -> str:

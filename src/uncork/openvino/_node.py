@@ -455,8 +455,14 @@ class Node(_Operators):
         return int(self._own_name.rpartition("_")[2])
 
     def get_attributes(self) -> dict[str, Any]:
-        """The attributes by name."""
-        return {name: _shown(getattr(self.operation, name)) for name in self.operation.attributes}
+        """The attributes by name, as the file spells them."""
+        found = {
+            name.replace("exclude_pad", "exclude-pad"): _shown(getattr(self.operation, name))
+            for name in self.operation.attributes
+        }
+        if found.get("auto_broadcast_axis") == -1:  # which says nothing
+            del found["auto_broadcast_axis"]
+        return found
 
     def set_attribute(self, name: str, value: Any) -> None:
         """Set an attribute. Raises RuntimeError for one that the operation does not take."""
