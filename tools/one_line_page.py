@@ -135,8 +135,7 @@ goes on working. What is different on purpose:
 - names that OpenVINO makes itself (`Result_12`) have other numbers.
 
 `convert_model` gives a model of uncork of whatever OpenVINO's own package converts, where that is
-installed; of a `model.xml` without it. Layers with bodies (If, Loop, TensorIterator) are read and
-run, and built by `uncork.Builder` only. Models of `uncork.openvino` can be changed in place;
+installed; of a `model.xml` without it. Models of `uncork.openvino` can be changed in place;
 uncork's own do not change ([openvino.md](openvino.md) is about those).
 
 ## Attributes
@@ -151,7 +150,7 @@ FUNCTIONS = """
 
 | module | what of it |
 |---|---|
-| `opset1` .. `opset15` | the functions of OpenVINO's, but for `if_op`, `loop`, `tensor_iterator` |
+| `opset1` .. `opset16` | the functions of OpenVINO's |
 | `preprocess` | `PrePostProcessor` with its steps, as layers; not planes as inputs of their own |
 | `properties` | the names and values of properties, as below |
 | `op` | `Constant`, `Parameter`, `Result`, to tell nodes apart and to make them |

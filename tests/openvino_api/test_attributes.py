@@ -138,7 +138,7 @@ def test_messages(call: Callable[[], Any], message: str) -> None:
     [
         ("Extension", "there are no extensions"),
         ("RemoteTensor", "no remote memory"),
-        ("opset16", "opsets go up to opset15"),
+        ("opset17", "opsets go up to opset16"),
         ("frontend", "converted by OpenVINO's own package"),
         ("nothing", "has no attribute 'nothing'"),
     ],

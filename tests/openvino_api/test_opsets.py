@@ -12,21 +12,20 @@ import uncork.openvino as ov
 from uncork.openvino import _opsets, opset1, opset4, opset13, opset15
 from uncork.ops import registered
 
-#: What takes bodies is built by uncork.Builder; what is called in several ways has no one
-#: signature.
-BODIES = {"if_op", "loop", "tensor_iterator"}
+#: What is called in several ways, or put together step by step, has no one signature.
 SEVERAL = {"assign", "constant", "parameter", "read_value", "result"}
+SEVERAL |= {"if_op", "loop", "tensor_iterator"}
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("number", range(1, 16))
+@pytest.mark.parametrize("number", range(1, 17))
 def test_functions_are_called_as_those_of_openvino(number: int) -> None:
     pytest.importorskip("openvino")
     theirs = importlib.import_module(f"openvino.opset{number}")
     names = {n for n in dir(theirs) if not n.startswith("_") and callable(getattr(theirs, n))}
     ours = importlib.import_module(f"uncork.openvino.opset{number}")
-    assert set(dir(ours)) == names - BODIES
-    for name in names - BODIES - SEVERAL:
+    assert set(dir(ours)) == names
+    for name in names - SEVERAL:
         expected = inspect.signature(getattr(theirs, name)).parameters.values()
         got = inspect.signature(getattr(ours, name)).parameters
         wanted = {p.name: p.default for p in expected}
@@ -35,7 +34,7 @@ def test_functions_are_called_as_those_of_openvino(number: int) -> None:
 
 
 def test_every_function_has_an_operation() -> None:
-    for name in _opsets.names_in(15):
+    for name in _opsets.names_in(16):
         if name not in SEVERAL:
             type_name = _opsets.type_of_function(name)
             assert type_name in {kind.type_name for kind in registered()}, name
@@ -85,8 +84,6 @@ def test_functions_that_are_not_there() -> None:
         opset13.stft  # noqa: B018
     with pytest.raises(AttributeError, match="opset13 has no function 'nothing'"):
         opset13.nothing  # noqa: B018
-    with pytest.raises(AttributeError, match=r"built by uncork\.Builder \(add_with_bodies\)"):
-        opset13.loop  # noqa: B018
 
 
 def test_mistakes_are_runtime_errors_with_the_layer() -> None:
@@ -95,3 +92,27 @@ def test_mistakes_are_runtime_errors_with_the_layer() -> None:
         opset13.matmul(a, a, False, False, name="product")
     with pytest.raises(RuntimeError, match="is left out, and one behind it is given"):
         opset13.squeeze(None, [0])
+
+
+def test_mistakes_with_bodies() -> None:
+    x = opset13.parameter([1], np.float32, name="x")
+    inner = opset13.parameter([1], np.float32, name="inner")
+    body = ov.Model([opset13.relu(inner)], [inner], "body")
+    choice = opset13.if_op(opset13.constant(np.array(True)))
+    with pytest.raises(RuntimeError, match="If has no then_body yet"):
+        choice.set_input(x, inner, None)
+    with pytest.raises(TypeError, match="expected a Model as body, got str"):
+        choice.set_then_body("body")
+    choice.set_then_body(body)
+    with pytest.raises(RuntimeError, match=r"'x'.* is no parameter of the body 'body'"):
+        choice.set_input(x, x, None)
+    iterator = opset13.tensor_iterator()
+    iterator.set_body(body)
+    with pytest.raises(RuntimeError, match="is given by no result of 'body'"):
+        iterator.get_iter_value(x)
+    with pytest.raises(RuntimeError, match="each of the 1 parameters to be fed once"):
+        iterator.get_iter_value(body.get_results()[0])
+    with pytest.raises(RuntimeError, match=r"only the last turn \(-1\)"):
+        iterator.get_iter_value(body.get_results()[0], 0)
+    with pytest.raises(RuntimeError, match="loop: expected a trip count and a condition"):
+        opset13.loop()

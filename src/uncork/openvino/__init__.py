@@ -97,7 +97,7 @@ _LATER = {
     "get_batch": "helpers",
     "set_batch": "helpers",
     **dict.fromkeys(("helpers", "layout_helpers", "op", "preprocess", "properties", "utils"), ""),
-    **{f"opset{number}": "" for number in range(1, 16)},
+    **{f"opset{number}": "" for number in range(1, 17)},
 }
 #: What OpenVINO has and uncork does not.
 _REFUSED = {
@@ -111,8 +111,7 @@ _REFUSED = {
     "VASurfaceTensor": "uncork runs models on the CPU: there is no remote memory",
     "frontend": "files of other formats are converted by OpenVINO's own package (convert_model)",
     "runtime": "OpenVINO has moved what was there to the package itself: ov.Core",
-    "opset16": "opsets go up to opset15",
-    "opset17": "opsets go up to opset15",
+    "opset17": "opsets go up to opset16",
 }
 
 

@@ -139,6 +139,10 @@ class Model:
                 node._give(tuple(port.spec for port in layer.outputs))
         return model
 
+    def frozen(self) -> CoreModel:
+        """uncork's model of the nodes as they are now."""
+        return self._core()
+
     def validate_nodes_and_infer_types(self) -> None:
         """Find types and shapes anew, after changes. Raises RuntimeError with all that does not
         fit.

@@ -354,7 +354,11 @@ class Node(_Operators):
         sources: Sequence[Output] = (),
         name: str | None = None,
         record: graph.Node | None = None,
+        described: bool = True,
     ) -> None:
+        """A layer that is new, or, with a `record`, one of a file. Where it is not `described`, its
+        operation does not say yet what it gives.
+        """
         self.operation = operation
         self.sources: list[Output] = []
         #: What the file said beside all this.
@@ -369,6 +373,8 @@ class Node(_Operators):
         for source in sources:
             self.sources.append(source)
             source._node.readers.add(self)
+        if not described:
+            return
         if record is None:
             with as_runtime_errors():
                 self.operation = operation.specialised([s.spec for s in self.sources])

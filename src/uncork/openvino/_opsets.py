@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from uncork.openvino._any import OVAny
+from uncork.openvino._bodies import If, Loop, TensorIterator
 from uncork.openvino._errors import as_runtime_errors, invalid
 from uncork.openvino._node import (
     Constant,
@@ -53,11 +54,6 @@ _BLANKS: dict[str, tuple[Any, ElementType | None]] = {
 }
 #: Numbers for every axis of a window, where they are left out.
 _OF_EVERY_AXIS = {"dilations": 1, "pads_begin": 0, "pads_end": 0}
-_BODIES = {
-    "if_op": "If",
-    "loop": "Loop",
-    "tensor_iterator": "TensorIterator",
-}
 
 
 class _Call:
@@ -119,11 +115,6 @@ def function(name: str, opset: int) -> Callable[..., Node]:
         return _OWN[name][1]
     call = next((c for c in _calls().get(name, ()) if c.since <= opset), None)
     if call is None:
-        if name in _BODIES:
-            raise AttributeError(
-                f"opset{opset} has no '{name}': layers with bodies are built by uncork.Builder "
-                f"(add_with_bodies); models that have a {_BODIES[name]} are read and run"
-            )
         later = sorted({c.since for c in _calls().get(name, ())})
         hint = f": it is in opset{later[0]} and later" if later else ""
         raise AttributeError(f"opset{opset} has no function '{name}'{hint}", name=name, obj=None)
@@ -303,6 +294,9 @@ _OWN: dict[str, tuple[int, Callable[..., Node]]] = {
     "result": (1, result),
     "assign": (3, assign),
     "read_value": (3, read_value),
+    "tensor_iterator": (1, TensorIterator),
+    "loop": (5, Loop),
+    "if_op": (8, If),
 }
 
 

@@ -263,4 +263,11 @@ SIGNATURES = """
 15 stft(data, window, frame_size, frame_step, transpose_frames)
 15 string_tensor_pack(begins, ends, symbols)
 15 string_tensor_unpack(data)
+16 avg_pool(data_batch, strides, pads_begin, pads_end, kernel_shape, exclude_pad,
+    rounding_type='floor', auto_pad=None, dilations=None)
+16 identity(data)
+16 istft(data, window, frame_size, frame_step, center, normalized, signal_length=None)
+16 one_hot(indices, depth, on_value, off_value, axis, negative_indices_mode=None)
+16 segment_max(data, segment_ids, num_segments=None, fill_mode=None)
+16 sparse_fill_empty_rows(values, dense_shape, indices, default_value)
 """
