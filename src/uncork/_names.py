@@ -42,11 +42,15 @@ ELSEWHERE = {
 }
 
 
+def elsewhere(name: str) -> str:
+    """What there is in place of a name; "" where nothing is."""
+    return ELSEWHERE.get(name) or ELSEWHERE.get(name.rstrip("0123456789"), "")  # opset13
+
+
 def no_such_name(name: str, public: list[str]) -> str:
     """The message for a name that `uncork` does not have."""
     message = f"module 'uncork' has no attribute '{name}'"
-    way = ELSEWHERE.get(name) or ELSEWHERE.get(name.rstrip("0123456789"))  # opset13
-    if way:
+    if way := elsewhere(name):
         return f"{message}: {way}"
     from uncork.ir.ports import did_you_mean
 

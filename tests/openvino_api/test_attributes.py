@@ -153,3 +153,23 @@ def test_ignored_properties_warn_once() -> None:
     with pytest.warns(UserWarning, match="CACHE_DIR is ignored: kernels are kept on disk"):
         ov.Core().set_property({"CACHE_DIR": "/tmp/x"})
     ov.Core().set_property({"CACHE_DIR": "/tmp/x"})  # warnings are errors in these tests
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("import uncork.opset13", "from uncork.openvino import opset13"),
+        ("from uncork import opset8", "from uncork.openvino import opset13"),
+        ("from uncork.preprocess import PrePostProcessor", r"uncork\.openvino\.preprocess"),
+        ("from uncork import Core", "uncork has no 'Core': uncork.openvino.Core, for programs"),
+        ("import uncork.properties.hint", r"uncork\.openvino\.properties"),
+    ],
+)
+def test_modules_that_lie_elsewhere(line: str, message: str) -> None:
+    with pytest.raises(ImportError, match=message):
+        exec(line)
+
+
+def test_modules_that_are_nowhere() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'uncork\.nothing'$"):
+        exec("import uncork.nothing")

@@ -28,7 +28,8 @@ with collector_paused():  # what is imported stays
     )
     from uncork.openvino._layout import Layout
     from uncork.openvino._model import Model
-    from uncork.openvino._node import ConstOutput, DiscreteTypeInfo, Input, Node, Output
+    from uncork.openvino._node import DiscreteTypeInfo, Node
+    from uncork.openvino._ports import ConstOutput, Input, Output
     from uncork.openvino._shapes import (
         AxisSet,
         AxisVector,

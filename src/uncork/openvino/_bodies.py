@@ -10,7 +10,8 @@ from typing import Any
 from uncork.ir.bodies import GraphBody
 from uncork.openvino._errors import as_runtime_errors, invalid, unsupported
 from uncork.openvino._model import Model
-from uncork.openvino._node import Node, Output, Parameter, as_output
+from uncork.openvino._node import Node, Parameter, as_output
+from uncork.openvino._ports import Output
 from uncork.ops import find
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.openvino._errors import wrong_input
 from uncork.openvino._model import position_of
-from uncork.openvino._node import ConstOutput
+from uncork.openvino._ports import ConstOutput
 from uncork.types import Array, ElementType
 
 

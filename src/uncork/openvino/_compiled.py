@@ -12,7 +12,7 @@ from uncork.openvino import _config
 from uncork.openvino._calls import OVDict, given_inputs, shown
 from uncork.openvino._errors import as_runtime_errors, unsupported
 from uncork.openvino._model import Model, ports_text, position_of
-from uncork.openvino._node import ConstOutput
+from uncork.openvino._ports import ConstOutput
 from uncork.openvino._tensor import Tensor, input_tensor
 from uncork.types import Array
 

@@ -16,7 +16,8 @@ from uncork.ir.model import Model as CoreModel
 from uncork.ir.model import split_names
 from uncork.ir.validate import infer
 from uncork.openvino._errors import invalid
-from uncork.openvino._node import Constant, Node, Output, Parameter, Result
+from uncork.openvino._node import Constant, Node, Parameter, Result
+from uncork.openvino._ports import Output
 from uncork.ops import parameter as ends
 from uncork.ops._body import SubGraphOperation
 

@@ -22,7 +22,8 @@ from uncork.openvino._errors import (
     unsupported,
     wrong_input,
 )
-from uncork.openvino._node import ConstOutput, Node, Output, Parameter, Result, as_output
+from uncork.openvino._node import Node, Parameter, Result, as_output
+from uncork.openvino._ports import ConstOutput, Output
 from uncork.openvino._shapes import PartialShape, Shape, core_shape
 from uncork.openvino._tensor import Tensor
 from uncork.openvino._types import Type

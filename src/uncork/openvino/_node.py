@@ -1,4 +1,5 @@
-"""`Node`, `Input` and `Output`: layers that may be changed, as programs for OpenVINO hold them.
+"""`Node`, with `Parameter`, `Result` and `Constant`: layers that may be changed, as programs for
+OpenVINO hold them.
 
 A node knows the outputs that it reads; who reads it is noted at it, weakly. The frozen layers of
 uncork are made of nodes when a model is compiled or written (`_graph.py`).
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from uncork.ir import graph
 from uncork.openvino._any import OVAny, RTMap
 from uncork.openvino._errors import as_runtime_errors, invalid, unsupported, wrong_input
 from uncork.openvino._layout import Layout, as_layout
+from uncork.openvino._ports import ConstOutput, Input, Operators, Output
 from uncork.openvino._shapes import PartialShape, Shape, Strides, core_shape
 from uncork.openvino._tensor import Tensor
 from uncork.openvino._types import Type, element_of, of_element
@@ -48,304 +50,7 @@ class DiscreteTypeInfo(Struct, frozen=True):
         return f"<DiscreteTypeInfo: {self.name} {self.version_id}>"
 
 
-class _Operators:
-    """Arithmetic of outputs: `a + b`, `a * 2`. Nodes of one output have it, too."""
-
-    def _add(self, type_name: str, left: Any, right: Any) -> Node:
-        sides = [left, right]
-        like = as_output(self)
-        inputs = [as_output(side, like) for side in sides]
-        return Node.of_type(type_name, 1, inputs)
-
-    def __add__(self, other: Any) -> Node:
-        return self._add("Add", self, other)
-
-    def __radd__(self, other: Any) -> Node:
-        return self._add("Add", other, self)
-
-    def __sub__(self, other: Any) -> Node:
-        return self._add("Subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Node:
-        return self._add("Subtract", other, self)
-
-    def __mul__(self, other: Any) -> Node:
-        return self._add("Multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Node:
-        return self._add("Multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Node:
-        return self._add("Divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Node:
-        return self._add("Divide", other, self)
-
-
-class ConstOutput:
-    """An output of a node, to be read: its names, type and shape."""
-
-    def __init__(self, node: Node, index: int) -> None:
-        self._node, self._index = node, index
-
-    @property
-    def spec(self) -> TensorSpec:
-        """uncork's description of the tensor."""
-        return self._node.specs[self._index]
-
-    @property
-    def _tensor_names(self) -> dict[str, None]:
-        node, index = self._node, self._index
-        while isinstance(node, Result):  # what a result gives is the tensor that it takes
-            node, index = node.sources[0]._node, node.sources[0]._index
-        return node.tensor_names[index]
-
-    def get_node(self) -> Node:
-        """The node that gives it."""
-        return self._node
-
-    @property
-    def node(self) -> Node:
-        """The node that gives it."""
-        return self._node
-
-    def get_index(self) -> int:
-        """The position among the node's outputs."""
-        return self._index
-
-    @property
-    def index(self) -> int:
-        """The position among the node's outputs."""
-        return self._index
-
-    def get_names(self) -> set[str]:
-        """The names of the tensor."""
-        return set(self._tensor_names)
-
-    @property
-    def names(self) -> set[str]:
-        """The names of the tensor."""
-        return set(self._tensor_names)
-
-    def get_any_name(self) -> str:
-        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
-        if not self._tensor_names:
-            raise invalid(
-                f"the tensor has no name: set_names({{'name'}}) gives it one; {self!r} of "
-                f"'{self._node.get_friendly_name()}'"
-            )
-        return min(self._tensor_names)
-
-    @property
-    def any_name(self) -> str:
-        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
-        return self.get_any_name()
-
-    def get_element_type(self) -> Type:
-        """The element type."""
-        return of_element(self.spec.element_type)
-
-    @property
-    def element_type(self) -> Type:
-        """The element type."""
-        return of_element(self.spec.element_type)
-
-    def get_partial_shape(self) -> PartialShape:
-        """The shape, of which sizes may be open."""
-        return PartialShape(self.spec.shape)
-
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape, of which sizes may be open."""
-        return PartialShape(self.spec.shape)
-
-    def get_shape(self) -> Shape:
-        """The shape in numbers. Raises RuntimeError where a size is open."""
-        return self.get_partial_shape().get_shape()
-
-    @property
-    def shape(self) -> Shape:
-        """The shape in numbers. Raises RuntimeError where a size is open."""
-        return self.get_partial_shape().get_shape()
-
-    def get_target_inputs(self) -> set[Input]:
-        """The inputs that read it."""
-        return {
-            Input(node, i)
-            for node in self._node.readers
-            for i, source in enumerate(node.sources)
-            if source._node is self._node and source._index == self._index
-        }
-
-    @property
-    def target_inputs(self) -> set[Input]:
-        """The inputs that read it."""
-        return self.get_target_inputs()
-
-    def get_tensor(self) -> ConstOutput:
-        """The description of the tensor: this very output has its names, type and shape."""
-        return self
-
-    @property
-    def tensor(self) -> ConstOutput:
-        """The description of the tensor: this very output has its names, type and shape."""
-        return self
-
-    def get_rt_info(self) -> RTMap:
-        """Remarks at this output."""
-        return RTMap(self._node.port_info.setdefault(self._index, {}))
-
-    @property
-    def rt_info(self) -> RTMap:
-        """Remarks at this output."""
-        return self.get_rt_info()
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, ConstOutput)
-            and other._node is self._node
-            and other._index == self._index
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._node), self._index))
-
-    def __repr__(self) -> str:
-        names = ", ".join(sorted(self._tensor_names))
-        kind = type(self).__name__
-        return (
-            f"<{kind}: names[{names}] shape{self.get_partial_shape()} "
-            f"type: {self.spec.element_type}>"
-        )
-
-
-class Output(ConstOutput, _Operators):
-    """An output of a node, with which further layers are made."""
-
-    def set_names(self, names: Iterable[str]) -> None:
-        """Have these names, and no others."""
-        own = self._tensor_names
-        own.clear()
-        own.update(dict.fromkeys(names))
-
-    def add_names(self, names: Iterable[str]) -> None:
-        """Have these names, too."""
-        self._tensor_names.update(dict.fromkeys(names))
-
-    def set_rt_info(self, value: Any, key: str) -> None:
-        """Put a remark at this output."""
-        self.get_rt_info()[key] = value
-
-    def remove_target_input(self, target: Input) -> None:
-        """Not offered: an input cannot be without a source."""
-        raise unsupported(
-            "an input cannot be left without a source: give it another one, "
-            "by target.replace_source_output(output)"
-        )
-
-    def replace(self, replacement: Any) -> None:
-        """Have all that read this output read another one, which takes over its names."""
-        new = as_output(replacement)
-        for target in self.get_target_inputs():
-            if target._node is not new._node:
-                target.replace_source_output(new)
-        new.add_names(self._tensor_names)
-
-
-class Input:
-    """An input of a node."""
-
-    def __init__(self, node: Node, index: int) -> None:
-        self._node, self._index = node, index
-
-    def get_node(self) -> Node:
-        """The node."""
-        return self._node
-
-    @property
-    def node(self) -> Node:
-        """The node."""
-        return self._node
-
-    def get_index(self) -> int:
-        """The position among the node's inputs."""
-        return self._index
-
-    @property
-    def index(self) -> int:
-        """The position among the node's inputs."""
-        return self._index
-
-    def get_source_output(self) -> Output:
-        """The output that it reads."""
-        return self._node.sources[self._index]
-
-    def replace_source_output(self, new: Any) -> None:
-        """Read another output."""
-        self._node.set_argument(self._index, new)
-
-    def get_element_type(self) -> Type:
-        """The element type of what it reads."""
-        return self.get_source_output().get_element_type()
-
-    @property
-    def element_type(self) -> Type:
-        """The element type of what it reads."""
-        return self.get_element_type()
-
-    def get_partial_shape(self) -> PartialShape:
-        """The shape of what it reads."""
-        return self.get_source_output().get_partial_shape()
-
-    @property
-    def partial_shape(self) -> PartialShape:
-        """The shape of what it reads."""
-        return self.get_partial_shape()
-
-    def get_shape(self) -> Shape:
-        """The shape of what it reads, in numbers."""
-        return self.get_source_output().get_shape()
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of what it reads, in numbers."""
-        return self.get_shape()
-
-    def get_tensor(self) -> ConstOutput:
-        """The description of the tensor that it reads."""
-        return self.get_source_output()
-
-    @property
-    def tensor(self) -> ConstOutput:
-        """The description of the tensor that it reads."""
-        return self.get_source_output()
-
-    def get_rt_info(self) -> RTMap:
-        """Remarks at this input."""
-        return RTMap(self._node.port_info.setdefault(-1 - self._index, {}))
-
-    @property
-    def rt_info(self) -> RTMap:
-        """Remarks at this input."""
-        return self.get_rt_info()
-
-    def set_rt_info(self, value: Any, key: str) -> None:
-        """Put a remark at this input."""
-        self.get_rt_info()[key] = value
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Input) and other._node is self._node and other._index == self._index
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self._node), -1 - self._index))
-
-    def __repr__(self) -> str:
-        return f"<Input: shape{self.get_partial_shape()} type: {self.get_element_type()._element}>"
-
-
-class Node(_Operators):
+class Node(Operators):
     """A layer: an operation, the outputs that it reads, and those that it gives."""
 
     def __init__(
@@ -412,6 +117,19 @@ class Node(_Operators):
     def _give(self, specs: tuple[TensorSpec, ...]) -> None:
         self.specs = specs
         self.tensor_names += [{} for _ in specs[len(self.tensor_names) :]]
+
+    def names_of(self, index: int) -> dict[str, None]:
+        """The names of the tensor that an output gives, in their order."""
+        return self.tensor_names[index]
+
+    def output_of(self, value: Any) -> Output:
+        """The output that a program means by a node, an output or a number."""
+        return as_output(value)
+
+    def layer_of_two(self, type_name: str, left: Any, right: Any, like: Any) -> Node:
+        """A layer of two sides, of which one may be a number of the type of `like`."""
+        kind = as_output(like)
+        return Node.of_type(type_name, 1, [as_output(left, kind), as_output(right, kind)])
 
     # ---- what it is
 
@@ -715,6 +433,11 @@ class Result(Node):
         super().__init__(ends.Result(), [as_output(source)], name)
         self.record = record
         self.layout = Layout()
+
+    def names_of(self, index: int) -> dict[str, None]:
+        """The names of the tensor that it takes: what it gives is that very tensor."""
+        source = self.sources[0]
+        return source._node.names_of(source._index)
 
     def get_layout(self) -> Layout:
         """What its axes are."""

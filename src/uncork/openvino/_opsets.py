@@ -17,15 +17,8 @@ import numpy as np
 from uncork.openvino._any import OVAny
 from uncork.openvino._bodies import If, Loop, TensorIterator
 from uncork.openvino._errors import as_runtime_errors, invalid
-from uncork.openvino._node import (
-    Constant,
-    Node,
-    Output,
-    Parameter,
-    Result,
-    as_output,
-    attribute_value,
-)
+from uncork.openvino._node import Constant, Node, Parameter, Result, as_output, attribute_value
+from uncork.openvino._ports import Output
 from uncork.openvino._shapes import PartialShape, core_shape
 from uncork.openvino._signatures import SIGNATURES
 from uncork.openvino._types import element_of

@@ -8,7 +8,8 @@ from typing import Any
 from uncork.openvino._errors import as_runtime_errors, invalid, unsupported
 from uncork.openvino._layout import Layout, as_layout, axis_of
 from uncork.openvino._model import Model, position_of
-from uncork.openvino._node import Output, Parameter, Result
+from uncork.openvino._node import Parameter, Result
+from uncork.openvino._ports import Output
 from uncork.openvino._shapes import Dimension, PartialShape
 from uncork.openvino._types import element_of
 from uncork.openvino.preprocess import _steps as steps

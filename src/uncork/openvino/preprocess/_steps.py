@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from uncork.openvino._errors import invalid, unsupported
 from uncork.openvino._layout import Layout
-from uncork.openvino._node import Constant, Node, Output, as_output
+from uncork.openvino._node import Constant, Node, as_output
+from uncork.openvino._ports import Output
 from uncork.openvino._types import element_of
 from uncork.openvino.preprocess._formats import ColorFormat, PaddingMode, ResizeAlgorithm
 from uncork.types import ElementType
