@@ -72,7 +72,10 @@ class Tensor:
 
     def _of_array(self, value: Any, shared: bool) -> None:
         if not isinstance(value, np.ndarray):
-            if not isinstance(value, (list, np.generic)) and not hasattr(value, "__array__"):
+            ways = ("__array__", "__array_interface__")
+            if not isinstance(value, (list, np.generic)) and not any(
+                hasattr(value, w) for w in ways
+            ):
                 raise TypeError(
                     "Tensor: expected an array of NumPy, an image of Pillow or a list, got "
                     f"{type(value).__name__}"

@@ -7,7 +7,7 @@ from enum import Enum
 from uncork.openvino.properties._property import Property
 
 
-class PerformanceMode(Enum):
+class PerformanceMode(str, Enum):
     """Whether one call is to be quick, or many side by side."""
 
     LATENCY = "LATENCY"
@@ -15,14 +15,14 @@ class PerformanceMode(Enum):
     CUMULATIVE_THROUGHPUT = "CUMULATIVE_THROUGHPUT"
 
 
-class ExecutionMode(Enum):
+class ExecutionMode(str, Enum):
     """Whether speed or exactness matters: f32 is computed as f32 in both."""
 
     PERFORMANCE = "PERFORMANCE"
     ACCURACY = "ACCURACY"
 
 
-class Priority(Enum):
+class Priority(str, Enum):
     """How urgent a model is."""
 
     LOW = "LOW"
@@ -31,7 +31,7 @@ class Priority(Enum):
     DEFAULT = "MEDIUM"
 
 
-class SchedulingCoreType(Enum):
+class SchedulingCoreType(str, Enum):
     """On which cores threads run."""
 
     ANY_CORE = "ANY_CORE"
@@ -39,7 +39,7 @@ class SchedulingCoreType(Enum):
     ECORE_ONLY = "ECORE_ONLY"
 
 
-class ModelDistributionPolicy(Enum):
+class ModelDistributionPolicy(str, Enum):
     """How a model is spread over devices."""
 
     TENSOR_PARALLEL = "TENSOR_PARALLEL"
