@@ -116,7 +116,7 @@ def sequence(
         }
         feed.update(
             (name, np.ascontiguousarray(a.transpose(1, 0, 2)))
-            for name, a in zip(states, arrays[1:], strict=True)
+            for name, a in zip(states, arrays[1 : 1 + len(states)], strict=True)
         )
         feeds.append(feed)
     attributes: dict[str, Any] = {

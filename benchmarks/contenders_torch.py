@@ -155,7 +155,7 @@ def sequence(
     directions, hidden, steps = len(r), r.shape[2], sets[0][0].shape[1]
     module = {"gru": torch.nn.GRU, "lstm": torch.nn.LSTM, "rnn": torch.nn.RNN}[cell]
     layer = module(w.shape[2], hidden, batch_first=True, bidirectional=directions == 2).eval()
-    for direction, suffix in zip(range(directions), ("", "_reverse"), strict=True):
+    for direction, suffix in enumerate(("", "_reverse")[:directions]):
         for name, array in (
             ("weight_ih", w),
             ("weight_hh", r),

@@ -37,7 +37,7 @@ MODEL = Path(__file__).resolve().parent.parent / "session_recommender" / "model.
 HELD_OUT_FROM = datetime(2022, 8, 25, tzinfo=timezone.utc)
 #: Passes over the new moments, and the step of each. The constant that keeps item 0 out is not
 #: trained.
-PASSES, STEP, FIXED = 10, 1e-4, "never"
+PASSES, STEP = 10, 1e-4
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,6 @@ def learned(model: uncork.Model, found: Sequence[Moment]) -> uncork.Model:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     module = uncork.to_torch(model)
-    module.get_parameter(FIXED).requires_grad_(False)
     trained = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained, STEP)
     items, lengths = (torch.from_numpy(a) for a in padded([moment.items for moment in found]))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import uncork
-from tests.fuzz.graph_worker import _difference, described
+from tests.fuzz.graph_worker import described, difference
 from tests.fuzz.graphs import Array, Case, case
 from tests.fuzz.worker import serve
 
@@ -84,8 +84,8 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
             elif not (types & _TAME_ONLY[name] and _is_wild(inputs, wanted)):
                 if name == "onnx" and types & _LOOPS and not all(a.size for a in inputs + wanted):
                     continue
-                difference = _difference(wanted, answer).replace("cpu", name)
-                found = f"call {number}: {difference}" if difference else ""
+                differs = difference(wanted, answer).replace("cpu", name)
+                found = f"call {number}: {differs}" if differs else ""
             if found:
                 text = described(Case(made.model, calls))
                 return {"outcome": "differs", "detail": found, "traceback": text}

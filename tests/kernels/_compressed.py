@@ -8,7 +8,7 @@ from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.types import ElementType
 
-_CODES = {"i8": (-128, 128), "u8": (0, 256), "i4": (-8, 8), "u4": (0, 16), "nf4": (0, 16)}
+_CODES = {"i8": (-128, 128), "u8": (0, 256), "i4": (-8, 8), "u4": (0, 16)}
 
 
 def matrix(
@@ -23,12 +23,17 @@ def matrix(
     tiny: bool = False,
 ) -> CompressedMatrix:
     """`zeros` may be "whole" or "broken" numbers; with `half` they and the scales are numbers of
-    f16, with `tiny` ones it hardly has.
+    f16, with `tiny` ones it hardly has. "book" and "wide book" are numbers of a table, in four bits
+    and in eight.
     """
+    book = "book" in stored
+    stored = {"book": "u4", "wide book": "u8"}.get(stored, stored)
     element_type = ElementType.parse(stored)
     shape = (columns, inner // group if group else 1, group or inner)
     if stored in _CODES:
-        codes = generator.integers(*_CODES[stored], shape).astype(element_type.dtype)
+        codes = generator.integers(*((0, 16) if book else _CODES[stored]), shape).astype(
+            element_type.dtype
+        )
     else:
         codes = storage.encode(generator.standard_normal(shape), element_type)
     # One for all columns, or one for each.
@@ -38,6 +43,7 @@ def matrix(
     if half:
         zero_points, scale = zero_points.astype(np.float16), scale.astype(np.float16)
     given = [array.astype(np.float32) for array in (zero_points, scale)]
+    numbers = generator.uniform(-1, 1, 16).astype(np.float16 if half else np.float32)
     return CompressedMatrix(
         element_type,
         codes,
@@ -45,4 +51,5 @@ def matrix(
         given[0] if zeros else None,
         given[1] if scales else None,
         half,
+        numbers=numbers.astype(np.float32) if book else None,
     )

@@ -23,7 +23,15 @@ ALL = (*pipeline.AS_READ, *pipeline.ON_LOAD, *pipeline.WITH_SIZES)
 FOLDER = Path(pipeline.__file__).parent
 #: Modules that are not rewrites of the list: what rewrites share, and variables, which only a
 #: stateful call makes inputs and outputs of.
-OTHERS = {"__init__", "pipeline", "rewrite", "match_selection", "straight_ids", "quantized_values"}
+OTHERS = {
+    "stored_values",
+    "__init__",
+    "pipeline",
+    "rewrite",
+    "match_selection",
+    "straight_ids",
+    "quantized_values",
+}
 OTHERS |= {
     "between_blocks",
     "held_codes",

@@ -53,6 +53,34 @@ EXAMPLES = [
         {"batch_dims": 1},
     ),
     Sample(
+        "rows between the batch dimensions and the axis",
+        [
+            np.arange(24, dtype=np.float32).reshape(2, 2, 3, 2),
+            np.array([[2, 0], [1, 1]]),
+            I64(2),
+        ],
+        [
+            np.array(
+                [
+                    [[[4, 5], [0, 1]], [[10, 11], [6, 7]]],
+                    [[[14, 15], [14, 15]], [[20, 21], [20, 21]]],
+                ],
+                np.float32,
+            )
+        ],
+        {"batch_dims": 1},
+    ),
+    Sample(
+        "single numbers between the batch dimensions and the axis",
+        [
+            np.arange(12, dtype=np.float32).reshape(2, 2, 3),
+            np.array([[2, 0], [1, 1]]),
+            I64(2),
+        ],
+        [np.array([[[2, 0], [5, 3]], [[7, 7], [10, 10]]], np.float32)],
+        {"batch_dims": 1},
+    ),
+    Sample(
         "page example 5: negative batch_dims",
         [BATCHES, np.array([[0, 0, 4], [4, 0, 0]]), I64(1)],
         [np.array([[1, 1, 5], [10, 6, 6]], np.float32)],

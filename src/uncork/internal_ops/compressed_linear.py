@@ -2,8 +2,8 @@
 
 Passes make it of a product whose matrix other layers compute from small numbers.
 
-    Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points)
-        -> Multiply (scales) -> Reshape -> Convert -> MatMul
+    Const (f16, bf16, f8e4m3, f8e5m2, i8, u8, i4, u4) -> Convert, or a table of 16 numbers
+        -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
 
 The matrix is never made. The meaning is that of the layers one after the other, each result rounded
 to its type.
@@ -34,6 +34,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
     are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
     `scales` are f32 [columns or 1, groups or 1]; None where the layers have no such step.
+    `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
     """
 
     element_type: ElementType
@@ -43,6 +44,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     scales: Array | None = None
     half: bool = False
     packed: tuple[int, ...] | None = None
+    numbers: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -76,7 +78,11 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
 
     def values(self) -> Array:
         """The matrix in f32, [columns, inner]."""
-        result = self._rounded(decode(self.carriers(), self.element_type).astype(np.float32))
+        codes = self.carriers()
+        if self.numbers is None:
+            result = self._rounded(decode(codes, self.element_type).astype(np.float32))
+        else:
+            result = self.numbers[codes]
         with np.errstate(all="ignore"):  # infinite scales are the model's business
             if self.zero_points is not None:
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])

@@ -66,6 +66,10 @@ class Applied(Struct, frozen=True):
 _HALVES = frozenset({ElementType.f16, ElementType.bf16})
 #: What weights and tables are stored in, smaller than they are computed with.
 _SMALL = _HALVES | {ElementType.parse(name) for name in ("i8", "u8", "i4", "u4", "nf4")}
+#: What weights of products are stored in besides.
+_CODES = _SMALL | {
+    ElementType.parse(name) for name in ("u1", "u2", "u3", "u6", "f4e2m1", "f8e4m3", "f8e5m2")
+}
 AS_READ: tuple[Pass, ...] = (
     Pass(
         "set_precision",
@@ -122,8 +126,8 @@ ON_LOAD: tuple[Pass, ...] = (
     Pass(
         "compressed_products",
         "products read weights as they are stored",
-        frozenset({"Convert"}),
-        _SMALL,
+        frozenset({"Convert", "Gather"}),
+        _CODES,
         option="target",
     ),
     # Before `fold_constants`, which would forget what weights were made of; after

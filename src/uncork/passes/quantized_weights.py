@@ -25,10 +25,8 @@ from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.quantized_values import grids
-from uncork.passes.rewrite import is_known, known_value, readers, replaced
+from uncork.passes.rewrite import computed_value, readers, replaced
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
-
-_STEPS = (Convert1, FakeQuantize, Multiply, Reshape1, Subtract)
 
 
 def quantized_weights(model: Model) -> Model:
@@ -69,7 +67,7 @@ def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWei
     """The small numbers that weights of a product are made of."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
-    scale, whole = _scale(model, source), _value(model, source)
+    scale, whole = _scale(model, source), computed_value(model, source)
     if scale is None or whole is None or whole.dtype != np.float32 or not np.isfinite(whole).all():
         return None
     shape, last = whole.shape, False
@@ -96,22 +94,6 @@ def weights_of(model: Model, source: Source, product: Operation) -> QuantizedWei
     return QuantizedWeights(codes, scales, shape, last)
 
 
-def _value(model: Model, source: Source) -> Array | None:
-    """The value of a constant, or of layers of constants."""
-    if is_known(model, source):
-        return known_value(model, source)
-    node = model.by_id[source.node]
-    if not isinstance(node.operation, _STEPS):
-        return None
-    given: list[TensorSpec | None] = []
-    for before in node.inputs:
-        value = _value(model, before)
-        if value is None:
-            return None
-        given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
-    return node.operation.evaluate(given)[0].value
-
-
 def _scale(model: Model, source: Source) -> Array | None:
     """The factor of the whole numbers that a tensor is made of, which broadcasts to it; None where
     it is not known.
@@ -127,12 +109,12 @@ def _scale(model: Model, source: Source) -> Array | None:
         return _scale(model, inputs[0])
     if isinstance(operation, Multiply):
         for one, other in (inputs, inputs[::-1]):
-            numbers, scale = _scale(model, one), _value(model, other)
+            numbers, scale = _scale(model, one), computed_value(model, other)
             if numbers is not None and scale is not None:
                 return np.asarray(numbers * scale.astype(np.float32))
         return None
     if isinstance(operation, FakeQuantize):
-        low, high = (_value(model, limit) for limit in inputs[3:])
+        low, high = (computed_value(model, limit) for limit in inputs[3:])
         if low is None or high is None or operation.auto_broadcast != "numpy":
             return None
         return np.asarray((high - low) / np.float32(operation.levels - 1))
@@ -149,7 +131,7 @@ def _constant(model: Model, source: Source, weights: QuantizedWeights, kept: boo
     node, shape = model.by_id[source.node], PartialShape(weights.shape)
 
     def make() -> Array:
-        value = _value(model, source)
+        value = computed_value(model, source)
         assert value is not None
         return value
 

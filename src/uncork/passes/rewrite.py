@@ -12,7 +12,10 @@ from msgspec.structs import replace
 from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.model import Model, Node, Source
 from uncork.ops.convert import Convert1
-from uncork.types import Array, ElementType
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+#: Layers of constants behind each other, which converters write two or three of.
+_DEEP = 16
 
 
 def readers(model: Model) -> Mapping[Source, list[Node]]:
@@ -47,6 +50,25 @@ def known_value(model: Model, source: Source) -> Array | None:
     if isinstance(operation, PackedConst):
         return operation.unpacked()
     return model.spec(source).value
+
+
+def computed_value(model: Model, source: Source, depth: int = _DEEP) -> Array | None:
+    """The value of a tensor that layers compute of constants alone, at most so many behind each
+    other; None where it is none. Nobody keeps it.
+    """
+    if is_known(model, source):
+        return known_value(model, source)
+    node = model.by_id[source.node]
+    operation = node.operation
+    if operation is None or not node.inputs or not operation.deterministic or not depth:
+        return None
+    given: list[TensorSpec | None] = []
+    for before in node.inputs:
+        value = computed_value(model, before, depth - 1)
+        if value is None:
+            return None
+        given.append(TensorSpec(model.spec(before).element_type, PartialShape(value.shape), value))
+    return operation.evaluate(given)[source.output].value
 
 
 def constant_of_floats(model: Model, source: Source) -> Array | None:

@@ -198,10 +198,27 @@ class Kernel:
         given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
         return Value(self, self.builder.call(function, given), F32, 16)
 
+    def gathered(self, numbers: Sequence[Value]) -> Value:
+        """A vector of single numbers."""
+        first = numbers[0]
+        vector: Any = ir.Constant(ir.VectorType(first.type.llvm, len(numbers)), ir.Undefined)
+        for lane, number in enumerate(numbers):
+            place = ir.Constant(ir.IntType(32), lane)
+            vector = self.builder.insert_element(vector, number.llvm, place)
+        return Value(self, vector, first.type, len(numbers))
+
     def looked_up(self, table: Value, numbers: Value) -> Value:
-        """A lookup in a table of 16 f32, by the lowest four bits of 16 32-bit integers
-        (AVX-512).
+        """A lookup in a table of 16 f32, by 32-bit integers: of 16 the lowest four bits count
+        (AVX-512), 8 are below 16 (AVX2).
         """
+        if numbers.lanes == 8:
+            kind = ir.VectorType(F32.llvm, 8)
+            function = self.declared("llvm.x86.avx2.permps", kind, [kind, numbers.llvm.type])
+            low, high = (
+                Value(self, self.builder.call(function, [half.llvm, numbers.llvm]), F32, 8)
+                for half in (table.part(0, 8), table.part(8, 8))
+            )
+            return self.select(numbers < self.constant(8, I32, 8), low, high)
         function = self.declared(
             "llvm.x86.avx512.permvar.sf.512", table.llvm.type, [table.llvm.type, numbers.llvm.type]
         )

@@ -238,7 +238,7 @@ def _sum(
 def _rows_without_digits(k: Kernel, spec: DotRows, a: dict[str, Value]) -> None:
     """Multiply rows that have no digits as f32, over what has been written."""
     few = FewRows(spec.stored, 1, 1, spec.end)
-    decoder = Decoder(k, spec.stored, a["inner"])
+    decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
     with k.loop(0, a["rows"]) as row, k.if_(k.load(a["flags"] + row * FLAG, I64) > 0, likely=False):
         data = a["data"] + row * a["inner"] * 4
         if decoder.four_bits:

@@ -23,7 +23,7 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     stored = spec.stored
-    decoder = Decoder(k, stored, a["inner"])
+    decoder = Decoder(k, stored, a["inner"], a["numbers"])
     data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)
     if stored.element_type in FOUR_BITS:
         row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)

@@ -35,7 +35,7 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
         pairs=spec.pairs,
     )
     assert tail is not None
-    decoder = Decoder(k, spec.stored, a["inner"])
+    decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
     places = relative_operands(spec.end, a, a["output"])
     scratch = a["scratch"]
     panel = scratch + spec.stored.block * spec.lanes * 4
@@ -85,7 +85,7 @@ def _widened(spec: ManyRows) -> Widening:
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
         column = Column(codes, codes, codes)
-        (vector,) = Decoder(k, spec.stored, number).block(column, number, False)
+        (vector,) = Decoder(k, spec.stored, number, number).block(column, number, False)
         return vector
 
     return widened

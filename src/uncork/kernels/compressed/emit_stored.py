@@ -13,11 +13,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
-from uncork.kernels.codegen.emit import F16, F32, I8, I32, U8, U16, Kernel, Value
+from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, Stored
 from uncork.kernels.elementwise.emit import widened
-from uncork.storage import code_book
-from uncork.types import ElementType
 
 
 class Column(Struct, frozen=True):
@@ -35,10 +33,12 @@ def column_at(a: Mapping[str, Value], number: Value) -> Column:
 
 
 class Decoder:
-    """Decodes blocks of a column."""
+    """Decodes blocks of a column; `numbers` is the address of a table of 16, where codes are
+    numbers of one.
+    """
 
-    def __init__(self, k: Kernel, stored: Stored, inner: Value) -> None:
-        self.k, self.stored, self.inner = k, stored, inner
+    def __init__(self, k: Kernel, stored: Stored, inner: Value, numbers: Value) -> None:
+        self.k, self.stored, self.inner, self.numbers = k, stored, inner, numbers
         self.four_bits = stored.element_type in FOUR_BITS
         self.by_table = self.four_bits and stored.lanes == 16
 
@@ -73,26 +73,42 @@ class Decoder:
             (words << (28 - 4 * j)) >> 28 if signed else (words >> (4 * j)) & 15
             for j in range(PER_WORD)
         ]
-        return [self._chain(code.to(F32), zero, scale) for code in codes]
+        return [self._chain(self._number(code), zero, scale) for code in codes]
 
     def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
         k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
-        type_ = {"i8": I8, "u8": U8}.get(name, U16)
+        type_ = {"i8": I8, "f16": U16, "bf16": U16}.get(name, U8)
         address = codes + position * type_.bytes
         value = (
             k.load(address, type_, lanes)
             if left is None
             else k.load_masked(address, type_, k.lanes_below(left, lanes))
         )
-        return widened(k, name, value) if type_ == U16 else value.to(I32).to(F32)
+        if type_ == U16:
+            return widened(k, name, value)
+        if name == "f8e5m2":  # the upper byte of f16
+            return widened(k, "f16", value.to(U16) << 8)
+        if name == "f8e4m3":  # the bits of f16, whose exponents count from 8 further on
+            wide = value.to(U16)
+            return widened(k, "f16", ((wide & 0x80) << 8) | ((wide & 0x7F) << 7)) * 256.0
+        return self._number(value.to(I32))
+
+    def _number(self, code: Value) -> Value:
+        """What codes stand for."""
+        if not self.stored.book:
+            return code.to(F32)
+        k, lanes = self.k, code.lanes
+        if lanes == 16 or (lanes == 8 and k.target is not None and k.target.has("avx2")):
+            return k.looked_up(self._book(), code)
+        places = [self.numbers + code.part(lane, 1).to(I64) * 4 for lane in range(lanes)]
+        return k.gathered([k.load(place, F32) for place in places])
 
     def _book(self) -> Value:
         """The value of every code."""
-        name = self.stored.element_type
-        if name == "nf4":
-            values = [float(x) for x in code_book(ElementType.nf4)]
-        else:
-            values = [float(code - 16 if name == "i4" and code > 7 else code) for code in range(16)]
+        if self.stored.book:
+            return self.k.load(self.numbers, F32, 16)
+        signed = self.stored.element_type == "i4"
+        values = [float(code - 16 if signed and code > 7 else code) for code in range(16)]
         numbers = [ir.Constant(F32.llvm, x) for x in values]
         return Value(self.k, ir.Constant(ir.VectorType(F32.llvm, 16), numbers), F32, 16)
 
@@ -101,8 +117,13 @@ class Decoder:
         k, stored = self.k, self.stored
         if not stored.group:
             return k.splat(k.load(column, F32), stored.lanes)
-        address = column + position // stored.group * 4
         count = stored.groups_in_block
+        if not count:
+            step = PER_WORD if self.four_bits else 1
+            last = self.inner - 1
+            places = [k.minimum(position + lane * step, last) for lane in range(stored.lanes)]
+            return k.gathered([k.load(column + p // stored.group * 4, F32) for p in places])
+        address = column + position // stored.group * 4
         if count == 1:
             return k.splat(k.load(address, F32), stored.lanes)
         if left is None:

@@ -82,21 +82,14 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     every data of f32.
     """
     name = weights.element_type.name
-    if target.has("sse2") and not target.has("f16c") and (name == "f16" or weights.half):
+    halves = weights.half or name in ("f16", "f8e4m3", "f8e5m2")
+    if target.has("sse2") and not target.has("f16c") and halves:
         return "no kernel for f16 on this machine"
-    if name == "nf4" and not target.has("avx512f"):
-        return "no kernel for nf4 on this machine"
-    if name == "nf4" and weights.half:
-        return "no kernel for nf4 that is rounded to f16"
     if is_empty((weights.columns, weights.inner)):
         return "nothing to multiply"
-    if name in FOUR_BITS and weights.inner % PER_WORD:
-        return "no kernel for columns of codes that end within a word"
     stored = _stored(weights, target)
-    if stored.group and stored.group % stored.block and stored.block % stored.group:
-        return "no kernel for groups that begin within a block"
-    if stored.group and name in FOUR_BITS and stored.group % PER_WORD:
-        return "no kernel for groups that begin within a word"
+    if name in FOUR_BITS and (weights.inner % PER_WORD or stored.group % PER_WORD):
+        return "no kernel for groups of codes that begin within a word"
     return ""
 
 
@@ -128,6 +121,7 @@ def select_compressed(layer: Layer) -> Selection:
     operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     operands += [0 if array is None else array.ctypes.data for array in parameters]
     operands += [4 * groups, Out(0), rows, weights.inner, weights.columns]
+    operands.append(0 if weights.numbers is None else weights.numbers.ctypes.data)
     given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
@@ -152,7 +146,7 @@ def select_compressed(layer: Layer) -> Selection:
     name = " or ".join(part.name for part, _ in parts)
     calls = [call for stage in alone.stages for call in stage]
     conditions = [condition for condition in alone.when if condition is not None]
-    keep = [kept, *(array for array in parameters if array is not None)]
+    keep = [kept, *(array for array in (*parameters, weights.numbers) if array is not None)]
     return KernelPlan(
         name, calls, scratch=alone.scratch, keep=keep, cost=cost, split=split, when=conditions
     )
@@ -324,12 +318,15 @@ def _stored(weights: CompressedMatrix, target: Target) -> Stored:
         weights.scales is not None,
         weights.half and not whole,
         rounds,
+        weights.numbers is not None,
     )
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:
     """Whether all products of the integers and these scales are 0 or normal numbers of f16."""
-    if not weights.element_type.is_integer or weights.scales is None:
+    if not weights.element_type.is_integer or weights.numbers is not None:
+        return False
+    if weights.scales is None:
         return False
     scales = np.abs(weights.scales[weights.scales != 0])
     most = (1 << weights.element_type.bits) + WHOLE_IN_F16

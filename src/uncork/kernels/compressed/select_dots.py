@@ -41,6 +41,7 @@ def dot_rows(
     if (
         how not in (FOUR_MIXED, FOUR_SIGNED)
         or stored.element_type not in ("i8", "u8", "i4", "u4")
+        or stored.book
         or stored.rounds_difference
         or stored.rounds_product
         or not unit
@@ -68,6 +69,7 @@ def is_whole(weights: CompressedMatrix) -> bool:
     zeros = weights.zero_points
     return zeros is None or (
         weights.element_type.is_integer
+        and weights.numbers is None
         and bool(((np.abs(zeros) <= WHOLE_IN_F16) & (zeros == np.rint(zeros))).all())
     )
 

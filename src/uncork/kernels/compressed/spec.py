@@ -11,7 +11,7 @@ from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.names import flags
 
 #: Types of which a byte has two.
-FOUR_BITS = frozenset({"i4", "u4", "nf4"})
+FOUR_BITS = frozenset({"i4", "u4"})
 #: Codes of four bits in 32, which is what is loaded of each lane.
 PER_WORD = 8
 #: How products are rounded to f16: by the instructions that convert, or by arithmetic.
@@ -33,6 +33,8 @@ class Stored(Struct, frozen=True):
     scales: bool = False
     rounds_difference: bool = False
     rounds_product: str = ""
+    #: The codes are numbers of a table of 16.
+    book: bool = False
 
     @property
     def block(self) -> int:
@@ -51,8 +53,12 @@ class Stored(Struct, frozen=True):
 
     @property
     def groups_in_block(self) -> int:
-        """The number of groups that a block meets; a group is whole blocks, or a part of one."""
-        return 1 if not self.group else max(1, self.block // self.group)
+        """The number of groups that a block meets, where a group is whole blocks, or a part of one;
+        0 where groups begin anywhere.
+        """
+        if not self.group or self.group % self.block == 0:
+            return 1
+        return self.block // self.group if self.block % self.group == 0 else 0
 
     @property
     def name(self) -> str:
@@ -60,17 +66,17 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "zeros", "scales", "rounds_difference")
+            + flags(self, "book", "zeros", "scales", "rounds_difference")
             + rounds
         )
 
 
 #: Addresses; bytes from one column to the next of codes, of zero points and scales; the first
-#: column and how many; sizes; working memory. `inner` of one column; `table` has room for the
-#: addresses of all rows.
+#: column and how many; sizes; the numbers that codes stand for; working memory. `inner` of one
+#: column; `table` has room for the addresses of all rows.
 ARGUMENTS = (
     "data", "codes", "code_row", "zeros", "scales", "parameter_row", "output", "rows", "inner",
-    "columns", "first", "count", "scratch", "table",
+    "columns", "numbers", "first", "count", "scratch", "table",
 )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.internal_ops.quantized import WORD
-from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value
 from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, number, to_word
 from uncork.kernels.quantized.spec import Codes
@@ -130,11 +129,7 @@ def _back(
     if lanes == 1:
         word = k.load(words, I32)
     else:
-        vector = ir.Constant(ir.VectorType(I32.llvm, lanes), ir.Undefined)
-        for lane in range(lanes):
-            one = k.load(words + a["words"] * lane, I32)
-            vector = k.builder.insert_element(vector, one.llvm, ir.Constant(ir.IntType(32), lane))
-        word = Value(k, vector, I32, lanes)
+        word = k.gathered([k.load(words + a["words"] * lane, I32) for lane in range(lanes)])
     for c in range(WORD):
         with k.if_(channel + c < a["channels"]):
             code = ((word.bits_as(U32) >> (8 * c)) & 255).bits_as(I32).to(F32)

@@ -1,0 +1,393 @@
+"""`Stored`: the small numbers of a constant that a tensor of floats is made of, whatever stands
+between the two.
+
+    Const (8 bits or fewer, f16, bf16) -> Subtract (in whole numbers) -> Convert, or Gather of a
+        small table -> Subtract (zero points) -> Multiply (scales)
+
+with Reshape, Squeeze, Unsqueeze, Transpose and Convert anywhere, as NNCF, GPTQ's and AWQ's
+converters and people write it. No shapes are matched: every tensor on the way is described by the
+axes of the constant, which a Reshape splits or joins and a Transpose orders, and whatever is
+subtracted or multiplied is carried back to these axes. What varies along which of them says what
+groups are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork import storage
+from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.internal_ops.packed_const import PackedConst
+from uncork.ir.model import Model, Node, Source
+from uncork.ops.arithmetic import Add, Multiply, Subtract
+from uncork.ops.convert import Convert1
+from uncork.ops.gather import Gather1, Gather7
+from uncork.ops.parameter import Const
+from uncork.ops.reshape import Reshape1
+from uncork.ops.squeeze import Squeeze1, Unsqueeze1
+from uncork.ops.transpose import Transpose1
+from uncork.passes.rewrite import computed_value, known_value
+from uncork.storage import code_book, decode
+from uncork.types import Array, ElementType
+
+_RESHAPES = (Reshape1, Squeeze1, Unsqueeze1)
+_COMPUTED = (ElementType.f16, ElementType.f32)
+_WIDE = frozenset({ElementType.f16, ElementType.bf16})
+_EIGHT_BITS = frozenset({ElementType.i8, ElementType.u8, ElementType.f8e4m3, ElementType.f8e5m2})
+#: Floats of four bits, whose codes number a table.
+_BY_TABLE = frozenset({ElementType.nf4, ElementType.f4e2m1})
+#: Whole numbers that are held in more bits than they have.
+_HELD_AS = {
+    ElementType.u1: ElementType.u4,
+    ElementType.u2: ElementType.u4,
+    ElementType.u3: ElementType.u4,
+    ElementType.u6: ElementType.u8,
+}
+_FOUR_BITS = frozenset({ElementType.i4, ElementType.u4})
+#: Where groups are shorter, scales take as much room as what they scale.
+_LEAST_GROUP = 4
+#: Numbers of a table.
+_BOOK = 16
+#: Codes of four bits that are loaded at once: groups and columns are whole ones, or the codes are
+#: held in bytes.
+_PER_WORD = 8
+
+
+class Stored:
+    """What a tensor is made of: codes, what each step does with them, and where they are in it.
+
+    `sizes` are axes of the constant, in its order; `dims` are the dimensions of the tensor, each as
+    the axes that it is made of, by number; those of size 1 are nowhere.
+    """
+
+    def __init__(self, constant: Const) -> None:
+        shape = constant.shape.static
+        self.element_type = constant.element_type
+        self.constant: Const | None = constant
+        self.codes: Array | None = None
+        self.sizes: dict[int, int] = dict(enumerate(shape))
+        self.order = list(self.sizes)
+        self.dims = [[axis] if size > 1 else [] for axis, size in enumerate(shape)]
+        #: The number of each code, where a table says it.
+        self.numbers: Array | None = None
+        #: The type that is computed in; None while there are codes only.
+        self.computed: ElementType | None = None
+        self.half = False
+        self.zero_points: Array | None = None
+        self.scales: Array | None = None
+
+    # ---- moves
+
+    def reshape(self, shape: Sequence[int]) -> bool:
+        """Give the tensor another shape; False where that neither splits nor joins axes."""
+        waiting = [axis for dim in self.dims for axis in dim]
+        dims: list[list[int]] = []
+        for left in shape:
+            dim: list[int] = []
+            while left > 1:
+                if not waiting:
+                    return False
+                size = self.sizes[waiting[0]]
+                if left % size == 0:
+                    dim.append(waiting.pop(0))
+                    left //= size
+                elif size % left == 0:
+                    first, waiting[0] = self._split(waiting[0], left)
+                    dim.append(first)
+                    left = 1
+                else:
+                    return False
+            dims.append(dim)
+        self.dims = dims
+        return not waiting
+
+    def transpose(self, order: Sequence[int]) -> None:
+        self.dims = [self.dims[axis] for axis in order]
+
+    def _split(self, axis: int, size: int) -> tuple[int, int]:
+        """Two axes in place of one, the first of this size."""
+        place = self.order.index(axis)
+        first, second = max(self.sizes) + 1, max(self.sizes) + 2
+        self.order[place : place + 1] = [first, second]
+        self.sizes |= {first: size, second: self.sizes[axis] // size}
+
+        def split(operand: Array | None) -> Array | None:
+            if operand is None:
+                return None
+            shape = list(operand.shape)
+            pieces = [1, 1] if shape[place] == 1 else [size, self.sizes[second]]
+            return operand.reshape([*shape[:place], *pieces, *shape[place + 1 :]])
+
+        self.zero_points, self.scales = split(self.zero_points), split(self.scales)
+        return first, second
+
+    # ---- steps
+
+    def carried(self, operand: Array) -> Array | None:
+        """An operand of the tensor, with one axis for each of the constant's; None where it makes
+        the tensor larger.
+        """
+        if operand.ndim > len(self.dims):
+            return None
+        shape = (1,) * (len(self.dims) - operand.ndim) + operand.shape
+        pieces: list[int] = []
+        axes: list[int] = []
+        for size, dim in zip(shape, self.dims, strict=True):
+            sizes = [self.sizes[axis] for axis in dim]
+            if size not in (1, math.prod(sizes)):
+                return None
+            pieces += sizes if size > 1 else [1] * len(dim)
+            axes += dim
+        places = sorted(range(len(axes)), key=lambda i: self.order.index(axes[i]))
+        turned = operand.reshape(pieces).transpose(places)
+        sizes_of = {axes[i]: pieces[i] for i in places}
+        result: Array = turned.reshape([sizes_of.get(axis, 1) for axis in self.order])
+        return result
+
+    def convert(self, to: ElementType) -> bool:
+        """Convert the tensor; False where more than the type of its numbers would change."""
+        before = self.element_type
+        if self.computed is not None:
+            if to is self.computed:
+                return True
+            if self.computed is not ElementType.f16 or to is not ElementType.f32:
+                return False
+            # What follows is in f32: nothing may have been rounded before but the numbers.
+            self.computed = to
+            if self.zero_points is None and self.scales is None:
+                self.half = False
+            return True
+        if to in _COMPUTED:
+            if before in _WIDE and (self.half or to is not ElementType.f32):
+                return False
+            if before is ElementType.f8e8m0:
+                return False
+            self.computed, self.half = to, to is ElementType.f16
+            if before in _BY_TABLE:
+                self.numbers = code_book(before)
+            if self.numbers is not None:
+                wanted = np.float16 if self.half else np.float32
+                self.numbers = self.numbers.astype(wanted).astype(np.float32)
+            return True
+        # whole numbers in more bits
+        wider = before.is_integer and to.is_integer and before.bits < to.bits
+        return wider and (before in _UNSIGNED or to not in _UNSIGNED) and self.numbers is None
+
+    def look_up(self, table: Array, element_type: ElementType) -> bool:
+        """The numbers of a table in place of the codes, which number them."""
+        codes = self.made_codes()
+        if (
+            self.computed is not None
+            or self.numbers is not None
+            or table.ndim != 1
+            or len(table) > _BOOK
+            or not (self.element_type in _UNSIGNED or codes.min() >= 0)
+            or codes.max() >= len(table)
+        ):
+            return False
+        self.numbers = np.zeros(_BOOK, np.float32)
+        self.numbers[: len(table)] = decode(table, element_type)
+        self._hold(codes.astype(np.uint8), ElementType.u4)
+        if element_type in _COMPUTED:
+            self.computed, self.half = element_type, element_type is ElementType.f16
+        return True
+
+    def subtract(self, operand: Array, element_type: ElementType) -> bool:
+        """Subtract zero points: of codes in whole numbers, which gives other codes, or after."""
+        carried = self.carried(operand)
+        if carried is None:
+            return False
+        if self.computed is None:
+            if element_type not in (ElementType.i8, ElementType.u8) or self.numbers is not None:
+                return False
+            kind = element_type.dtype
+            codes = self.made_codes().astype(kind) - carried.astype(kind)
+            low, high = int(codes.min()), int(codes.max())
+            self._hold(codes, element_type)
+            for small, least in ((ElementType.i4, -8), (ElementType.u4, 0)):
+                if low >= least and high < least + 16:
+                    self.element_type = small
+            return True
+        if self.scales is not None or self.zero_points is not None or self._is_rounded_late():
+            return False
+        self.zero_points = carried.astype(np.float32)
+        return True
+
+    def multiply(self, operand: Array) -> bool:
+        """Multiply by scales; of several their product."""
+        carried = self.carried(operand)
+        if carried is None or self.computed is None or self._is_rounded_late():
+            return False
+        scales = carried.astype(np.float32)
+        if self.scales is not None:
+            if self.half:  # which rounds in between
+                return False
+            scales = self.scales * scales
+        self.scales = scales
+        return True
+
+    def _is_rounded_late(self) -> bool:
+        """Whether steps in f16 came before, and the next one is in f32."""
+        return self.half and self.computed is ElementType.f32
+
+    # ---- codes
+
+    def made_codes(self) -> Array:
+        """The carrier values of the codes, with one axis for each of the constant's; a constant's
+        own are not kept.
+        """
+        if self.codes is not None:
+            flat = self.codes
+        elif isinstance(self.constant, PackedConst):
+            flat = self.constant.unpacked()
+        else:
+            assert self.constant is not None
+            flat = self.constant.value
+        return flat.reshape([self.sizes[axis] for axis in self.order])
+
+    def _hold(self, codes: Array, element_type: ElementType) -> None:
+        self.constant, self.codes, self.element_type = None, codes, element_type
+
+    def matrix(self, transposed: bool) -> CompressedMatrix | None:
+        """The tensor as the second matrix of a product; None where it is none that is stored."""
+        if len(self.dims) != 2 or self.computed is not ElementType.f32:
+            return None
+        columns, inner = self.dims if transposed else self.dims[::-1]
+        operands = [operand for operand in (self.zero_points, self.scales) if operand is not None]
+        varies = [
+            any(operand.shape[self.order.index(axis)] > 1 for operand in operands) for axis in inner
+        ]
+        lead = max((i + 1 for i, varied in enumerate(varies) if varied), default=0)
+        blocks = (columns, inner[:lead], inner[lead:])
+        shape = tuple(math.prod(self.sizes[axis] for axis in block) for block in blocks)
+        zero_points, scales = (
+            None if operand is None else self._of_groups(operand, blocks[:2])
+            for operand in (self.zero_points, self.scales)
+        )
+        element_type, group = self.element_type, shape[2] if lead else 0
+        if lead and group < _LEAST_GROUP:
+            return None
+        numbers = self.numbers
+        if numbers is not None:
+            element_type = ElementType.u4
+        held = _HELD_AS.get(element_type, element_type)
+        if held in _FOUR_BITS and (shape[1] * shape[2] % _PER_WORD or group % _PER_WORD):
+            held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
+        if held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
+            return None
+        codes, axes, packed = self._lying(blocks, shape, held)
+        if held is ElementType.f8e4m3 and bool(((codes & 0x7F) == 0x7F).any()):
+            return None  # NaN, which the other codes' arithmetic does not make
+        return CompressedMatrix(held, codes, axes, zero_points, scales, self.half, packed, numbers)
+
+    def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
+        """An operand as f32 [columns or 1, groups or 1]."""
+        places = [[self.order.index(axis) for axis in block] for block in blocks]
+        rest = [i for i in range(operand.ndim) if i not in places[0] and i not in places[1]]
+        turned = operand.transpose([*places[0], *places[1], *rest])
+        sizes: list[int] = []
+        for block in blocks:
+            whole = [self.sizes[axis] for axis in block]
+            first = len(sizes)
+            given = turned.shape[first : first + len(block)]
+            sizes += whole if any(size > 1 for size in given) else [1] * len(block)
+        shape = [math.prod(sizes[: len(blocks[0])]), math.prod(sizes[len(blocks[0]) :])]
+        spread = np.broadcast_to(turned, [*sizes, *(1 for _ in rest)])
+        return np.ascontiguousarray(spread, np.float32).reshape(shape)
+
+    def _lying(
+        self, blocks: Sequence[Sequence[int]], shape: tuple[int, ...], held: ElementType
+    ) -> tuple[Array, tuple[int, int, int], tuple[int, ...] | None]:
+        """The codes, the order of columns, groups and places in which they lie, and their shape
+        where they are packed: as they are stored where that is such an order, else in the order of
+        columns.
+        """
+        places = [[self.order.index(axis) for axis in block] for block in blocks]
+        there = sorted(range(3), key=lambda block: places[block][:1] or [-1])
+        flat = [place for block in there for place in places[block]]
+        if flat == sorted(flat):
+            sizes = tuple(shape[block] for block in there)
+            axes = there.index(0), there.index(1), there.index(2)
+            if isinstance(self.constant, PackedConst) and held is self.constant.element_type:
+                return self.constant.packed, axes, sizes
+            codes = self.made_codes().reshape(sizes)
+        else:
+            rest = [i for i in range(len(self.order)) if i not in flat]
+            turned = self.made_codes().transpose([*places[0], *places[1], *places[2], *rest])
+            codes, axes, sizes = turned.reshape(shape), (0, 1, 2), shape
+        if held in _FOUR_BITS:
+            return np.frombuffer(storage.pack(codes, held), np.uint8), axes, sizes
+        return np.ascontiguousarray(codes.astype(held.dtype, copy=False)), axes, None
+
+
+_UNSIGNED = frozenset(
+    ElementType.parse(name) for name in ("u1", "u2", "u3", "u4", "u6", "u8", "u16", "u32", "u64")
+)
+
+
+def stored_values(model: Model, source: Source) -> Stored | None:
+    """What a tensor is made of; None where that is not what is described above."""
+    path: list[Node] = []
+    node = model.by_id[source.node]
+    while not isinstance(node.operation, Const):
+        position = _data(model, node)
+        if position is None or not node.outputs[0].spec.shape.is_static:
+            return None
+        path.append(node)
+        node = model.by_id[node.inputs[position].node]
+    constant = node.operation
+    kept = constant.element_type.bits <= 8 or constant.element_type in _WIDE
+    if not path or not kept or constant.element_type is ElementType.boolean or not constant.count:
+        return None
+    stored = Stored(constant)
+    return stored if all(_step(model, node, stored) for node in reversed(path)) else None
+
+
+def _data(model: Model, node: Node) -> int | None:
+    """The input that codes come by; None of a layer that is no step."""
+    operation = node.operation
+    if isinstance(operation, (Convert1, Transpose1, Subtract, *_RESHAPES)):
+        return 0
+    if isinstance(operation, (Gather1, Gather7)):
+        return 1
+    if isinstance(operation, (Add, Multiply)):
+        counts = [model.spec(given).shape for given in node.inputs]
+        if not all(shape.is_static for shape in counts):
+            return None
+        first, second = (math.prod(shape.static) for shape in counts)
+        return 0 if first >= second else 1
+    return None
+
+
+def _step(model: Model, node: Node, stored: Stored) -> bool:
+    """Take one step; False where it is none that is understood."""
+    operation, spec = node.operation, node.outputs[0].spec
+    if isinstance(operation, Convert1):
+        return stored.convert(spec.element_type)
+    if isinstance(operation, _RESHAPES):
+        return stored.reshape(spec.shape.static)
+    position = _data(model, node)
+    assert position is not None
+    if isinstance(operation, Transpose1):
+        order = known_value(model, node.inputs[1])
+        axes = [] if order is None else [int(axis) for axis in order.reshape(-1)]
+        stored.transpose(axes or range(len(stored.dims))[::-1])
+        return order is not None
+    if isinstance(operation, (Gather1, Gather7)):
+        table, axis = (computed_value(model, node.inputs[i]) for i in (0, 2))
+        if table is None or axis is None or int(axis.reshape(-1)[0]) not in (0, -1):
+            return False
+        alone = operation.batch_count(len(stored.dims)) == 0
+        return alone and stored.look_up(table, model.spec(node.inputs[0]).element_type)
+    operand = computed_value(model, node.inputs[1 - position])
+    if operand is None or getattr(operation, "auto_broadcast", "numpy") != "numpy":
+        return False
+    if isinstance(operation, Subtract):
+        return stored.subtract(operand, spec.element_type)
+    numbers = decode(operand, spec.element_type)
+    if isinstance(operation, Multiply):
+        return stored.multiply(numbers)
+    return stored.computed is not None and stored.subtract(-numbers, spec.element_type)

@@ -1,0 +1,221 @@
+"""Weights as converters and people write them: whatever moves and steps stand between a constant
+and a product, it is read as it is stored, and means what the layers mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork import storage
+from uncork.internal_ops.compressed_linear import CompressedLinear
+from uncork.ir.model import Source
+from uncork.passes.stored_values import stored_values
+from uncork.types import ElementType
+
+COLUMNS, GROUPS, SIZE = 24, 6, 32
+INNER = GROUPS * SIZE
+Array = np.ndarray
+
+
+class Chain:
+    """Layers behind a constant, and what they compute in f64, by NumPy."""
+
+    def __init__(self, shape: tuple[int, ...], stored: str, codes: Array | None = None) -> None:
+        self.builder, self.generator = uncork.Builder(), np.random.default_rng(5)
+        kind = ElementType.parse(stored)
+        if codes is None:
+            codes = self.generator.integers(0, 1 << kind.bits, shape).astype(np.uint8)
+            if stored.startswith("f8"):
+                codes &= 0xB7  # neither infinite nor NaN
+            if stored in ("i4", "i8"):
+                codes = codes.astype(np.int8)
+                codes = (codes ^ 8) - np.int8(8) if stored == "i4" else codes
+        self.matrix: Source = self.builder.constant(codes, stored)
+        self.value = storage.decode(codes, kind).astype(np.float64)
+
+    def add(self, kind: str, *inputs: Any, version: int = 1, **attributes: Any) -> Chain:
+        (self.matrix,) = self.builder.add(kind, version, self.matrix, *inputs, **attributes)
+        return self
+
+    def convert(self, to: str = "f32") -> Chain:
+        return self.add("Convert", destination_type=to)
+
+    def scale(self, *shape: int, to: str = "f32", first: bool = False) -> Chain:
+        number = self.generator.uniform(0.01, 0.02, shape).astype(
+            np.float16 if to == "f16" else np.float32
+        )
+        self.value = self.value * number.astype(np.float64)
+        constant = self.builder.constant(number)
+        order = (constant, self.matrix) if first else (self.matrix, constant)
+        (self.matrix,) = self.builder.add("Multiply", 1, *order)
+        return self
+
+    def less(self, number: Array) -> Chain:
+        self.value = self.value - number.astype(np.float64)
+        return self.add("Subtract", self.builder.constant(number))
+
+    def reshape(self, *shape: int) -> Chain:
+        self.value = self.value.reshape(shape)
+        return self.add("Reshape", self.builder.constant(np.array(shape)), special_zero=False)
+
+    def transpose(self, *order: int) -> Chain:
+        self.value = self.value.transpose(order)
+        return self.add("Transpose", self.builder.constant(np.array(order)))
+
+    def numbers(self, table: Array) -> Chain:
+        """The numbers of a table in place of the codes."""
+        self.value = table[self.value.astype(int)].astype(np.float64)
+        axis = self.builder.constant(np.array(0))
+        (self.matrix,) = self.builder.add(
+            "Gather", 8, self.builder.constant(table), self.matrix, axis
+        )
+        return self
+
+    def model(self, transposed: bool) -> uncork.Model:
+        x = self.builder.parameter("x", "f32", [None, INNER])
+        (y,) = self.builder.add("MatMul", 1, x, self.matrix, transpose_b=transposed)
+        self.builder.result(y, "y")
+        return self.builder.model()
+
+
+def gptq() -> Chain:
+    """[groups, size, columns], as GPTQ's converter makes it, and turned."""
+    chain = Chain((GROUPS, SIZE, COLUMNS), "u4").convert()
+    chain.less(np.full((1, 1, 1), 8, np.float32)).scale(GROUPS, 1, COLUMNS)
+    return chain.reshape(INNER, COLUMNS).transpose(1, 0)
+
+
+def in_whole_numbers() -> Chain:
+    """8 is subtracted in i8, before anything is converted."""
+    codes = np.random.default_rng(6).integers(0, 16, (GROUPS, SIZE, COLUMNS)).astype(np.int8)
+    chain = Chain(codes.shape, "i8", codes).less(np.full((1, 1, 1), 8, np.int8))
+    return chain.convert().scale(GROUPS, 1, COLUMNS).reshape(INNER, COLUMNS)
+
+
+def wrapping() -> Chain:
+    """A difference that i8 does not hold, which wraps as the layer does."""
+    codes = np.full((COLUMNS, INNER), -128, np.int8)
+    chain = Chain(codes.shape, "i8", codes).less(np.ones((1, 1), np.int8))
+    chain.value[...] = 127
+    return chain.convert().scale(COLUMNS, 1)
+
+
+def code_book() -> Chain:
+    chain = Chain((COLUMNS, GROUPS, SIZE), "u4").convert("u8")
+    chain.numbers(np.linspace(-1, 1, 16).astype(np.float16)).scale(COLUMNS, GROUPS, 1, to="f16")
+    return chain.reshape(COLUMNS, INNER).convert()
+
+
+def short_book() -> Chain:
+    codes = np.random.default_rng(7).integers(0, 5, (COLUMNS, INNER)).astype(np.uint8)
+    chain = Chain(codes.shape, "u8", codes)
+    return chain.numbers(np.array([-2, -0.5, 0, 0.5, 2], np.float32)).scale(COLUMNS, 1)
+
+
+def two_scales() -> Chain:
+    chain = Chain((COLUMNS, GROUPS, SIZE), "i8").convert().scale(COLUMNS, GROUPS, 1)
+    return chain.reshape(COLUMNS, INNER).scale(COLUMNS, 1, first=True)
+
+
+def turned_codes() -> Chain:
+    return Chain((INNER, COLUMNS), "i8").transpose(1, 0).convert().scale(COLUMNS, 1)
+
+
+def split_columns() -> Chain:
+    """Columns of two axes that are turned apart: the codes lie in no order of a matrix."""
+    chain = Chain((4, INNER, COLUMNS // 4), "u4").convert().scale(4, 1, 1)
+    return chain.transpose(0, 2, 1).reshape(COLUMNS, INNER).scale(COLUMNS, 1)
+
+
+def squeezed() -> Chain:
+    chain = Chain((1, COLUMNS, INNER), "f8e4m3").convert().scale(1, COLUMNS, 1)
+    chain.value = chain.value[0]
+    return chain.add("Squeeze", chain.builder.constant(np.array([0])))
+
+
+CHAINS: dict[str, tuple[Callable[[], Chain], bool, str]] = {
+    "GPTQ": (gptq, True, "u4"),
+    "a difference in whole numbers": (in_whole_numbers, False, "i4"),
+    "a difference that wraps": (wrapping, True, "i8"),
+    "a code book": (code_book, True, "u4"),
+    "a short code book": (short_book, True, "u4"),
+    "two scales": (two_scales, True, "i8"),
+    "codes that are turned": (turned_codes, True, "i8"),
+    "columns of two axes": (split_columns, True, "u4"),
+    "an axis of 1": (squeezed, True, "f8e4m3"),
+    "floats of 4 bits": (
+        lambda: Chain((COLUMNS, INNER), "f4e2m1").convert().scale(COLUMNS, 1),
+        True,
+        "u4",
+    ),
+    "two bits": (lambda: Chain((INNER, COLUMNS), "u2").convert().scale(1, COLUMNS), False, "u4"),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_what_is_understood(name: str) -> None:
+    make, transposed, held = CHAINS[name]
+    chain = make()
+    model = chain.model(transposed)
+    compiled = uncork.compile_model(model, threads=1)
+    (operation,) = (
+        node.operation
+        for node in compiled.executor.prepared.nodes
+        if isinstance(node.operation, CompressedLinear)
+    )
+    assert operation.weights.element_type.name == held
+    value = chain.value if transposed else chain.value.T
+    np.testing.assert_allclose(operation.weights.values(), value, rtol=2e-3, atol=1e-6)
+    reference = uncork.compile_model(model, backend="reference")
+    for rows in (1, 3, 20):
+        x = np.random.default_rng(rows).standard_normal((rows, INNER)).astype(np.float32)
+        wanted = x.astype(np.float64) @ value.T
+        for system in (compiled, reference):
+            got = np.asarray(system(x)["y"])
+            assert abs(got - wanted).max() <= 2e-3 * abs(wanted).max()
+        exact = x.astype(np.float64) @ operation.weights.values().astype(np.float64).T
+        got = np.asarray(compiled(x)["y"])
+        assert abs(got - exact).max() <= 2e-6 * abs(exact).max()
+
+
+def refused() -> dict[str, Chain]:
+    nan = np.full((COLUMNS, INNER), 0x38, np.uint8)
+    nan[3, 5] = 0x7F
+    long = Chain((COLUMNS, INNER), "u8").numbers(np.linspace(-1, 1, 256).astype(np.float32))
+    half = Chain((COLUMNS, INNER), "i8").convert("f16").scale(COLUMNS, 1, to="f16").convert()
+    each = Chain((COLUMNS, INNER), "i8").convert().scale(COLUMNS, INNER)
+    mixed = Chain((INNER, COLUMNS), "i8").convert().scale(1, COLUMNS)
+    mixed.reshape(INNER // 32, 32 * COLUMNS).transpose(1, 0).reshape(COLUMNS, INNER)
+    return {
+        "NaN": Chain(nan.shape, "f8e4m3", nan).convert(),
+        "a long table": long,
+        "f16 and then f32": half.scale(COLUMNS, 1),
+        "a scale for each number": each,
+        "a shape that mixes axes": mixed.scale(COLUMNS, 1),
+        "zero points after scales": Chain((COLUMNS, INNER), "i8")
+        .convert()
+        .scale(COLUMNS, 1)
+        .less(np.ones((1, 1), np.float32)),
+    }
+
+
+@pytest.mark.parametrize("name", refused())
+def test_what_comes_near(name: str) -> None:
+    """It is computed as the layers say it, by layers."""
+    chain = refused()[name]
+    model = chain.model(True)
+    (product,) = (node for node in model.nodes if node.type_name == "MatMul")
+    stored = stored_values(model, product.inputs[1])
+    assert stored is None or stored.matrix(True) is None
+    x = np.random.default_rng(1).standard_normal((3, INNER)).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        wanted = x.astype(np.float64) @ chain.value.T
+    got = np.asarray(uncork.compile_model(model)(x)["y"])
+    np.testing.assert_allclose(got, wanted, rtol=1e-2, atol=2e-3 * np.nanmax(abs(chain.value)))
