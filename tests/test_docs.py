@@ -15,13 +15,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import address, export_page, models_figure, operations_page
+from tools import address, export_page, models_figure, one_line_page, operations_page
 
 from tests import _pages
 from uncork.cli import COMMANDS
 from uncork.cli._parser import Parser
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_page_of_the_one_line_is_current() -> None:
+    assert one_line_page.PAGE.read_text(encoding="utf-8") == one_line_page.page(), (
+        "run python -m tools.one_line_page"
+    )
 
 
 def test_operations_page_is_current() -> None:

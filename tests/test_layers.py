@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
     {"passes"},
     {"compiler"},
     {"export", "functional", "_names"},
-    {"score", "compare", "shrink", "surgery"},
+    {"score", "compare", "shrink", "surgery", "openvino"},
     {"cli"},
 ]
 #: The rooms of the kernels. A family imports from those above it, and from another family's room

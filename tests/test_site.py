@@ -79,7 +79,7 @@ def test_a_page_of_the_reference() -> None:
     text = reference.page("models")
     assert text.startswith(
         "# Models\n\n## `uncork.read_model`\n\n```python\nuncork.read_model(\n"
-        "    path: str | os.PathLike[str],\n"
+        "    path: str | os.PathLike[str] | bytes | BinaryIO,\n"
     )
     assert "    *,\n    mmap: bool = True,\n) -> Model\n```\n\nRead and check `model.xml`" in text
     assert "### `.add()`\n" in text

@@ -8,6 +8,7 @@ result[0], result["scores"]
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from uncork._version import __version__ as __version__
@@ -116,3 +117,22 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """The public names, and nothing else."""
     return __all__
+
+
+class _Elsewhere:
+    """The last finder of modules: `import uncork.opset13` says where that is."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Find nothing. Raises ModuleNotFoundError for what lies elsewhere."""
+        package, _, own = name.rpartition(".")
+        if package == __name__:
+            from uncork._names import elsewhere
+
+            if way := elsewhere(own):
+                # Without its name: Python would tell less of `from uncork import opset13`.
+                raise ModuleNotFoundError(f"uncork has no '{own}': {way}")
+
+
+if not any(getattr(finder, "__name__", "") == "_Elsewhere" for finder in sys.meta_path):
+    sys.meta_path.append(_Elsewhere)

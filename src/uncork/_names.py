@@ -6,7 +6,8 @@ from __future__ import annotations
 
 #: The way here for names that `uncork` does not have.
 ELSEWHERE = {
-    "Core": "its methods are functions here: uncork.read_model(path), uncork.compile_model(model)",
+    "Core": "uncork.openvino.Core, for programs written for OpenVINO; its methods are functions "
+    "here: uncork.read_model(path), uncork.compile_model(model)",
     "Type": "uncork.ElementType, as in ElementType.f32; an element type equals its name, so "
     "'f32' serves too",
     "Shape": "uncork.PartialShape([1, None, (2, 8)]), or a list",
@@ -26,9 +27,11 @@ ELSEWHERE = {
     "serialize": "uncork.write_model(model, 'model.xml')",
     "infer": "uncork.load('model.xml') gives a function: compiled(inputs)",
     "run": "uncork.load('model.xml') gives a function: compiled(inputs)",
-    "opset": "uncork.Builder builds models: builder.add('Gather', 8, data, indices, axis)",
-    "properties": "options are arguments of uncork.load, as in threads=2",
-    "preprocess": "there is no preprocessing: do it with NumPy before the call",
+    "opset": "its functions are in uncork.openvino, as in `from uncork.openvino import opset13`; "
+    "uncork.Builder builds models: builder.add('Gather', 8, data, indices, axis)",
+    "properties": "uncork.openvino.properties, for programs written for OpenVINO; options are "
+    "arguments of uncork.load, as in threads=2",
+    "preprocess": "uncork.openvino.preprocess, for programs written for OpenVINO",
     "nn": "uncork.functional has the operations on plain arrays",
     "jit": "uncork.load('model.xml') compiles a model; PyTorch models are converted first, by "
     "`pip install openvino`",
@@ -39,11 +42,15 @@ ELSEWHERE = {
 }
 
 
+def elsewhere(name: str) -> str:
+    """What there is in place of a name; "" where nothing is."""
+    return ELSEWHERE.get(name) or ELSEWHERE.get(name.rstrip("0123456789"), "")  # opset13
+
+
 def no_such_name(name: str, public: list[str]) -> str:
     """The message for a name that `uncork` does not have."""
     message = f"module 'uncork' has no attribute '{name}'"
-    way = ELSEWHERE.get(name) or ELSEWHERE.get(name.rstrip("0123456789"))  # opset13
-    if way:
+    if way := elsewhere(name):
         return f"{message}: {way}"
     from uncork.ir.ports import did_you_mean
 

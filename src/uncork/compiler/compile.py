@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uncork.collector import collector_paused
 from uncork.compiler.compiled_model import CompiledModel, compile_for
@@ -18,7 +18,7 @@ from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.hints import Hints
 from uncork.ir.model import Model
-from uncork.ir.read import read_structure
+from uncork.ir.read import read_structure, where_of
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
@@ -39,12 +39,14 @@ __all__ = [
 
 
 def read_model(
-    path: str | os.PathLike[str],
-    weights: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | bytes | BinaryIO,
+    weights: str | os.PathLike[str] | bytes | BinaryIO | None = None,
     *,
     mmap: bool = True,
 ) -> Model:
     """Read and check `model.xml` and the weights file beside it (or `weights`).
+
+    Either may be given by its contents: bytes, or a file that is open for reading bytes.
 
     Weights of more than 8 MB are mapped: processes share their memory, and the file must stay as it
     is while the model is used. `mmap=False` copies them, so that the file may be changed or deleted
@@ -57,12 +59,12 @@ def read_model(
         model, diagnostics = read_structure(path, weights, mmap)
         model, problems = infer(model)
     diagnostics.extend(problems)
-    diagnostics.raise_if_any(str(path))
+    diagnostics.raise_if_any(model.source)
     return model
 
 
 def compile_model(
-    model: Model | str | os.PathLike[str],
+    model: Model | str | os.PathLike[str] | bytes | BinaryIO,
     device_name: str = "CPU",
     config: Mapping[str, Any] | None = None,
     *,
@@ -175,9 +177,9 @@ def _is_number(value: object, least: int) -> bool:
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | bytes | BinaryIO,
     *,
-    weights: str | os.PathLike[str] | None = None,
+    weights: str | os.PathLike[str] | bytes | BinaryIO | None = None,
     mmap: bool = True,
     backend: Backend = "cpu",
     strict: bool = False,
@@ -193,7 +195,8 @@ def load(
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
 
-    `weights` is the weights file, when it is not the .bin beside the model; `mmap=False` copies
+    `weights` is the weights file, when it is not the .bin beside the model (of either, bytes and
+    files that are open for reading bytes are taken, too); `mmap=False` copies
     weights instead of mapping them. `backend` is "cpu" (kernels) or "reference" (NumPy from the
     formulas); `strict=True` refuses odd data that is tolerated otherwise; `threads` is the most
     threads of a call (None: all processors); `precision` is "f32", or of recurrent layers' products
@@ -225,4 +228,4 @@ def load(
             compiled.prepare()
         return compiled
     except UncorkError as error:
-        raise error.at(str(path)) from None
+        raise error.at(where_of(path)) from None

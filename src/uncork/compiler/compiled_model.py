@@ -309,6 +309,28 @@ class CompiledModel:
         """A call with variables in their initial state, which it does not change."""
         return self.create_infer_request().infer(inputs)
 
+    async def infer_async(self, *inputs: Any, **named: Any) -> Results:
+        """The results of a call, for programs of asyncio: it is made on a thread, and others go on
+        meanwhile.
+
+        Inputs are given as to a call; arrays are read when it is made, so leave them as they are.
+        """
+        from asyncio import to_thread  # for whoever awaits
+
+        return await to_thread(self, *inputs, **named)
+
+    def __copy__(self) -> CompiledModel:
+        """The same as `new_request()`: constants and plan are shared, variables are not."""
+        return self.new_request()
+
+    def __enter__(self) -> CompiledModel:
+        """Itself, for `with uncork.load(path) as compiled:`."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give back the working memory; the model can be called again."""
+        self.release_memory()
+
     if not TYPE_CHECKING:  # a name that is not there is a mistake that mypy finds
 
         def __getattr__(self, name: str) -> Any:

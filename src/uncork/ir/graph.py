@@ -79,6 +79,12 @@ class Node(Struct, frozen=True):
         """The type of the operation; as the file has it where the operation is not known."""
         return self.file_type if self.operation is None else self.operation.type_name
 
+    def __repr__(self) -> str:
+        """One line, without the values of constants."""
+        inputs = ", ".join(f"{source.node}:{source.output}" for source in self.inputs)
+        outputs = ", ".join(str(port.spec) for port in self.outputs)
+        return f"<Node {self.label}: [{inputs}] -> {outputs or 'no outputs'}>"
+
     @property
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""

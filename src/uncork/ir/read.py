@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import BinaryIO, Union
 
 from uncork import files
 from uncork.errors import ReadError, UncorkError, shortened
@@ -24,6 +25,8 @@ from uncork.ir.model import Model
 from uncork.ir.read_graph import GraphReader
 from uncork.ir.weights import Weights
 
+#: A path, or the contents of a file: bytes, or a file that is open for reading bytes.
+Contents = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, BinaryIO]
 #: An IR file of a model with 100,000 layers has a tenth of this.
 _MOST_BYTES = 1 << 30
 #: Bytes that tell what a file is that is no XML.
@@ -31,18 +34,26 @@ _HEAD = 1 << 16
 
 
 def read_structure(
-    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, mmap: bool = True
+    path: Contents, weights: Contents | None = None, mmap: bool = True
 ) -> tuple[Model, Diagnostics]:
     """The model as far as it can be read, and everything that is wrong with it.
 
     `mmap`: large weights are mapped, not copied.
 
+    Either may be contents in place of a path: bytes, or a file that is open for reading bytes.
+
     Raises ReadError when there is no model at all: the file is missing, is not XML, or is not an IR
     of version 10 or 11. Raises TypeError for what is no path.
     """
-    path = _path("the model", path, "model.xml")
-    given = None if weights is None else _path("weights", weights, "model.bin")
-    data = _contents(path)
+    data = _given(path)
+    bytes_of_weights = _given(weights)
+    given = (
+        None
+        if weights is None or bytes_of_weights is not None
+        else _path("weights", weights, "model.bin")
+    )
+    path = _path("the model", path, "model.xml") if data is None else Path("<bytes>")
+    data = _contents(path) if data is None else _xml(data)
     try:
         root = xml.parse(data)
         version = _ir_version(root)
@@ -57,7 +68,7 @@ def read_structure(
     diagnostics = Diagnostics(extension=_extension(root))
     reader = GraphReader(
         version,
-        Weights(given or path.with_suffix(".bin"), mmap),
+        Weights(given or path.with_suffix(".bin"), mmap, bytes_of_weights),
         diagnostics,
     )
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
@@ -65,6 +76,39 @@ def read_structure(
     if lacking is not None:
         diagnostics.add(lacking.where, lacking.message)
     return model, diagnostics
+
+
+def where_of(path: Contents) -> str:
+    """How messages name what a caller gave for a file."""
+    return str(path) if isinstance(path, (str, os.PathLike)) else "<bytes>"
+
+
+def _given(value: object) -> bytes | memoryview | None:
+    """The contents that a caller gave in place of a path; None for a path."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value if isinstance(value, bytes) else memoryview(value).cast("B").toreadonly()
+    read = getattr(value, "read", None)
+    if callable(read) and not isinstance(value, os.PathLike):
+        data = read()
+        if isinstance(data, bytes):
+            return data
+        raise TypeError(
+            f"expected a file that is open for reading bytes ('rb'), its read() gave "
+            f"{type(data).__name__}"
+        )
+    return None
+
+
+def _xml(data: bytes | memoryview) -> bytes:
+    """The bytes of a model.xml that a caller gave. Raises ReadError for others."""
+    data = bytes(data)
+    if not _looks_like_xml(data[:_HEAD]):
+        raise ReadError(
+            f"expected the contents of a model.xml, got other bytes, {data[:40]!r}: a path is "
+            "given as a str or an os.PathLike",
+            "<bytes>",
+        )
+    return data
 
 
 def _path(what: str, value: object, example: str) -> Path:

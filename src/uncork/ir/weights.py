@@ -29,13 +29,16 @@ class Weights:
 
     Opened at the first constant: a model without constants needs no file.
 
-    `mapped`: a file that is not small is mapped, not copied.
+    `mapped`: a file that is not small is mapped, not copied. `data` are its bytes, where it was
+    not given by its path.
     """
 
-    def __init__(self, path: Path, mapped: bool = True) -> None:
+    def __init__(
+        self, path: Path, mapped: bool = True, data: bytes | memoryview | None = None
+    ) -> None:
         self.path = path
         self._mapped = mapped
-        self._data: memoryview | None = None
+        self._data = None if data is None else memoryview(data)
         self._unreadable = ""
         self._missed: list[Problem] = []
 

@@ -1,0 +1,307 @@
+"""`Input` and `Output`: the ports of nodes, as programs for OpenVINO hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from uncork.openvino._any import RTMap
+from uncork.openvino._errors import invalid, unsupported
+from uncork.openvino._shapes import PartialShape, Shape
+from uncork.openvino._types import Type, of_element
+from uncork.types import TensorSpec
+
+if TYPE_CHECKING:
+    from uncork.openvino._node import Node
+
+
+class Operators:
+    """Arithmetic of outputs: `a + b`, `a * 2`. Nodes of one output have it, too."""
+
+    def _add(self, type_name: str, left: Any, right: Any) -> Node:
+        node = self._node if isinstance(self, ConstOutput) else self
+        return node.layer_of_two(type_name, left, right, self)  # type: ignore[attr-defined, no-any-return]
+
+    def __add__(self, other: Any) -> Node:
+        return self._add("Add", self, other)
+
+    def __radd__(self, other: Any) -> Node:
+        return self._add("Add", other, self)
+
+    def __sub__(self, other: Any) -> Node:
+        return self._add("Subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Node:
+        return self._add("Subtract", other, self)
+
+    def __mul__(self, other: Any) -> Node:
+        return self._add("Multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Node:
+        return self._add("Multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Node:
+        return self._add("Divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return self._add("Divide", other, self)
+
+
+class ConstOutput:
+    """An output of a node, to be read: its names, type and shape."""
+
+    def __init__(self, node: Node, index: int) -> None:
+        self._node, self._index = node, index
+
+    @property
+    def spec(self) -> TensorSpec:
+        """uncork's description of the tensor."""
+        return self._node.specs[self._index]
+
+    @property
+    def _tensor_names(self) -> dict[str, None]:
+        return self._node.names_of(self._index)
+
+    def get_node(self) -> Node:
+        """The node that gives it."""
+        return self._node
+
+    @property
+    def node(self) -> Node:
+        """The node that gives it."""
+        return self._node
+
+    def get_index(self) -> int:
+        """The position among the node's outputs."""
+        return self._index
+
+    @property
+    def index(self) -> int:
+        """The position among the node's outputs."""
+        return self._index
+
+    def get_names(self) -> set[str]:
+        """The names of the tensor."""
+        return set(self._tensor_names)
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the tensor."""
+        return set(self._tensor_names)
+
+    def get_any_name(self) -> str:
+        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
+        if not self._tensor_names:
+            raise invalid(
+                f"the tensor has no name: set_names({{'name'}}) gives it one; {self!r} of "
+                f"'{self._node.get_friendly_name()}'"
+            )
+        return min(self._tensor_names)
+
+    @property
+    def any_name(self) -> str:
+        """The first of its names in the order of letters. Raises RuntimeError where it has none."""
+        return self.get_any_name()
+
+    def get_element_type(self) -> Type:
+        """The element type."""
+        return of_element(self.spec.element_type)
+
+    @property
+    def element_type(self) -> Type:
+        """The element type."""
+        return of_element(self.spec.element_type)
+
+    def get_partial_shape(self) -> PartialShape:
+        """The shape, of which sizes may be open."""
+        return PartialShape(self.spec.shape)
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape, of which sizes may be open."""
+        return PartialShape(self.spec.shape)
+
+    def get_shape(self) -> Shape:
+        """The shape in numbers. Raises RuntimeError where a size is open."""
+        return self.get_partial_shape().get_shape()
+
+    @property
+    def shape(self) -> Shape:
+        """The shape in numbers. Raises RuntimeError where a size is open."""
+        return self.get_partial_shape().get_shape()
+
+    def get_target_inputs(self) -> set[Input]:
+        """The inputs that read it."""
+        return {
+            Input(node, i)
+            for node in self._node.readers
+            for i, source in enumerate(node.sources)
+            if source._node is self._node and source._index == self._index
+        }
+
+    @property
+    def target_inputs(self) -> set[Input]:
+        """The inputs that read it."""
+        return self.get_target_inputs()
+
+    def get_tensor(self) -> ConstOutput:
+        """The description of the tensor: this very output has its names, type and shape."""
+        return self
+
+    @property
+    def tensor(self) -> ConstOutput:
+        """The description of the tensor: this very output has its names, type and shape."""
+        return self
+
+    def get_rt_info(self) -> RTMap:
+        """Remarks at this output."""
+        return RTMap(self._node.port_info.setdefault(self._index, {}))
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Remarks at this output."""
+        return self.get_rt_info()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ConstOutput)
+            and other._node is self._node
+            and other._index == self._index
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self._node), self._index))
+
+    def __repr__(self) -> str:
+        names = ", ".join(sorted(self._tensor_names))
+        kind = type(self).__name__
+        return (
+            f"<{kind}: names[{names}] shape{self.get_partial_shape()} "
+            f"type: {self.spec.element_type}>"
+        )
+
+
+class Output(ConstOutput, Operators):
+    """An output of a node, with which further layers are made."""
+
+    def set_names(self, names: Iterable[str]) -> None:
+        """Have these names, and no others."""
+        own = self._tensor_names
+        own.clear()
+        own.update(dict.fromkeys(names))
+
+    def add_names(self, names: Iterable[str]) -> None:
+        """Have these names, too."""
+        self._tensor_names.update(dict.fromkeys(names))
+
+    def set_rt_info(self, value: Any, key: str) -> None:
+        """Put a remark at this output."""
+        self.get_rt_info()[key] = value
+
+    def remove_target_input(self, target: Input) -> None:
+        """Not offered: an input cannot be without a source."""
+        raise unsupported(
+            "an input cannot be left without a source: give it another one, "
+            "by target.replace_source_output(output)"
+        )
+
+    def replace(self, replacement: Any) -> None:
+        """Have all that read this output read another one, which takes over its names."""
+        new = self._node.output_of(replacement)
+        for target in self.get_target_inputs():
+            if target._node is not new._node:
+                target.replace_source_output(new)
+        new.add_names(self._tensor_names)
+
+
+class Input:
+    """An input of a node."""
+
+    def __init__(self, node: Node, index: int) -> None:
+        self._node, self._index = node, index
+
+    def get_node(self) -> Node:
+        """The node."""
+        return self._node
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self._node
+
+    def get_index(self) -> int:
+        """The position among the node's inputs."""
+        return self._index
+
+    @property
+    def index(self) -> int:
+        """The position among the node's inputs."""
+        return self._index
+
+    def get_source_output(self) -> Output:
+        """The output that it reads."""
+        return self._node.sources[self._index]
+
+    def replace_source_output(self, new: Any) -> None:
+        """Read another output."""
+        self._node.set_argument(self._index, new)
+
+    def get_element_type(self) -> Type:
+        """The element type of what it reads."""
+        return self.get_source_output().get_element_type()
+
+    @property
+    def element_type(self) -> Type:
+        """The element type of what it reads."""
+        return self.get_element_type()
+
+    def get_partial_shape(self) -> PartialShape:
+        """The shape of what it reads."""
+        return self.get_source_output().get_partial_shape()
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape of what it reads."""
+        return self.get_partial_shape()
+
+    def get_shape(self) -> Shape:
+        """The shape of what it reads, in numbers."""
+        return self.get_source_output().get_shape()
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what it reads, in numbers."""
+        return self.get_shape()
+
+    def get_tensor(self) -> ConstOutput:
+        """The description of the tensor that it reads."""
+        return self.get_source_output()
+
+    @property
+    def tensor(self) -> ConstOutput:
+        """The description of the tensor that it reads."""
+        return self.get_source_output()
+
+    def get_rt_info(self) -> RTMap:
+        """Remarks at this input."""
+        return RTMap(self._node.port_info.setdefault(-1 - self._index, {}))
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Remarks at this input."""
+        return self.get_rt_info()
+
+    def set_rt_info(self, value: Any, key: str) -> None:
+        """Put a remark at this input."""
+        self.get_rt_info()[key] = value
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Input) and other._node is self._node and other._index == self._index
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self._node), -1 - self._index))
+
+    def __repr__(self) -> str:
+        return f"<Input: shape{self.get_partial_shape()} type: {self.get_element_type()._element}>"

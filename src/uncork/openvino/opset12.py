@@ -1,0 +1,5 @@
+"""The functions of opset 12, which make layers."""
+
+from uncork.openvino._opsets import opset as _opset
+
+__getattr__, __dir__ = _opset(12)

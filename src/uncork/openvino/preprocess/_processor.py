@@ -1,0 +1,451 @@
+"""`PrePostProcessor` and what it says of every input and output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from uncork.openvino._errors import as_runtime_errors, invalid, unsupported
+from uncork.openvino._layout import Layout, as_layout, axis_of
+from uncork.openvino._model import Model, position_of
+from uncork.openvino._node import Parameter, Result
+from uncork.openvino._ports import Output
+from uncork.openvino._shapes import Dimension, PartialShape
+from uncork.openvino._types import element_of
+from uncork.openvino.preprocess import _steps as steps
+from uncork.openvino.preprocess._formats import ColorFormat, PaddingMode
+from uncork.types import ElementType
+
+
+class InputTensorInfo:
+    """What a program gives."""
+
+    def __init__(self) -> None:
+        self.element: ElementType | None = None
+        self.layout: Layout | None = None
+        self.shape: PartialShape | None = None
+        self.color = ColorFormat.UNDEFINED
+        #: Height and width, -1 where they are open; None where the model says them.
+        self.spatial: tuple[int, int] | None = None
+
+    def set_element_type(self, type: Any) -> InputTensorInfo:
+        """Numbers of this type."""
+        self.element = element_of(type)
+        return self
+
+    def set_layout(self, layout: Any) -> InputTensorInfo:
+        """Axes that are this."""
+        self.layout = as_layout(layout)
+        return self
+
+    def set_shape(self, shape: Any) -> InputTensorInfo:
+        """This very shape."""
+        self.shape = PartialShape(shape)
+        return self
+
+    def set_spatial_dynamic_shape(self) -> InputTensorInfo:
+        """Any height and width."""
+        self.spatial = (-1, -1)
+        return self
+
+    def set_spatial_static_shape(self, height: int, width: int) -> InputTensorInfo:
+        """This height and width."""
+        self.spatial = (height, width)
+        return self
+
+    def set_color_format(self, format: Any, sub_names: Any = ()) -> InputTensorInfo:
+        """Channels that are this."""
+        if format in (ColorFormat.NV12_TWO_PLANES, ColorFormat.I420_THREE_PLANES):
+            raise unsupported(
+                f"set_color_format: {format.name} is an input for every plane; give one tensor "
+                "with all planes, *_SINGLE_PLANE"
+            )
+        self.color = format
+        return self
+
+    def set_memory_type(self, memory_type: str) -> InputTensorInfo:
+        """Not offered: memory is the CPU's."""
+        raise unsupported(f"set_memory_type({memory_type!r}): uncork runs models on the CPU")
+
+    def set_from(self, tensor: Any) -> InputTensorInfo:
+        """Type and shape of a tensor or an array."""
+        from uncork.openvino._tensor import Tensor
+
+        made = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+        self.element, self.shape = made._element, PartialShape(made.shape)
+        return self
+
+
+class InputModelInfo:
+    """What the model takes."""
+
+    def __init__(self) -> None:
+        self.layout: Layout | None = None
+
+    def set_layout(self, layout: Any) -> InputModelInfo:
+        """Axes that are this."""
+        self.layout = as_layout(layout)
+        return self
+
+
+class PreProcessSteps:
+    """What is done with a tensor before the model."""
+
+    def __init__(self, info: InputInfo) -> None:
+        self._info = info
+        self.all: list[steps.Step] = []
+        #: Orders of axes that steps make, by which the shape of the tensor is found.
+        self.orders: list[list[int]] = []
+        #: The layout that the last step of layouts makes.
+        self.made_layout: Layout | None = None
+
+    def convert_element_type(self, type: Any = None) -> PreProcessSteps:
+        """To another type; without one, to the model's."""
+        self.all.append(self._info.to_model_type if type is None else steps.converted(type))
+        return self
+
+    def mean(self, value: Any) -> PreProcessSteps:
+        """Less this number, or a number for every channel."""
+        self.all.append(steps.less(value))
+        return self
+
+    def scale(self, value: Any) -> PreProcessSteps:
+        """Divided by this number, or a number for every channel."""
+        self.all.append(steps.divided(value))
+        return self
+
+    def resize(
+        self, alg: Any, dst_height: int | None = None, dst_width: int | None = None
+    ) -> PreProcessSteps:
+        """To another height and width; without them, to the model's."""
+        given = None if dst_height is None or dst_width is None else (dst_height, dst_width)
+        self.all.append(steps.resized(alg, lambda: given or self._info.model_size()))
+        return self
+
+    def crop(self, begin: Any, end: Any) -> PreProcessSteps:
+        """A part of it."""
+        self.all.append(steps.cropped(list(begin), list(end)))
+        return self
+
+    def pad(
+        self, pads_begin: Any, pads_end: Any, value: Any, mode: Any = PaddingMode.CONSTANT
+    ) -> PreProcessSteps:
+        """More around it."""
+        self.all.append(steps.padded(list(pads_begin), list(pads_end), value, mode))
+        return self
+
+    def reverse_channels(self) -> PreProcessSteps:
+        """Channels in the other order."""
+        self.all.append(steps.reversed_channels)
+        return self
+
+    def convert_color(self, dst_format: Any) -> PreProcessSteps:
+        """Other channels."""
+        self.all.append(steps.coloured(dst_format))
+        return self
+
+    def convert_layout(self, layout: Any = None) -> PreProcessSteps:
+        """Axes in another order: as a layout names them, or as a list of axes; without one, as the
+        model has them.
+        """
+        if layout is None:
+            self.all.append(self._info.to_model_layout)
+        elif isinstance(layout, (str, Layout)):
+            self.made_layout = as_layout(layout)
+            self.all.append(steps.laid_out(self.made_layout))
+        else:
+            self.orders.append([int(axis) for axis in layout])
+            self.all.append(steps.permuted(list(layout)))
+        return self
+
+    def custom(self, operation: Callable[[Output], Any]) -> PreProcessSteps:
+        """What a function makes of it."""
+        self.all.append(steps.custom(operation))
+        return self
+
+
+class InputInfo:
+    """An input: what a program gives, what is done with it, what the model takes."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        self._parameter = parameter
+        self._tensor, self._model = InputTensorInfo(), InputModelInfo()
+        self._steps = PreProcessSteps(self)
+
+    def tensor(self) -> InputTensorInfo:
+        """What a program gives."""
+        return self._tensor
+
+    def preprocess(self) -> PreProcessSteps:
+        """What is done with it."""
+        return self._steps
+
+    def model(self) -> InputModelInfo:
+        """What the model takes."""
+        return self._model
+
+    @property
+    def _model_layout(self) -> Layout:
+        told = self._model.layout or self._parameter.layout
+        return self._steps.made_layout or told if told.empty else told
+
+    @property
+    def _tensor_layout(self) -> Layout:
+        if self._tensor.layout is not None:
+            return self._tensor.layout
+        layout = self._model_layout
+        if not layout.empty and self._steps.orders and "..." not in layout.to_string():
+            names = layout.to_string()[1:-1].split(",")
+            for order in reversed(self._steps.orders):
+                back = [order.index(axis) for axis in range(len(order))]
+                names = [names[axis] for axis in back]
+            return Layout("[" + ",".join(names) + "]")
+        return layout
+
+    def to_model_type(self, stage: steps.Stage) -> None:
+        """To the type of the model."""
+        steps.converted(self._parameter.operation.element_type)(stage)
+
+    def to_model_layout(self, stage: steps.Stage) -> None:
+        """To the layout of the model."""
+        steps.laid_out(self._model_layout)(stage)
+
+    def model_size(self) -> tuple[int, int]:
+        """Height and width of the model's input."""
+        shape, layout = self._parameter.partial_shape, self._model_layout
+        if not (layout.has_name("H") and layout.has_name("W")):
+            raise invalid(
+                "resize needs a layout of the model with H and W: model().set_layout(...), or "
+                "resize(algorithm, height, width)"
+            )
+        sizes = [shape[axis_of(layout, name, len(shape))] for name in "HW"]
+        if any(size.is_dynamic for size in sizes):
+            raise invalid("the model's height and width are open: resize(algorithm, height, width)")
+        return sizes[0].get_length(), sizes[1].get_length()
+
+    def _tensor_shape(self) -> PartialShape:
+        """The shape that a program gives."""
+        if self._tensor.shape is not None:
+            return self._tensor.shape
+        shape = self._parameter.partial_shape
+        if shape.rank.is_dynamic:
+            return shape
+        for order in reversed(self._steps.orders):
+            shape = PartialShape([shape[order.index(axis)] for axis in range(len(order))])
+        rank, layout = len(shape), self._tensor_layout
+        if not self._steps.orders:
+            order_to = steps.order_between(self._model_layout, layout, rank)
+            if order_to is not None:
+                shape = PartialShape([shape[axis] for axis in order_to])
+        if self._tensor.spatial is not None:
+            for name, size in zip("HW", self._tensor.spatial, strict=True):
+                if not layout.has_name(name):
+                    raise invalid(
+                        f"a height and a width need a layout with H and W, got {layout}: "
+                        "tensor().set_layout(Layout('NHWC'))"
+                    )
+                shape[axis_of(layout, name, rank)] = Dimension(size)
+        return self._of_planes(shape, layout, rank)
+
+    def _of_planes(self, shape: PartialShape, layout: Layout, rank: int) -> PartialShape:
+        """The shape of a picture in the tensor's colours."""
+        color = self._tensor.color
+        channels = {
+            ColorFormat.NV12_SINGLE_PLANE: 1,
+            ColorFormat.I420_SINGLE_PLANE: 1,
+            ColorFormat.RGBX: 4,
+            ColorFormat.BGRX: 4,
+            ColorFormat.RGB: 3,
+            ColorFormat.BGR: 3,
+            ColorFormat.GRAY: 1,
+        }.get(color)
+        if channels is None:
+            return shape
+        if not layout.has_name("C"):
+            raise invalid(f"{color.name} needs a layout with C, got {layout}")
+        shape[axis_of(layout, "C", rank)] = Dimension(channels)
+        if color in (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.I420_SINGLE_PLANE):
+            axis = axis_of(layout, "H", rank)
+            if shape[axis].is_static:
+                shape[axis] = Dimension(shape[axis].get_length() * 3 // 2)
+        return shape
+
+    def build(self) -> tuple[Parameter, Output]:
+        """The input in place of the model's, and what the steps make of it."""
+        old = self._parameter
+        element = self._tensor.element or old.operation.element_type
+        new = Parameter(element, self._tensor_shape(), old.get_friendly_name())
+        new.layout = self._tensor_layout
+        stage = steps.Stage(new.output(0), self._tensor_layout, self._tensor.color)
+        for step in self._steps.all:
+            step(stage)
+        self.to_model_type(stage)
+        self.to_model_layout(stage)
+        if not stage.output.spec.shape.compatible(old.operation.shape):
+            raise invalid(
+                f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
+                f"the model takes {old.partial_shape}"
+            )
+        return new, stage.output
+
+    def put(self, new: Parameter, made: Output) -> None:
+        """Have the model read what the steps make."""
+        old = self._parameter.output(0)
+        new.output(0).set_names(old.names)
+        for target in old.get_target_inputs():
+            target.replace_source_output(made)
+
+
+class OutputTensorInfo:
+    """What a program is given."""
+
+    def __init__(self) -> None:
+        self.element: ElementType | None = None
+        self.layout: Layout | None = None
+
+    def set_element_type(self, type: Any) -> OutputTensorInfo:
+        """Numbers of this type."""
+        self.element = element_of(type)
+        return self
+
+    def set_layout(self, layout: Any) -> OutputTensorInfo:
+        """Axes that are this."""
+        self.layout = as_layout(layout)
+        return self
+
+
+class OutputModelInfo:
+    """What the model gives."""
+
+    def __init__(self) -> None:
+        self.layout: Layout | None = None
+
+    def set_layout(self, layout: Any) -> OutputModelInfo:
+        """Axes that are this."""
+        self.layout = as_layout(layout)
+        return self
+
+
+class PostProcessSteps:
+    """What is done with a tensor behind the model."""
+
+    def __init__(self, info: OutputInfo) -> None:
+        self._info = info
+        self.all: list[steps.Step] = []
+
+    def convert_element_type(self, type: Any = None) -> PostProcessSteps:
+        """To another type; without one, to the tensor's."""
+        self.all.append(self._info.to_tensor_type if type is None else steps.converted(type))
+        return self
+
+    def convert_layout(self, layout: Any = None) -> PostProcessSteps:
+        """Axes in another order: as a layout names them, or as a list of axes."""
+        if layout is None:
+            self.all.append(self._info.to_tensor_layout)
+        elif isinstance(layout, (str, Layout)):
+            self.all.append(steps.laid_out(as_layout(layout)))
+        else:
+            self.all.append(steps.permuted(list(layout)))
+        return self
+
+    def custom(self, operation: Callable[[Output], Any]) -> PostProcessSteps:
+        """What a function makes of it."""
+        self.all.append(steps.custom(operation))
+        return self
+
+
+class OutputInfo:
+    """An output: what the model gives, what is done with it, what a program is given."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+        self._tensor, self._model = OutputTensorInfo(), OutputModelInfo()
+        self._steps = PostProcessSteps(self)
+
+    def tensor(self) -> OutputTensorInfo:
+        """What a program is given."""
+        return self._tensor
+
+    def postprocess(self) -> PostProcessSteps:
+        """What is done with it."""
+        return self._steps
+
+    def model(self) -> OutputModelInfo:
+        """What the model gives."""
+        return self._model
+
+    def to_tensor_type(self, stage: steps.Stage) -> None:
+        """To the type of the tensor."""
+        if self._tensor.element is not None:
+            steps.converted(self._tensor.element)(stage)
+
+    def to_tensor_layout(self, stage: steps.Stage) -> None:
+        """To the layout of the tensor."""
+        if self._tensor.layout is not None:
+            steps.laid_out(self._tensor.layout)(stage)
+
+    def build(self) -> steps.Stage:
+        """What the steps make of what the model gives."""
+        result = self._result
+        source = result.sources[0]
+        layout = self._model.layout or result.layout
+        stage = steps.Stage(source, layout, ColorFormat.UNDEFINED)
+        for step in self._steps.all:
+            step(stage)
+        self.to_tensor_type(stage)
+        self.to_tensor_layout(stage)
+        return stage
+
+    def put(self, stage: steps.Stage, before: Output) -> None:
+        """Have the result give what the steps make of what it gave before."""
+        result = self._result
+        if stage.output != before:
+            source = result.sources[0]  # which inputs may have replaced meanwhile
+            names = source.names
+            source.set_names([])
+            stage.output.add_names(names)
+            result.set_argument(0, stage.output)
+            result.validate_and_infer_types()
+        result.layout = stage.layout
+
+
+class PrePostProcessor:
+    """Steps before and behind a model, which `build` puts into it.
+
+    >>> ppp = PrePostProcessor(model)                                  # doctest: +SKIP
+    >>> ppp.input().tensor().set_element_type(Type.u8).set_layout("NHWC")  # doctest: +SKIP
+    >>> ppp.input().preprocess().convert_element_type(Type.f32).scale(255.0)  # doctest: +SKIP
+    >>> ppp.input().model().set_layout("NCHW")                         # doctest: +SKIP
+    >>> model = ppp.build()                                            # doctest: +SKIP
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._inputs = [InputInfo(p) for p in model.get_parameters()]
+        self._outputs = [OutputInfo(r) for r in model.get_results()]
+
+    def input(self, key: Any = None) -> InputInfo:
+        """An input by its position or a name; the only one without a key."""
+        return self._inputs[position_of(self._model.inputs, key, "input")]
+
+    def output(self, key: Any = None) -> OutputInfo:
+        """An output by its position or a name; the only one without a key."""
+        return self._outputs[position_of(self._model.outputs, key, "output")]
+
+    def build(self) -> Model:
+        """Put the steps into the model, and give it. Raises RuntimeError where they do not fit."""
+        with as_runtime_errors():
+            made = [info.build() for info in self._inputs]
+            before = [result.sources[0] for result in self._model.get_results()]
+            ends = [info.build() for info in self._outputs]
+            # All of it is right: from here on the model changes.
+            for info, (new, output) in zip(self._inputs, made, strict=True):
+                info.put(new, output)
+            for end, stage, source in zip(self._outputs, ends, before, strict=True):
+                end.put(stage, source)
+            self._model.put_parameters([new for new, _ in made])
+        return self._model
+
+    def __repr__(self) -> str:
+        steps_of = ", ".join(f"{len(info.preprocess().all)}" for info in self._inputs)
+        return f"<PrePostProcessor of '{self._model.get_friendly_name()}': {steps_of} steps>"

@@ -1,0 +1,1 @@
+"""Helpers of OpenVINO's package that programs import."""
