@@ -19,6 +19,8 @@ from uncork.kernels.compressed.select_dots import (
     LEAST_ROWS,
     WHOLE_IN_F16,
     DotCalls,
+    FewCalls,
+    dot_few,
     dot_rows,
     is_whole,
 )
@@ -31,7 +33,7 @@ from uncork.kernels.compressed.spec import (
     ManyRows,
     Stored,
 )
-from uncork.kernels.compressed.spec_dots import DotRows
+from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import (
@@ -125,7 +127,8 @@ def select_compressed(layer: Layer) -> Selection:
     given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
-        few = given.few(target, end, pairs)
+        spec = None if dots is None else dot_few(dots, weights.columns, rows)
+        few = given.few(target, end, pairs) if spec is None else given.few_dots(spec)
         parts.append((few, _where(rows, limit + 1, below=True)))
     if isinstance(rows, Size) or rows > limit:
         many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
@@ -243,12 +246,19 @@ class _Product(Struct, frozen=True):
 
         return _Part(spec.name, lambda threads: narrow + scratch * threads, stages)
 
+    def few_dots(self, spec: DotFew) -> _Part:
+        """The way by a kernel that sums in integers, of few rows."""
+        rows = smallest(self.rows, LEAST_ROWS - 1)
+        return self._of_digits(FewCalls(spec, rows, self.weights.inner), spec, spec.columns)
+
     def dots(self, spec: DotRows, groups: int) -> _Part:
         """The way by a kernel that sums in integers."""
         calls = DotCalls(spec, self.rows, self.weights.inner, groups)
+        return self._of_digits(calls, spec, spec.width)
 
+    def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Part:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
-            runs = shares(self.weights.columns, threads, spec.width)
+            runs = shares(self.weights.columns, threads, width)
             products = [
                 calls.product(self.operands, first, count, index, self.others)
                 for index, (first, count) in enumerate(runs)
