@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from uncork.internal_ops.compressed_linear import most_of
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I32, Kernel, Value
-from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, most_of, record
+from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, record
 from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.runtime.target import Target
 

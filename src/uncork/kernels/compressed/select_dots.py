@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
+from uncork.kernels.compressed.form import is_whole
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
 from uncork.kernels.compressed.spec_dots import (
     FLAG,
@@ -27,31 +28,29 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Rows from which on panels are worth their turning.
+#: Rows from which on panels are worth their turning, if they fill a tile.
 LEAST_ROWS = 5
 #: Columns that few rows are multiplied with at once.
 _FEW_COLUMNS = 2
 #: Rows of a panel's tile by the digits of a number: sums and totals fit the registers.
 _TILE_ROWS = {3: 4, 2: 4, 1: 6}
-#: Numbers of a run where scales do not say it: sums of more are no longer exact in f32.
-_UNIT, _MOST = 256, 512
-#: A run is of whole vectors of the digits' kernel; shorter ones cost more than they save.
-_LEAST = 32
-#: Whole numbers of both signs up to this have differences that f16 holds exactly.
-WHOLE_IN_F16 = 1024
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 _LINE = 64
 
 
 def dot_rows(
-    weights: CompressedMatrix, stored: Stored, target: Target, end: Epilogue
+    weights: CompressedMatrix,
+    stored: Stored,
+    target: Target,
+    end: Epilogue,
+    activations: str = "f32",
 ) -> DotRows | None:
     """The spec of the kernel that sums in integers, where it is as exact for these weights as the
-    kernel of f32; else None.
+    kernel of f32, or as `activations` allow; else None.
     """
     how, lanes = dot_method_of(target)
-    unit = _unit(stored)
+    unit = weights.run(activations)
     if (
         how not in (FOUR_MIXED, FOUR_SIGNED)
         or stored.element_type not in ("i8", "u8", "i4", "u4")
@@ -65,27 +64,9 @@ def dot_rows(
     ):
         return None
     many = lanes == 16 or how == FOUR_SIGNED
-    return DotRows(stored, how, lanes, 4 if many else 2, 2, unit, end)
-
-
-def _unit(stored: Stored) -> int:
-    """The length of a run: a group, or a part of one; 0 where groups are not made of such runs."""
-    group = stored.group
-    if not group:
-        return _UNIT
-    if group <= _MOST:
-        return group if group % _LEAST == 0 else 0
-    return _UNIT if group % _UNIT == 0 else 0
-
-
-def is_whole(weights: CompressedMatrix) -> bool:
-    """Whether all codes less zero points are integers that f16 holds."""
-    zeros = weights.zero_points
-    return zeros is None or (
-        weights.element_type.is_integer
-        and weights.numbers is None
-        and bool(((np.abs(zeros) <= WHOLE_IN_F16) & (zeros == np.rint(zeros))).all())
-    )
+    digits = ACTIVATION_BYTES[activations]
+    rows = _TILE_ROWS[digits] if many else 2
+    return DotRows(stored, how, lanes, rows, 2, unit, end, digits)
 
 
 def _are_moderate(scales: Array | None) -> bool:
@@ -93,6 +74,11 @@ def _are_moderate(scales: Array | None) -> bool:
         return True
     sizes = np.abs(scales)
     return bool(((sizes == 0) | ((sizes >= _LEAST_SCALE) & (sizes <= _MOST_SCALE))).all())
+
+
+def least_rows(spec: DotRows) -> int:
+    """Rows from which on the kernel multiplies by panels."""
+    return max(LEAST_ROWS, spec.rows)
 
 
 class DotCalls(Struct, frozen=True):

@@ -27,11 +27,6 @@ FLAG = 8
 _BYTES_IN_WORD = 4
 
 
-def most_of(digits: int) -> float:
-    """The largest whole number of a run: with the bytes below it, it still has signed digits."""
-    return 127.0 * 256.0 ** (digits - 1)
-
-
 def record(digits: int) -> int:
     """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
     return 4 + 4 * digits
