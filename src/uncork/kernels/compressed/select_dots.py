@@ -33,7 +33,7 @@ LEAST_ROWS = 5
 #: Columns that few rows are multiplied with at once.
 _FEW_COLUMNS = 2
 #: Rows of a panel's tile by the digits of a number: sums and totals fit the registers.
-_TILE_ROWS = {3: 4, 2: 4, 1: 6}
+_TILE_ROWS = {3: 4, 2: 4, 1: 8}
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 _LINE = 64
