@@ -22,11 +22,10 @@ from uncork.internal_ops.compressed_linear import (
     FusedCompressedLinear,
 )
 from uncork.internal_ops.fused import FusedMember
-from uncork.kernels.compressed.emit_digits import emit_digits
-from uncork.kernels.compressed.emit_dots import emit_dot_rows
-from uncork.kernels.compressed.spec_dots import Digits, DotRows
+from uncork.kernels.compressed.spec_dots import BlockDigits, Digits, DotFew, DotRows
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.kernel_spec import llvm_text
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import select_kernel
 from uncork.ops import find
@@ -45,16 +44,18 @@ NEON = Target.of("aarch64", "neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod")
 #: Columns, inner size, size of a group: around the edges of vectors, words, runs and panels.
 SIZES = [(5, 8, 0), (70, 40, 0), (33, 264, 0), (3, 520, 0), (51, 160, 32), (64, 384, 128)]
 SIZES += [(16, 1024, 512), (32, 2048, 1024)]
-ROWS = [5, 6, 8, 11]
+ROWS = [1, 2, 3, 5, 6, 8, 11]
 
 
-def dots_of(weights: CompressedMatrix, rows: int, target: Target | None = None) -> DotRows | None:
+def dots_of(
+    weights: CompressedMatrix, rows: int, target: Target | None = None
+) -> DotRows | DotFew | None:
     """The kernel in whole numbers, where it is selected."""
     operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
     x = spec_of(np.zeros((rows, weights.inner), np.float32), ElementType.f32)
     choice = select_kernel(operation, [x], operation.describe([x]), target or host_target())
     assert isinstance(choice, KernelPlan), choice
-    return next((spec for spec, _ in choice.calls if isinstance(spec, DotRows)), None)
+    return next((spec for spec, _ in choice.calls if isinstance(spec, (DotRows, DotFew))), None)
 
 
 def runnable(target: Target) -> bool:
@@ -114,19 +115,19 @@ def test_numbers_of_many_sizes(factor: float) -> None:
 
 
 def test_as_near_as_f32() -> None:
-    """At most twice as far from the exact product as the kernel of f32 that few rows take."""
+    """At most twice as far from the exact product as sums of f32 numbers in order."""
     generator = np.random.default_rng(3)
     for stored, group in (("i8", 0), ("u4", 128)):
         weights = matrix(generator, stored, 96, 1024, group, "whole")
         if dots_of(weights, 5) is None:
             pytest.skip("the processor has no products of four bytes")
         x = generator.standard_normal((16, 1024)).astype(np.float32)
-        expected = x.astype(np.float64) @ weights.values().astype(np.float64).T
-        by_dots = np.abs(multiplied(weights, x) - expected).max()
-        by_f32 = max(
-            np.abs(multiplied(weights, x[n : n + 1]) - expected[n]).max() for n in range(16)
-        )
-        assert by_dots <= 2 * by_f32
+        w = weights.values()
+        expected = x.astype(np.float64) @ w.astype(np.float64).T
+        by_f32 = np.abs(np.cumsum(x[:, None] * w, axis=2, dtype=np.float32)[:, :, -1] - expected)
+        for rows in (1, 2, 16):
+            by_dots = np.abs(multiplied(weights, x[:rows]) - expected[:rows])
+            assert by_dots.max() <= 2 * by_f32[:rows].max()
 
 
 @pytest.mark.parametrize("stored", ["i8", "u4"])
@@ -145,6 +146,10 @@ def test_rows_without_digits(stored: str, bad: float) -> None:
     np.testing.assert_allclose(got[[2, 5]], expected[[2, 5]], rtol=2e-5, atol=1e-5)
     others = [row for row in range(9) if row not in (2, 5)]
     np.testing.assert_array_equal(got[others], alone[others])
+    few, three = multiplied(weights, x[1:4]), multiplied(weights, x[[1, 0, 3]])
+    np.testing.assert_allclose(few[1], expected[2], rtol=2e-5, atol=1e-5)
+    np.testing.assert_array_equal(few[[0, 2]], three[[0, 2]])
+    np.testing.assert_allclose(multiplied(weights, x[5:6]), expected[5:6], rtol=2e-5, atol=1e-5)
 
 
 def test_what_ends_a_row_without_digits() -> None:
@@ -170,7 +175,6 @@ def test_what_ends_a_row_without_digits() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"rows": 4},
         {"stored": "f16"},
         {"zeros": "broken"},
         {"half": True},
@@ -184,7 +188,7 @@ def test_what_ends_a_row_without_digits() -> None:
     ],
 )
 def test_what_f32_takes(change: dict[str, object]) -> None:
-    """Few rows, weights that are rounded to f16, or are no whole numbers, or may overflow, short
+    """Weights that are rounded to f16, or are no whole numbers, or may overflow, short
     groups, words that columns share, and processors with pairs only.
     """
     given = {"rows": 8, "stored": "i8", "inner": 256, "target": AVX512} | change
@@ -217,12 +221,13 @@ def test_what_whole_numbers_take() -> None:
 def test_neon_compiles(stored: str) -> None:
     """Signed products of four bytes, which this machine need not have."""
     weights = matrix(np.random.default_rng(7), stored, 16, 256, 64, "whole")
-    spec = dots_of(weights, 8, NEON)
-    assert spec is not None and spec.how == FOUR_SIGNED
-    text = emit_dot_rows(spec, NEON)
-    assert "sdot" in text
-    for kernel in (text, emit_digits(Digits(spec.unit, spec.per_word == 8), NEON)):
+    few, many = dots_of(weights, 2, NEON), dots_of(weights, 8, NEON)
+    assert isinstance(few, DotFew) and isinstance(many, DotRows)
+    assert few.blocks.how == many.how == FOUR_SIGNED
+    for spec in (few, BlockDigits(few.blocks, 64), many, Digits(many.unit, many.per_word == 8)):
+        text = llvm_text(spec, NEON)
+        assert "sdot" in text or isinstance(spec, (BlockDigits, Digits))
         try:
-            assert objects(kernel, (AARCH64[0], NEON.cpu))
+            assert objects(text, (AARCH64[0], NEON.cpu))
         except RuntimeError as error:  # an LLVM that has no such processors
             pytest.skip(str(error))

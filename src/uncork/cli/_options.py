@@ -1,14 +1,15 @@
-"""Options of how a model runs, which commands share: threads and precision."""
+"""Options of how a model runs, which commands share: threads and what numbers are rounded to."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from uncork.cli._parser import Parser, one_of
 
 
 def add_threads(parser: Parser) -> None:
-    """Give a command `--threads` and `--precision`."""
+    """Give a command `--threads`, `--precision`, `--decompression` and `--activations`."""
     parser.add_argument(
         "--threads",
         type=positive,
@@ -22,6 +23,26 @@ def add_threads(parser: Parser) -> None:
         metavar="NAME",
         help="f32 (default), or of recurrent layers' products bf16 or bf16x3",
     )
+    parser.add_argument(
+        "--decompression",
+        type=one_of("as-written", "f32"),
+        default="as-written",
+        metavar="NAME",
+        help="as-written (default), or f32: drop roundings to f16 of stored weights",
+    )
+    parser.add_argument(
+        "--activations",
+        type=one_of("f32", "i16", "i8"),
+        default="f32",
+        metavar="NAME",
+        help="f32 (default), or what rows for stored weights may be rounded to: i16, i8",
+    )
+
+
+def rounding(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of `load` that say what numbers are rounded to, as they were given."""
+    names = ("precision", "decompression", "activations")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def positive(text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from uncork.cli._input_options import add_inputs, collect
 from uncork.cli._latency import Contender, measure, openvino_contender
-from uncork.cli._options import add_threads
+from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._random_bounds import RandomBounds
@@ -79,7 +79,7 @@ def execute(arguments: argparse.Namespace) -> int:
     arguments.random = True
     threads = arguments.threads or available_threads()
     compiled = load(
-        arguments.model, weights=arguments.weights, threads=threads, precision=arguments.precision
+        arguments.model, weights=arguments.weights, threads=threads, **rounding(arguments)
     )
     values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [values[i] for i in range(len(compiled.inputs))]
@@ -142,7 +142,10 @@ def _report(
     if len(figures) > 1:
         ratio = figures[1]["median"] / figures[0]["median"]
         text += f"uncork is {ratio:.2f} times as fast as {figures[1]['name']}, by the medians\n"
-    text += f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}\n"
+    text += f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
+    if arguments.decompression != "as-written" or arguments.activations != "f32":
+        text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
+    text += "\n"
     if profile is not None:
         text += "\n" + table(profile.rows(_STEPS), right=(4, 5, 6, 7))
         more = len(profile.steps) - _STEPS
@@ -162,7 +165,7 @@ def _as_json(
         "schema": "uncork-bench-1",
         "model": arguments.model,
         "threads": threads,
-        "precision": arguments.precision,
+        **rounding(arguments),
         "random_inputs": list(filled),
         "latency": list(figures),
         "profile": None if profile is None else _profile(profile),

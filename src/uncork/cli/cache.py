@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from uncork.cli._options import add_threads
+from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
 from uncork.compiler.compile import load
@@ -106,7 +106,7 @@ def _prepared(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
     started = time.monotonic()
     with compilations_told(count):
-        load(model, threads=arguments.threads, precision=arguments.precision, prepare=True)
+        load(model, threads=arguments.threads, prepare=True, **rounding(arguments))
     return {"model": model, "compiled": compiled, "seconds": round(time.monotonic() - started, 3)}
 
 

@@ -12,7 +12,7 @@ from uncork.cli._expect import Expected, compared, expected_table, tolerance
 from uncork.cli._files import check_arrays_destination, write_arrays
 from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
-from uncork.cli._options import add_threads, positive
+from uncork.cli._options import add_threads, positive, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._random_bounds import RandomBounds
@@ -126,7 +126,7 @@ def execute(arguments: argparse.Namespace) -> int:
         ids=arguments.ids,
         loop_limit=arguments.loop_limit,
         threads=arguments.threads,
-        precision=arguments.precision,
+        **rounding(arguments),
         tables=given_tables(arguments),
     )
     names = unique_names(compiled.outputs)

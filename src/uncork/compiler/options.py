@@ -6,4 +6,6 @@ from typing import Literal
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
+Decompression = Literal["as-written", "f32"]
+Activations = Literal["f32", "i16", "i8"]
 Ids = Literal["64-bit", "as-written"]

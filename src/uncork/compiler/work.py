@@ -49,7 +49,7 @@ def work(
     linear = operation.product if isinstance(operation, FusedProduct) else operation
     if isinstance(linear, CompressedLinear):
         matrix = linear.weights
-        stored = matrix.codes.size * matrix.element_type.bits / 8
+        stored = math.prod(matrix.shape) * matrix.element_type.bits / 8
         moved += stored + _nbytes(matrix.zero_points, matrix.scales)
         return 2.0 * _count(outputs[0]) * matrix.inner, moved
     if operation.type_name in ("FusedAttention", "ScaledDotProductAttention"):

@@ -23,8 +23,17 @@ from uncork.ops._ports import REAL, Field, Input, Output
 from uncork.storage import decode, unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
+#: What a caller may round the data of products to: f32 is kept, i16 and i8 are whole numbers of so
+#: many bytes, of which the largest number of a run is the largest.
+ACTIVATION_BYTES = {"f32": 3, "i16": 2, "i8": 1}
 #: The code of 1 in bf16.
 _ONE = 0x3F80
+#: Numbers of a run where scales do not say it: sums of more are no longer exact in f32.
+_RUN, _MOST = 256, 512
+#: The shortest run, which the numbers of one byte have.
+_LEAST = 32
+#: The largest number of a run has to be between these, or 0, or the row is not rounded.
+_SMALLEST, _LARGEST = 2.0**-60, 2.0**60
 
 
 class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
@@ -60,6 +69,20 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     def inner(self) -> int:
         return self.shape[1] * self.shape[2]
 
+    def run(self, activations: str = "f32") -> int:
+        """The numbers of a row of the data that are whole multiples of one unit where they are
+        rounded: a group, or a part of one; 0 where groups are not made of such runs.
+        """
+        given = [array for array in (self.zero_points, self.scales) if array is not None]
+        group = self.shape[2] if any(array.shape[1] > 1 for array in given) else 0
+        if group % _LEAST:
+            return 0
+        if activations == "i8":
+            return _LEAST
+        if not group or group > _MOST:
+            return 0 if group % _RUN else _RUN
+        return group
+
     def carriers(self) -> Array:
         """The codes as carrier values [columns, groups, size of a group], which are not kept."""
         codes = self.codes
@@ -94,11 +117,39 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         return values.astype(np.float16).astype(np.float32) if self.half else values
 
 
+def most_of(count: int) -> float:
+    """The largest whole number of so many bytes: with those below it, it has signed ones."""
+    return 127.0 * 256.0 ** (count - 1)
+
+
+def rounded_rows(data: Array, run: int, count: int) -> Array:
+    """Rows of f32 whose runs are whole multiples of their units, which are told by their largest
+    numbers, of so many bytes.
+
+    A row with a run whose largest number is no finite one, or one of 2**-60 or 2**60 and beyond,
+    is as it was.
+    """
+    inner = data.shape[-1]
+    padded = np.zeros((*data.shape[:-1], -(-inner // run) * run), np.float32)
+    padded[..., :inner] = data
+    runs = padded.reshape(*data.shape[:-1], -1, run)
+    limit = np.abs(runs).max(axis=-1, keepdims=True)
+    usual = (limit == 0) | ((limit >= _SMALLEST) & (limit <= _LARGEST))
+    most = np.float32(most_of(count))
+    limit = np.where((limit == 0) | ~usual, most, limit)
+    with np.errstate(all="ignore"):
+        whole = np.rint(runs * (most / limit)) * (limit * np.float32(1 / most))
+    rows = usual.all(axis=(-2, -1), keepdims=True)
+    kept: Array = np.where(rows, whole, runs).reshape(padded.shape)[..., :inner]
+    return kept
+
+
 class CompressedLinear(Operation):
     """MatMul with weights as they are stored.
 
     `product` is the MatMul, which may transpose its second matrix. `numbers` is a type that has all
-    numbers of the data: f32, or a narrower one to which they have been rounded.
+    numbers of the data: f32, or a narrower one to which they have been rounded. `activations` is
+    what the data are rounded to, where the matrix has runs: f32, i16 or i8.
     """
 
     multiplies = True
@@ -109,14 +160,16 @@ class CompressedLinear(Operation):
     product = Field[Operation]()
     weights = Field[CompressedMatrix]()
     numbers = Field[ElementType]()
+    activations = Field[str]()
 
     def __init__(
         self,
         product: Operation,
         weights: CompressedMatrix,
         numbers: ElementType = ElementType.f32,
+        activations: str = "f32",
     ) -> None:
-        super().__init__(product=product, weights=weights, numbers=numbers)
+        super().__init__(product=product, weights=weights, numbers=numbers, activations=activations)
 
     @property
     def _transposed(self) -> bool:
@@ -130,7 +183,9 @@ class CompressedLinear(Operation):
         return self.product.describe([data, matrix])[0].shape
 
     def reference(self, data: Array) -> Array:
-        matrix = self.weights.values()
+        matrix, run = self.weights.values(), self.weights.run(self.activations)
+        if self.activations != "f32" and run and data.size:
+            data = rounded_rows(data, run, ACTIVATION_BYTES[self.activations])
         return np.asarray(self.product.reference(data, matrix if self._transposed else matrix.T))
 
 

@@ -17,6 +17,10 @@ class Hints(Struct, frozen=True):
     direct_sums: bool = False
     #: What FakeQuantize makes is multiplied as f32, not as integer codes.
     in_f32: bool = False
+    #: Whether weights of few bits are decompressed as they are written, or in f32.
+    decompression: str = "as-written"
+    #: What the data of products with such weights may be rounded to: f32, i16 or i8.
+    activations: str = "f32"
     #: What a pass has to say of the layer where the plan is printed.
     note: str = ""
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
 from uncork.internal_ops.rounded import Rounded
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.compressed.select import declined
+from uncork.kernels.compressed.select import declined, rounded_to
 from uncork.kernels.runtime.target import Target
 from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
@@ -26,24 +26,28 @@ def compressed_products(model: Model, target: Target) -> Model:
     """The model with such products, where there are kernels for them, holding their weights as they
     are stored.
     """
-    known: dict[tuple[Source, bool], CompressedMatrix | None] = {}
+    known: dict[tuple[Source, bool, str], CompressedMatrix | None] = {}
     new: dict[int, Node] = {}
     brains: frozenset[Source] | None = None
     for node in model.nodes:
         product = node.operation
         if not isinstance(product, MatMul) or product.transpose_a or not _is_linear(model, node):
             continue
-        key = node.inputs[1], bool(product.transpose_b)
+        key = node.inputs[1], bool(product.transpose_b), node.hints.decompression
         if key not in known:
             stored = stored_values(model, key[0])
-            known[key] = None if stored is None else stored.matrix(key[1])
+            found = None if stored is None else stored.matrix(key[1])
+            if found is not None and found.half and key[2] == "f32":
+                found = replace(found, half=False)
+            known[key] = found
         weights = known[key]
         if weights is not None and not declined(weights, target):
             numbers = ElementType.f32
             if weights.element_type is ElementType.bf16:
                 brains = _brains(model) if brains is None else brains
                 numbers = ElementType.bf16 if node.inputs[0] in brains else numbers
-            operation = CompressedLinear(product, weights, numbers)
+            activations = rounded_to(weights, target, node.hints.activations)
+            operation = CompressedLinear(product, weights, numbers, activations)
             new[node.id] = replace(node, inputs=node.inputs[:1], operation=operation)
     return replaced(model, new) if new else model
 

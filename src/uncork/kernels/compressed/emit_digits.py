@@ -1,100 +1,236 @@
-"""Kernel that turns rows of f32 into digits, which are fixed point with a unit for each run of
+"""Kernels that turn rows of f32 into digits, which are fixed point with a unit for each run of
 numbers, see `spec_dots`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
+from uncork.internal_ops.compressed_linear import most_of
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I32, Kernel, Value
-from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, Digits
+from uncork.kernels.compressed.spec_dots import FLAG, BlockDigits, Digits, record
+from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.runtime.target import Target
 
 _LANES = 16
-#: The largest whole number of a run: with the bytes below it, it still has three signed digits.
-_MOST = 127.0 * 65536
-#: Added, it makes bytes of the digits, each 128 more than the digit.
-_HALVES = 0x808080
 #: The bits of 2^-60 and of 2^60: between these the largest number of a run has to be, or be 0.
 _LEAST_BITS, _MOST_BITS = (127 - 60) << 23, (127 + 60) << 23
 #: Of eight numbers those that the low halves of four bytes multiply, then those of the high ones.
-_SPLIT = (0, 2, 4, 6, 1, 3, 5, 7)
+_SPLIT = tuple(lane // 8 * 8 + (0, 2, 4, 6, 1, 3, 5, 7)[lane % 8] for lane in range(_LANES))
+#: Of all numbers of a vector those of the low halves of bytes, then those of the high ones.
+_HALVED = (*range(0, _LANES, 2), *range(1, _LANES, 2))
+
+
+class _Run(Struct, frozen=True):
+    """A run of numbers: `load(at)` gives a vector of them, of which `count` exist."""
+
+    load: Callable[[Value], Value]
+    count: Value
+
+
+class _Digits(Struct, frozen=True):
+    """What became of a run: its unit, the sums of the digits of each place, and whether all its
+    numbers have digits; if not, the digits are 0.
+    """
+
+    unit: Value
+    sums: Sequence[Value]
+    usual: Value
 
 
 def emit_digits(spec: Digits, machine: Target) -> str:
-    """The LLVM text of the kernel."""
+    """The LLVM text of the kernel that writes digits run by run."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
-    inner, unit = a["inner"], spec.unit
-    runs = (inner + (unit - 1)) // unit
+    runs = (a["inner"] + (spec.unit - 1)) // spec.unit
+    order = _SPLIT if spec.split else None
     with k.loop(a["first"], a["first"] + a["count"]) as row:
-        strange = k.variable(k.integer(0))
-        with k.loop(0, runs) as run:
-            source = a["data"] + (row * inner + run * unit) * 4
-            place = row * runs + run
-            left = inner - run * unit
 
-            def load(at: Value, source: Value = source) -> Value:
-                return k.load(source + at * 4, F32, _LANES)
+        def made(number: Value, run: _Run, row: Value = row) -> Value:
+            place = row * runs + number
+            digits = a["digits"] + place * (spec.digits * spec.unit)
 
-            def load_last(at: Value, source: Value = source, left: Value = left) -> Value:
-                return k.load_masked(source + at * 4, F32, k.lanes_below(left - at, _LANES))
+            def write(at: Value, index: int, digit: Value) -> None:
+                k.store(digit, digits + (at + index * spec.unit))
 
-            def made(load: Callable[[Value], Value], count: Value, place: Value = place) -> None:
-                digits, record = (
-                    a["digits"] + place * (DIGITS * unit),
-                    a["records"] + place * RECORD,
-                )
-                usual = _run(k, spec, load, count, digits, record)
-                strange.set(strange.get() | k.select(usual, k.integer(0), k.integer(1)))
+            found = _digits(k, spec.digits, run, order, write)
+            line = a["records"] + place * record(spec.digits)
+            k.store(found.unit, line)
+            for index, total in enumerate(found.sums):
+                k.store(total, line + 4 * (1 + index))
+            return found.usual
 
-            with k.if_else(left >= unit, likely=True) as (whole, partly):
-                with whole:
-                    made(load, k.integer(unit))
-                with partly:
-                    made(load_last, left)
-        k.store(strange.get(), a["flags"] + row * FLAG)
+        _each_run(k, a, spec.unit, row, made)
     k.finish()
     return k.text()
 
 
-def _run(
+def emit_block_digits(spec: BlockDigits, machine: Target) -> str:
+    """The LLVM text of the kernel that writes digits block by block."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    blocks, unit = spec.blocks, spec.blocks.unit
+    count = (a["inner"] + (blocks.numbers - 1)) // blocks.numbers
+    steps = (a["inner"] + (blocks.length - 1)) // blocks.length
+    of_unit = 4 * blocks.unit_lanes
+    of_step = 4 * (blocks.lanes if blocks.mixes else 1)
+    order = _HALVED if blocks.halves == 2 else None
+    with k.loop(a["first"], a["first"] + a["count"]) as row:
+        digits = a["digits"] + row * count * blocks.size
+        units = a["units"] + row * steps * of_step
+        sums = a["sums"] + row * a["groups"] * 4
+        # What lies past the last number: no digits, of a unit that is a number.
+        last = k.constant(0, I8, _LANES)
+        with k.loop((count - 1) * blocks.size, count * blocks.size, _LANES) as at:
+            k.store(last, digits + at)
+        with k.loop((steps - 1) * of_step, steps * of_step, 4) as at:
+            k.store(k.constant(0.0, F32), units + at)
+        with k.loop(0, a["groups"]) as group:
+            k.store(k.constant(0.0, F32), sums + group * 4)
+
+        def made(
+            number: Value,
+            run: _Run,
+            digits: Value = digits,
+            units: Value = units,
+            sums: Value = sums,
+        ) -> Value:
+            begin = number * unit
+
+            def write(at: Value, index: int, digit: Value) -> None:
+                place = begin + at
+                block = place // blocks.numbers
+                target = digits + block * blocks.size + index * blocks.numbers
+                within = place - block * blocks.numbers
+                if blocks.halves == 1:
+                    k.store(digit, target + within)
+                    return
+                half = _LANES // 2
+                for side in range(2):
+                    some = digit.part(side * half, half)
+                    k.store(some, target + (within // 2 + side * (blocks.numbers // 2)))
+
+            found = _digits(k, blocks.digits, run, order, write)
+            k.store(k.splat(found.unit, blocks.unit_lanes), units + number * of_unit)
+            whole = found.sums[0].to(F32)
+            for total in found.sums[1:]:
+                whole = k.fma(whole, k.constant(256.0, F32), total.to(F32))
+            group = sums + (begin // spec.group * 4 if spec.group else k.integer(0))
+            k.store(k.load(group, F32) - whole * found.unit, group)
+            return found.usual
+
+        _each_run(k, a, unit, row, made)
+        _starts(k, spec, digits, count, steps, a["starts"] + row * steps * _start_bytes(spec))
+    k.finish()
+    return k.text()
+
+
+def _start_bytes(spec: BlockDigits) -> int:
+    return 4 * spec.blocks.digits * spec.blocks.lanes
+
+
+def _starts(
+    k: Kernel, spec: BlockDigits, digits: Value, count: Value, steps: Value, starts: Value
+) -> None:
+    """Store what sums of each step begin with: the digits of their lanes times what is taken off
+    every code.
+    """
+    blocks, lanes = spec.blocks, spec.blocks.lanes
+    if not blocks.middle:
+        return
+    of_step = blocks.length // blocks.numbers
+    byte = blocks.middle & 0xFF
+    word = int.from_bytes(bytes([byte] * 4), "little", signed=True)
+    middles = k.constant(word, I32, lanes)
+    with k.loop(0, steps) as step:
+        first = step * of_step
+        totals = [k.variable(k.constant(0, I32, lanes)) for _ in range(blocks.digits)]
+        with k.loop(first, k.minimum(first + of_step, count)) as block:
+            for place, total in enumerate(totals):
+                for half in range(blocks.halves):
+                    at = block * blocks.size + place * blocks.numbers + half * (lanes * 4)
+                    some = k.load(digits + at, I32, lanes)
+                    total.set(added(k, blocks.how, total.get(), middles, some))
+        for place, total in enumerate(totals):
+            k.store(
+                k.constant(0, I32, lanes) - total.get(),
+                starts + step * _start_bytes(spec) + place * (lanes * 4),
+            )
+
+
+def _each_run(
     k: Kernel,
-    spec: Digits,
-    load: Callable[[Value], Value],
-    count: Value,
-    digits: Value,
-    record: Value,
-) -> Value:
-    """Write the digits of a run and its record. The result says whether all numbers of the run have
-    digits; if not, the digits are 0.
+    a: dict[str, Value],
+    unit: int,
+    row: Value,
+    made: Callable[[Value, _Run], Value],
+) -> None:
+    """Turn the runs of a row into digits by `made(number, run)`, which says whether all numbers
+    have some; store the flag of the row.
+    """
+    inner = a["inner"]
+    strange = k.variable(k.integer(0))
+    with k.loop(0, (inner + (unit - 1)) // unit) as number:
+        source = a["data"] + (row * inner + number * unit) * 4
+        left = inner - number * unit
+
+        def load(at: Value) -> Value:
+            return k.load(source + at * 4, F32, _LANES)
+
+        def load_last(at: Value) -> Value:
+            return k.load_masked(source + at * 4, F32, k.lanes_below(left - at, _LANES))
+
+        def note(usual: Value) -> None:
+            strange.set(strange.get() | k.select(usual, k.integer(0), k.integer(1)))
+
+        with k.if_else(left >= unit, likely=True) as (whole, partly):
+            with whole:
+                note(made(number, _Run(load, k.integer(unit))))
+            with partly:
+                note(made(number, _Run(load_last, left)))
+    k.store(strange.get(), a["flags"] + row * FLAG)
+
+
+def _digits(
+    k: Kernel,
+    digits: int,
+    run: _Run,
+    order: Sequence[int] | None,
+    write: Callable[[Value, int, Value], None],
+) -> _Digits:
+    """Turn a run into digits: `write(at, place, digits)` stores a vector of them, whose numbers are
+    in this order.
     """
     largest = k.variable(k.constant(0, I32, _LANES))
-    with k.loop(0, count, _LANES) as at:
+    with k.loop(0, run.count, _LANES) as at:
         # Compared as whole numbers: NaN is above infinity then.
-        largest.set(k.maximum(largest.get(), load(at).bits_as(I32) & 0x7FFFFFFF))
+        largest.set(k.maximum(largest.get(), run.load(at).bits_as(I32) & 0x7FFFFFFF))
     top = _across(largest.get(), k.maximum)
     nothing = top.equals(0)
     usual = nothing | ((top >= _LEAST_BITS) & (top <= _MOST_BITS))
     kept = k.splat(k.select(usual, k.constant(-1, I32), k.constant(0, I32)), _LANES)
-    limit = k.select(nothing | usual.equals(0), k.constant(_MOST, F32), top.bits_as(F32))
-    times = k.splat(k.constant(_MOST, F32) / limit, _LANES)
-    sums = [k.variable(k.constant(0, I32, _LANES)) for _ in range(DIGITS)]
-    with k.loop(0, count, _LANES) as at:
-        number = (load(at).bits_as(I32) & kept).bits_as(F32)
-        if spec.split:
-            number = _split(k, number)
-        whole = k.intrinsic("rint", number * times).to(I32) + _HALVES
+    most = most_of(digits)
+    limit = k.select(nothing | usual.equals(0), k.constant(most, F32), top.bits_as(F32))
+    times = k.splat(k.constant(most, F32) / limit, _LANES)
+    # Added, it makes bytes of the digits, each 128 more than the digit.
+    halves = int.from_bytes(bytes([128] * digits), "little")
+    sums = [k.variable(k.constant(0, I32, _LANES)) for _ in range(digits)]
+    with k.loop(0, run.count, _LANES) as at:
+        number = (run.load(at).bits_as(I32) & kept).bits_as(F32)
+        if order is not None:
+            number = _ordered(k, number, order)
+        whole = k.intrinsic("rint", number * times).to(I32) + halves
         for index, total in enumerate(sums):
-            byte = whole >> (8 * (DIGITS - 1 - index)) if index < DIGITS - 1 else whole
-            digit = (byte & 255) - 128
+            shift = 8 * (digits - 1 - index)
+            digit = ((whole >> shift if shift else whole) & 255) - 128
             total.set(total.get() + digit)
-            k.store(digit.to(I8), digits + (at + index * spec.unit))
-    k.store(limit * (1 / _MOST), record)
-    for index, total in enumerate(sums):
-        k.store(_across(total.get(), lambda x, y: x + y), record + 4 * (1 + index))
-    return usual
+            write(at, index, digit.to(I8))
+    return _Digits(
+        limit * (1 / most), [_across(total.get(), lambda x, y: x + y) for total in sums], usual
+    )
 
 
 def _across(vector: Value, joined: Callable[[Value, Value], Value]) -> Value:
@@ -105,9 +241,6 @@ def _across(vector: Value, joined: Callable[[Value, Value], Value]) -> Value:
     return vector
 
 
-def _split(k: Kernel, numbers: Value) -> Value:
-    picks = ir.Constant(
-        ir.VectorType(ir.IntType(32), _LANES),
-        [lane // 8 * 8 + _SPLIT[lane % 8] for lane in range(_LANES)],
-    )
+def _ordered(k: Kernel, numbers: Value, order: Sequence[int]) -> Value:
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), list(order))
     return Value(k, k.builder.shuffle_vector(numbers.llvm, numbers.llvm, picks), F32, _LANES)

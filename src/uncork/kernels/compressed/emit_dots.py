@@ -11,9 +11,9 @@ from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder
-from uncork.kernels.compressed.spec import FewRows
-from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, DotRows
-from uncork.kernels.gemm.dots import FOUR_MIXED
+from uncork.kernels.compressed.spec import FewRows, Stored
+from uncork.kernels.compressed.spec_dots import FLAG, DotRows, flipped, record
+from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import added
@@ -33,7 +33,7 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     tile = _tile(k, spec)
     places = relative_operands(spec.end, a, a["output"])
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit
-    digit_row, record_row = runs * (DIGITS * spec.unit), runs * RECORD
+    digit_row, record_row = runs * (spec.digits * spec.unit), runs * record(spec.digits)
     words = a["inner"] // spec.per_word
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
     # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
@@ -62,21 +62,9 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
                 **advanced_operands(spec.end, places, first * 4),
             }
             k.call(tile, [given[name] for name in (*_TILE_ARGUMENTS, *spec.end.arguments)])
-    _rows_without_digits(k, spec, a)
+    rows_without_digits(k, spec.stored, spec.end, a)
     k.finish()
     return k.text()
-
-
-def _flipped(spec: DotRows) -> tuple[int, int]:
-    """The bits of a word to flip, so that codes are signed or unsigned as the instruction wants,
-    and the number that this adds to every code.
-    """
-    signed = spec.stored.element_type.startswith("i")
-    if spec.stored.bits == 4:  # without a sign codes of four bits are both
-        return (-0x77777778, 8) if signed else (0, 0)
-    if signed != (spec.how == FOUR_MIXED):
-        return 0, 0
-    return -0x7F7F7F80, 128 if signed else -128
 
 
 def _turn(
@@ -85,7 +73,7 @@ def _turn(
     """Transpose the words of as many columns as a vector has lanes into the panel; columns past the
     last one repeat it.
     """
-    lanes, (flip, _) = spec.lanes, _flipped(spec)
+    lanes, (flip, _) = spec.lanes, flipped(spec.stored, spec.how)
     columns = [
         a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
     ]
@@ -117,7 +105,7 @@ def _parameters(
     """
     if not (spec.stored.scales or spec.stored.zeros):
         return
-    _, more = _flipped(spec)
+    _, more = flipped(spec.stored, spec.how)
     with k.loop(0, spec.width) as c:
         row = k.minimum(first + c, a["columns"] - 1) * a["parameter_row"]
         with k.loop(0, a["parameter_row"], 4) as group:
@@ -136,14 +124,14 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
     rows, vectors = range(spec.rows), range(spec.vectors)
     totals = [[k.variable(k.constant(0.0, F32, spec.lanes)) for _ in vectors] for _ in rows]
     sums = [
-        [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in range(DIGITS)]
+        [[k.variable(k.constant(0, I32, spec.lanes)) for _ in vectors] for _ in range(spec.digits)]
         for _ in rows
     ]
     of_run = spec.unit // spec.per_word
     with k.loop(0, a["words"], of_run) as word:
         run = word // of_run
-        records = [a["records"] + a["record_row"] * r + run * RECORD for r in rows]
-        lines = [a["digits"] + a["digit_row"] * r + run * (DIGITS * spec.unit) for r in rows]
+        records = [a["records"] + a["record_row"] * r + run * record(spec.digits) for r in rows]
+        lines = [a["digits"] + a["digit_row"] * r + run * (spec.digits * spec.unit) for r in rows]
         ratio = max(1, spec.stored.group // spec.unit)
         group = run // ratio * (spec.width * 4) if spec.stored.group else k.integer(0)
         for r in rows:
@@ -154,7 +142,7 @@ def _tile(outer: Kernel, spec: DotRows) -> Kernel:
             unit = k.splat(k.load(records[r], F32), spec.lanes)
             for v in vectors:
                 value = sums[r][0][v].get().to(F32)
-                for index in range(1, DIGITS):
+                for index in range(1, spec.digits):
                     value = k.fma(
                         value, k.constant(256.0, F32, spec.lanes), sums[r][index][v].get().to(F32)
                     )
@@ -188,7 +176,7 @@ def _begin(
     """Start the sums with the correction for zero points and for what flipped bits add to codes. It
     comes first and in integers, so that nothing cancels later.
     """
-    _, more = _flipped(spec)
+    _, more = flipped(spec.stored, spec.how)
     for index, line in enumerate(sums):
         digits = k.load(record + 4 * (1 + index), I32)
         for v, total in enumerate(line):
@@ -235,10 +223,10 @@ def _sum(
             step(word)
 
 
-def _rows_without_digits(k: Kernel, spec: DotRows, a: dict[str, Value]) -> None:
+def rows_without_digits(k: Kernel, stored: Stored, epilogue: Epilogue, a: dict[str, Value]) -> None:
     """Multiply rows that have no digits as f32, over what has been written."""
-    few = FewRows(spec.stored, 1, 1, spec.end)
-    decoder = Decoder(k, spec.stored, a["inner"], a["numbers"])
+    few = FewRows(stored, 1, 1, epilogue)
+    decoder = Decoder(k, stored, a["inner"], a["numbers"])
     with k.loop(0, a["rows"]) as row, k.if_(k.load(a["flags"] + row * FLAG, I64) > 0, likely=False):
         data = a["data"] + row * a["inner"] * 4
         if decoder.four_bits:

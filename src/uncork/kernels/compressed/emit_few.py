@@ -10,7 +10,7 @@ from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 from uncork.kernels.codegen.epilogue import apply_epilogue
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
-from uncork.kernels.epilogue import ELEMENT, NUMBER
+from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
@@ -161,17 +161,22 @@ def multiply_rows(
     with k.if_(whole < a["inner"]):
         block(whole, True)
     for row, number in zip(sums, numbers, strict=True):
-        result = _across(
-            k, [_joined([variable.get() for variable in accumulators]) for accumulators in row]
-        )
-        place = (number * a["columns"] + column) * 4
+        totals = [_joined([variable.get() for variable in accumulators]) for accumulators in row]
+        store_columns(k, spec.end, a, across(k, totals), number, column)
 
-        def operand(name: str, kind: str, place: Value = place) -> Value:
-            if kind == NUMBER:
-                return k.load(a[name], F32)
-            return k.load(a[name] + (place if kind == ELEMENT else column * 4), F32, spec.columns)
 
-        k.store(apply_epilogue(k, spec.end, result, operand), a["output"] + place)
+def store_columns(
+    k: Kernel, end: Epilogue, a: dict[str, Value], result: Value, row: Value, column: Value
+) -> None:
+    """Store the results of some columns of a row, with what ends them."""
+    place = (row * a["columns"] + column) * 4
+
+    def operand(name: str, kind: str) -> Value:
+        if kind == NUMBER:
+            return k.load(a[name], F32)
+        return k.load(a[name] + (place if kind == ELEMENT else column * 4), F32, result.lanes)
+
+    k.store(apply_epilogue(k, end, result, operand), a["output"] + place)
 
 
 def _joined(values: Sequence[Value]) -> Value:
@@ -181,7 +186,7 @@ def _joined(values: Sequence[Value]) -> Value:
     return total
 
 
-def _across(k: Kernel, vectors: Sequence[Value]) -> Value:
+def across(k: Kernel, vectors: Sequence[Value]) -> Value:
     """The sum of the lanes of each vector."""
     halved = []
     for vector in vectors:

@@ -15,25 +15,24 @@ from uncork.internal_ops.compressed_linear import (
     CompressedMatrix,
     FusedCompressedLinear,
 )
+from uncork.kernels.compressed.form import stored_of
 from uncork.kernels.compressed.select_dots import (
-    LEAST_ROWS,
-    WHOLE_IN_F16,
     DotCalls,
+    FewCalls,
+    dot_few,
     dot_rows,
-    is_whole,
+    least_rows,
 )
 from uncork.kernels.compressed.spec import (
-    CONVERTED,
     FOUR_BITS,
     PER_WORD,
-    SPLIT,
     FewRows,
     ManyRows,
     Stored,
 )
-from uncork.kernels.compressed.spec_dots import DotRows
+from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.spec import Expression, Member
-from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
     certainly,
     extents,
@@ -67,8 +66,6 @@ from uncork.types import Array, ElementType
 _FEW = 16
 #: As many rows fill a tile of the microkernel: from so many on codes that lie in panels are read.
 _TILE = 8
-#: The least normal number of f16, and its largest.
-_LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _LINE = 64
 #: The codes of the least and the largest (65536) of weights of bf16 that are multiplied as pairs.
 _NORMAL, _MODERATE = 0x0080, 0x4780
@@ -87,10 +84,18 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
         return "no kernel for f16 on this machine"
     if is_empty((weights.columns, weights.inner)):
         return "nothing to multiply"
-    stored = _stored(weights, target)
+    stored = stored_of(weights, target)
     if name in FOUR_BITS and (weights.inner % PER_WORD or stored.group % PER_WORD):
         return "no kernel for groups of codes that begin within a word"
     return ""
+
+
+def rounded_to(weights: CompressedMatrix, target: Target, activations: str) -> str:
+    """What the data of a product are rounded to on this machine, of the most that is allowed: f32
+    where nothing would be gained.
+    """
+    spec = dot_rows(weights, stored_of(weights, target), target, PLAIN, activations)
+    return "f32" if spec is None else activations
 
 
 def select_compressed(layer: Layer) -> Selection:
@@ -107,10 +112,10 @@ def select_compressed(layer: Layer) -> Selection:
     if len(shape) < 2 or is_empty(shape):
         return "no kernel for vectors"
     rows = product(shape[:-1])
-    stored = _stored(weights, target)
+    stored = stored_of(weights, target)
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
-    dots = dot_rows(weights, stored, target, end)
-    limit = _FEW if dots is None else LEAST_ROWS - 1
+    dots = dot_rows(weights, stored, target, end, linear.activations)
+    limit = _FEW if dots is None else least_rows(dots) - 1
     pairs = _multiplies_pairs(linear, target)
     panels = not isinstance(rows, Size) and rows >= _TILE and _fits_panels(stored, target, pairs)
     limit = _TILE - 1 if panels or pairs else limit
@@ -125,7 +130,8 @@ def select_compressed(layer: Layer) -> Selection:
     given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
-        few = given.few(target, end, pairs)
+        spec = None if dots is None else dot_few(dots, weights.columns, rows)
+        few = given.few(target, end, pairs) if spec is None else given.few_dots(spec, limit)
         parts.append((few, _where(rows, limit + 1, below=True)))
     if isinstance(rows, Size) or rows > limit:
         many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
@@ -245,12 +251,19 @@ class _Product(Struct, frozen=True):
 
         return _Part(spec.name, lambda threads: narrow + scratch * threads, stages)
 
+    def few_dots(self, spec: DotFew, most: int) -> _Part:
+        """The way by a kernel that sums in integers, of up to so many rows."""
+        rows = smallest(self.rows, most)
+        return self._of_digits(FewCalls(spec, rows, self.weights.inner), spec, spec.columns)
+
     def dots(self, spec: DotRows, groups: int) -> _Part:
         """The way by a kernel that sums in integers."""
         calls = DotCalls(spec, self.rows, self.weights.inner, groups)
+        return self._of_digits(calls, spec, spec.width)
 
+    def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Part:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
-            runs = shares(self.weights.columns, threads, spec.width)
+            runs = shares(self.weights.columns, threads, width)
             products = [
                 calls.product(self.operands, first, count, index, self.others)
                 for index, (first, count) in enumerate(runs)
@@ -294,43 +307,6 @@ def _multiplies_pairs(linear: CompressedLinear, target: Target) -> bool:
         return False
     smallest_code, largest_code = weights.extremes
     return smallest_code >= _NORMAL and largest_code <= _MODERATE
-
-
-def _stored(weights: CompressedMatrix, target: Target) -> Stored:
-    given = [array for array in (weights.zero_points, weights.scales) if array is not None]
-    groups = max((array.shape[1] for array in given), default=1)
-    zeros, scales = weights.zero_points, weights.scales
-    whole = is_whole(weights)
-    rounds = (
-        ""
-        if not weights.half or scales is None
-        else SPLIT
-        if whole and _is_normal(weights)
-        else CONVERTED
-    )
-    return Stored(
-        weights.element_type.name,
-        target.lanes,
-        weights.shape[2] if groups > 1 else 0,
-        zeros is not None,
-        weights.scales is not None,
-        weights.half and not whole,
-        rounds,
-        weights.numbers is not None,
-    )
-
-
-def _is_normal(weights: CompressedMatrix) -> bool:
-    """Whether all products of the integers and these scales are 0 or normal numbers of f16."""
-    if not weights.element_type.is_integer or weights.numbers is not None:
-        return False
-    if weights.scales is None:
-        return False
-    scales = np.abs(weights.scales[weights.scales != 0])
-    most = (1 << weights.element_type.bits) + WHOLE_IN_F16
-    return not scales.size or bool(
-        scales.min() >= _LEAST_NORMAL and scales.max() * most <= _MOST_IN_F16
-    )
 
 
 def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]:

@@ -7,37 +7,50 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.internal_ops.compressed_linear import ACTIVATION_BYTES, CompressedMatrix
+from uncork.kernels.compressed.form import is_whole
 from uncork.kernels.compressed.spec import FOUR_BITS, Stored
-from uncork.kernels.compressed.spec_dots import DIGITS, FLAG, RECORD, Digits, DotRows
+from uncork.kernels.compressed.spec_dots import (
+    FLAG,
+    BlockDigits,
+    Blocks,
+    Digits,
+    DotFew,
+    DotRows,
+    flipped,
+    record,
+)
 from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.extents import certainly
 from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Rows from which on digits are worth their making and panels their turning.
+#: Rows from which on panels are worth their turning, if they fill a tile.
 LEAST_ROWS = 5
-#: Numbers of a run where scales do not say it: sums of more are no longer exact in f32.
-_UNIT, _MOST = 256, 512
-#: A run is of whole vectors of the digits' kernel; shorter ones cost more than they save.
-_LEAST = 32
-#: Whole numbers of both signs up to this have differences that f16 holds exactly.
-WHOLE_IN_F16 = 1024
+#: Columns that few rows are multiplied with at once.
+_FEW_COLUMNS = 2
+#: Rows of a panel's tile by the digits of a number: sums and totals fit the registers.
+_TILE_ROWS = {3: 4, 2: 4, 1: 8}
 #: Scales with which nothing overflows, or is too small for f32.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-40, 2.0**40
 _LINE = 64
 
 
 def dot_rows(
-    weights: CompressedMatrix, stored: Stored, target: Target, end: Epilogue
+    weights: CompressedMatrix,
+    stored: Stored,
+    target: Target,
+    end: Epilogue,
+    activations: str = "f32",
 ) -> DotRows | None:
     """The spec of the kernel that sums in integers, where it is as exact for these weights as the
-    kernel of f32; else None.
+    kernel of f32, or as `activations` allow; else None.
     """
     how, lanes = dot_method_of(target)
-    unit = _unit(stored)
+    unit = weights.run(activations)
     if (
         how not in (FOUR_MIXED, FOUR_SIGNED)
         or stored.element_type not in ("i8", "u8", "i4", "u4")
@@ -51,27 +64,9 @@ def dot_rows(
     ):
         return None
     many = lanes == 16 or how == FOUR_SIGNED
-    return DotRows(stored, how, lanes, 4 if many else 2, 2, unit, end)
-
-
-def _unit(stored: Stored) -> int:
-    """The length of a run: a group, or a part of one; 0 where groups are not made of such runs."""
-    group = stored.group
-    if not group:
-        return _UNIT
-    if group <= _MOST:
-        return group if group % _LEAST == 0 else 0
-    return _UNIT if group % _UNIT == 0 else 0
-
-
-def is_whole(weights: CompressedMatrix) -> bool:
-    """Whether all codes less zero points are integers that f16 holds."""
-    zeros = weights.zero_points
-    return zeros is None or (
-        weights.element_type.is_integer
-        and weights.numbers is None
-        and bool(((np.abs(zeros) <= WHOLE_IN_F16) & (zeros == np.rint(zeros))).all())
-    )
+    digits = ACTIVATION_BYTES[activations]
+    rows = _TILE_ROWS[digits] if many else 2
+    return DotRows(stored, how, lanes, rows, 2, unit, end, digits)
 
 
 def _are_moderate(scales: Array | None) -> bool:
@@ -79,6 +74,11 @@ def _are_moderate(scales: Array | None) -> bool:
         return True
     sizes = np.abs(scales)
     return bool(((sizes == 0) | ((sizes >= _LEAST_SCALE) & (sizes <= _MOST_SCALE))).all())
+
+
+def least_rows(spec: DotRows) -> int:
+    """Rows from which on the kernel multiplies by panels."""
+    return max(LEAST_ROWS, spec.rows)
 
 
 class DotCalls(Struct, frozen=True):
@@ -99,11 +99,11 @@ class DotCalls(Struct, frozen=True):
     @property
     def _records(self) -> SizeLike:
         """Where the records begin; the flags lie behind them."""
-        return self.rows * (self._runs * DIGITS * self.spec.unit)
+        return self.rows * (self._runs * self.spec.digits * self.spec.unit)
 
     @property
     def _flags(self) -> SizeLike:
-        return self._records + self.rows * (self._runs * RECORD)
+        return self._records + self.rows * (self._runs * record(self.spec.digits))
 
     @property
     def shared(self) -> SizeLike:
@@ -125,7 +125,7 @@ class DotCalls(Struct, frozen=True):
 
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into digits, shared by threads."""
-        spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS)
+        spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS, self.spec.digits)
         given: list[Operand] = [In(0), Scratch(0), Scratch(self._records), Scratch(self._flags)]
         return [
             (spec, [*given, self.inner, first, count])
@@ -148,6 +148,99 @@ class DotCalls(Struct, frozen=True):
             *operands,
             *(first, count, Scratch(own + self._panel)),
             *(Scratch(0), Scratch(self._records), Scratch(self._flags), Scratch(own)),
+            *others,
+        ]
+        assert len(found) == len(self.spec.arguments)
+        return self.spec, found
+
+
+def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
+    """The spec of the kernel for few rows, where runs are parts of a vector of codes, or several;
+    else None.
+    """
+    stored = spec.stored
+    _, more = flipped(stored, spec.how)
+    # Zero points take off what is left.
+    middle = 8 * (stored.bits == 4) or 128 * (spec.how == FOUR_MIXED)
+    blocks = Blocks(
+        spec.how,
+        spec.lanes,
+        spec.unit,
+        stored.bits,
+        middle if stored.zeros else more,
+        spec.digits,
+    )
+    sizes = (blocks.numbers, blocks.unit, *([stored.group] if stored.group else []))
+    if any(a % b and b % a for a in sizes for b in sizes):
+        return None
+    return DotFew(stored, blocks, min(_FEW_COLUMNS, columns), certainly(rows, 1), spec.end)
+
+
+class FewCalls(Struct, frozen=True):
+    """The calls of a product of few rows: working memory has what is made of the rows first, then a
+    share of every thread.
+    """
+
+    spec: DotFew
+    rows: SizeLike
+    inner: int
+
+    @property
+    def _groups(self) -> int:
+        group = self.spec.stored.group
+        return -(-self.inner // group) if group else 1
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """Bytes of a row: digits, starts, units, sums and the flag."""
+        blocks = self.spec.blocks
+        steps = -(-self.inner // blocks.length)
+        units = blocks.lanes if blocks.mixes else 1
+        starts = steps * blocks.digits * blocks.lanes * 4 if blocks.middle else 0
+        digits = -(-self.inner // blocks.numbers) * blocks.size
+        return digits, starts, steps * units * 4, self._groups * 4, FLAG
+
+    @property
+    def _places(self) -> list[SizeLike]:
+        """Where each of these begins, and where the shares of threads do."""
+        places: list[SizeLike] = [0]
+        for size in self._sizes:
+            places.append((places[-1] + self.rows * size + (_LINE - 1)) // _LINE * _LINE)
+        return places
+
+    @property
+    def shared(self) -> SizeLike:
+        """Bytes of working memory that all threads have together."""
+        return self._places[-1]
+
+    @property
+    def own(self) -> int:
+        """Bytes of working memory of a thread: room for one row."""
+        block = self.spec.stored.block
+        return -(-(-(-self.inner // block) * block * 4) // _LINE) * _LINE
+
+    def digits(self, threads: int) -> Sequence[KernelCall]:
+        """The calls that turn rows into digits, shared by threads."""
+        spec = BlockDigits(self.spec.blocks, self.spec.stored.group)
+        given: list[Operand] = [In(0), *map(Scratch, self._places[:-1]), self.inner, self._groups]
+        return [(spec, [*given, first, count]) for first, count in shares(self.rows, threads)]
+
+    def product(
+        self,
+        operands: Sequence[Operand],
+        first: int,
+        count: int,
+        number: int,
+        others: Sequence[Operand],
+    ) -> KernelCall:
+        """The call by which thread `number` computes some columns; `operands` are the arguments
+        that all products have.
+        """
+        *places, own = self._places
+        found = [
+            *operands,
+            *(first, count, Scratch(own + self.own * number)),
+            *map(Scratch, places),
             *others,
         ]
         assert len(found) == len(self.spec.arguments)

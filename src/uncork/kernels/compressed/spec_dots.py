@@ -12,18 +12,36 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from msgspec import Struct
+
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.gemm.dots import FOUR_MIXED
 from uncork.kernels.kernel_spec import KernelSpec
 
-#: Bytes of a number: the highest digit first.
+#: Bytes of a number of f32: the highest digit first.
 DIGITS = 3
-#: Bytes that tell of a run: its unit (f32), and the sum of the digits of each place.
-RECORD = 4 + 4 * DIGITS
 #: Bytes that tell of a row whether its numbers have digits.
 FLAG = 8
 #: Codes in 32 bits that are no code of four bits.
 _BYTES_IN_WORD = 4
+
+
+def record(digits: int) -> int:
+    """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
+    return 4 + 4 * digits
+
+
+def flipped(stored: Stored, how: str) -> tuple[int, int]:
+    """The bits of a word to flip, so that codes are signed or unsigned as the instruction wants,
+    and the number that this adds to every code.
+    """
+    signed = stored.element_type.startswith("i")
+    if stored.bits == 4:  # without a sign codes of four bits are both
+        return (-0x77777778, 8) if signed else (0, 0)
+    if signed != (how == FOUR_MIXED):
+        return 0, 0
+    return -0x7F7F7F80, 128 if signed else -128
 
 
 class Digits(KernelSpec, frozen=True):
@@ -38,10 +56,12 @@ class Digits(KernelSpec, frozen=True):
     )
     unit: int
     split: bool
+    digits: int = DIGITS
 
     @property
     def name(self) -> str:
-        return f"digits_of_{self.unit}{'_split' if self.split else ''}"
+        few = f"{self.digits}_" if self.digits != DIGITS else ""
+        return f"{few}digits_of_{self.unit}{'_split' if self.split else ''}"
 
 
 class DotRows(KernelSpec, frozen=True):
@@ -57,6 +77,7 @@ class DotRows(KernelSpec, frozen=True):
     vectors: int
     unit: int
     end: Epilogue = PLAIN
+    digits: int = DIGITS
 
     @property
     def width(self) -> int:
@@ -71,7 +92,8 @@ class DotRows(KernelSpec, frozen=True):
     @property
     def name(self) -> str:
         tile = f"{self.rows}x{self.vectors}x{self.lanes}"
-        return f"dots_{self.how}_{tile}_of_{self.unit}_{self.stored.name}{self.end.name}"
+        few = f"_by_{self.digits}" if self.digits != DIGITS else ""
+        return f"dots_{self.how}{few}_{tile}_of_{self.unit}_{self.stored.name}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -79,3 +101,113 @@ class DotRows(KernelSpec, frozen=True):
         with their records and flags, the panel, and those of the epilogue.
         """
         return (*ARGUMENTS[:-1], "digits", "records", "flags", "panel", *self.end.arguments)
+
+
+class Blocks(Struct, frozen=True):
+    """How few rows of digits lie beside codes that are read as they are stored: a block is what one
+    vector of codes holds.
+
+    Of a block the digits are `[place, half, byte]`: of codes of four bits those of the low halves
+    of bytes come first. `middle` is a code near the middle of all: what it adds to sums they begin
+    with, so that nothing cancels later.
+    """
+
+    how: str
+    lanes: int
+    unit: int
+    bits: int
+    middle: int
+    digits: int = DIGITS
+
+    @property
+    def numbers(self) -> int:
+        """The numbers of a block."""
+        return self.lanes * 32 // self.bits
+
+    @property
+    def halves(self) -> int:
+        """Vectors of digits of one place."""
+        return 8 // self.bits
+
+    @property
+    def size(self) -> int:
+        """Bytes of the digits of a block."""
+        return self.digits * self.numbers
+
+    @property
+    def length(self) -> int:
+        """Numbers that are summed in whole numbers: of a run of several blocks, or of a block,
+        whose lanes belong to one run or several.
+        """
+        return max(self.unit, self.numbers)
+
+    @property
+    def unit_lanes(self) -> int:
+        """How many units are kept of a run: one for each of its lanes in a block."""
+        return max(1, self.lanes * self.unit // self.numbers) if self.mixes else 1
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a block has several runs."""
+        return self.unit < self.numbers
+
+    @property
+    def name(self) -> str:
+        few = f"_by_{self.digits}" if self.digits != DIGITS else ""
+        return f"{self.how}{few}_{self.lanes}_of_{self.unit}_{self.bits}_bits_{self.middle}"
+
+
+class BlockDigits(KernelSpec, frozen=True):
+    """The spec of the kernel that turns rows of f32 into the digits of blocks: of each row the
+    digits, what the sums of each place begin with, lane by lane, the unit of each run, and of each
+    group of codes its numbers' sum, negated.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.compressed.emit_digits:emit_block_digits"
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("data", "digits", "starts", "units", "sums", "flags"),
+        *("inner", "groups", "first", "count"),
+    )
+    blocks: Blocks
+    #: The numbers of a group; 0 where all are one.
+    group: int
+
+    @property
+    def name(self) -> str:
+        return f"block_digits_{self.blocks.name}_by_{self.group}"
+
+
+class DotFew(KernelSpec, frozen=True):
+    """Products of few rows of digits: `columns` columns at a time, whose codes are read as they are
+    stored, by one row or two.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few_dots:emit_few_dots"
+    stored: Stored
+    blocks: Blocks
+    columns: int
+    #: No call has more rows than one.
+    alone: bool
+    end: Epilogue = PLAIN
+
+    @property
+    def unit(self) -> int:
+        return self.blocks.unit
+
+    @property
+    def name(self) -> str:
+        alone = "_alone" if self.alone else ""
+        return (
+            f"few_dots_{self.columns}{alone}_{self.blocks.name}_{self.stored.name}{self.end.name}"
+        )
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments: those of the other products except the table, then what
+        `BlockDigits` makes, and those of the epilogue.
+        """
+        return (
+            *ARGUMENTS[:-1],
+            *("digits", "starts", "units", "sums", "flags"),
+            *self.end.arguments,
+        )

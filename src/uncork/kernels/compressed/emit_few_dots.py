@@ -1,0 +1,238 @@
+"""Products of few rows of digits with stored weights: a vector of codes is read as it is stored,
+and its products with digits are summed in whole numbers, lane by lane.
+
+A row with numbers that have no digits (NaN, infinity, very large or small ones) is multiplied as
+f32 by a loop for such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from uncork.kernels.codegen import llvm_ir as ir
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, Variable
+from uncork.kernels.compressed.emit_dots import rows_without_digits
+from uncork.kernels.compressed.emit_few import across, store_columns
+from uncork.kernels.compressed.emit_stored import Column, column_at
+from uncork.kernels.compressed.spec_dots import DotFew, flipped
+from uncork.kernels.gemm.microkernel_dots import added
+from uncork.kernels.runtime.target import Target
+
+#: Sums by row, column and place.
+_Sums = list[list[list[Variable]]]
+#: Bytes ahead of what is read, of codes; columns, of zero points and scales.
+_AHEAD, _COLUMNS_AHEAD = 8192, 64
+
+
+def emit_few_dots(spec: DotFew, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    last = a["rows"] - 1
+    with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
+        # The last columns again, where there are not so many: what is written twice is the same.
+        column = k.minimum(some, a["columns"] - spec.columns)
+        if spec.alone:
+            _Tile(k, spec, a, [k.integer(0)], column).multiply()
+        else:
+            with k.if_else(last.equals(0)) as (one, several):
+                with one:
+                    _Tile(k, spec, a, [k.integer(0)], column).multiply()
+                with several, k.loop(0, a["rows"], 2) as row:
+                    second = k.minimum(row + 1, last)
+                    _Tile(k, spec, a, [row, second], column).multiply()
+    rows_without_digits(k, spec.stored, spec.end, a)
+    k.finish()
+    return k.text()
+
+
+class _Tile:
+    """The product of one row or two with some columns."""
+
+    def __init__(
+        self, k: Kernel, spec: DotFew, a: dict[str, Value], rows: list[Value], column: Value
+    ) -> None:
+        self.k, self.spec, self.a, self.blocks = k, spec, a, spec.blocks
+        self.numbers, self.column = rows, column
+        self.columns: list[Column] = [column_at(a, column + c) for c in range(spec.columns)]
+        blocks, inner = spec.blocks, a["inner"]
+        self.count = (inner + (blocks.numbers - 1)) // blocks.numbers
+        #: Blocks all of whose numbers exist.
+        self.whole = inner // blocks.numbers
+        self.steps = (inner + (blocks.length - 1)) // blocks.length
+        self.of_step = blocks.length // blocks.numbers
+        zero = k.constant(0.0, F32, blocks.lanes)
+        self.totals = [[k.variable(zero) for _ in self.columns] for _ in rows]
+
+    def multiply(self) -> None:
+        """Multiply, and store the results."""
+        k, blocks, a = self.k, self.blocks, self.a
+        for column in self.columns:
+            for parameters, there in (
+                (column.zeros, self.spec.stored.zeros),
+                (column.scales, self.spec.stored.scales),
+            ):
+                if there and self.spec.stored.group:
+                    with k.loop(0, a["parameter_row"], 64) as at:
+                        k.prefetch(parameters + a["parameter_row"] * _COLUMNS_AHEAD + at)
+        if blocks.mixes:
+            with k.loop(0, self.whole) as block:
+
+                def one_block(sums: _Sums, block: Value = block) -> None:
+                    self._block(sums, block, False)
+
+                self._step(block, one_block, False)
+            with k.if_(self.whole < self.count):
+                self._step(self.whole, lambda sums: self._block(sums, self.whole, True), True)
+        else:
+            full = self.whole // self.of_step
+            with k.loop(0, full) as step:
+
+                def all_blocks(sums: _Sums, step: Value = step) -> None:
+                    for index in range(self.of_step):
+                        self._block(sums, step * self.of_step + index, False)
+
+                self._step(step, all_blocks, False)
+            with k.if_(full < self.steps):
+
+                def some_blocks(sums: _Sums) -> None:
+                    with k.loop(full * self.of_step, self.whole) as block:
+                        self._block(sums, block, False)
+                    with k.if_(self.whole < self.count):
+                        self._block(sums, self.whole, True)
+
+                self._step(full, some_blocks, True)
+        self._finish()
+
+    def _step(self, step: Value, add: Callable[[_Sums], None], partly: bool) -> None:
+        """Sum whole numbers by `add(sums)`, and add what they are to the totals."""
+        k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
+        sums: _Sums = []
+        for number in self.numbers:
+            line = a["starts"] + (number * self.steps + step) * (4 * blocks.digits * lanes)
+            first = [
+                k.load(line + place * (4 * lanes), I32, lanes)
+                if blocks.middle
+                else k.constant(0, I32, lanes)
+                for place in range(blocks.digits)
+            ]
+            sums.append([[k.variable(value) for value in first] for _ in self.columns])
+        add(sums)
+        scales = [self._scale(column, step, partly) for column in self.columns]
+        for row, number in enumerate(self.numbers):
+            place = number * self.steps + step
+            if blocks.mixes:
+                unit = k.load(a["units"] + place * (4 * lanes), F32, lanes)
+            else:
+                unit = k.splat(k.load(a["units"] + place * 4, F32), lanes)
+            for c, scale in enumerate(scales):
+                total = self.totals[row][c]
+                value = self._joined([variable.get() for variable in sums[row][c]])
+                total.set(k.fma(value, unit if scale is None else unit * scale, total.get()))
+
+    def _joined(self, places: list[Value]) -> Value:
+        """The numbers whose digits are summed. Two places together are still whole numbers of 32
+        bits.
+        """
+        k, lanes = self.k, self.blocks.lanes
+        value = places[0] if len(places) == 1 else (places[0] << 8) + places[1]
+        result = value.to(F32)
+        for place in places[2:]:
+            result = k.fma(result, k.constant(256.0, F32, lanes), place.to(F32))
+        return result
+
+    def _block(self, sums: _Sums, block: Value, partly: bool) -> None:
+        """Add the products of a block to the sums."""
+        k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
+        flip, _ = flipped(self.spec.stored, blocks.how)
+        at = block * (lanes * 4)
+        codes = []
+        for column in self.columns:
+            address = column.codes + at
+            if partly:
+                left = ((a["inner"] - block * blocks.numbers) * blocks.bits) >> 5
+                word = k.load_masked(address, I32, k.lanes_below(left, lanes))
+            else:
+                k.prefetch(address + _AHEAD)
+                word = k.load(address, I32, lanes)
+            word = word ^ flip if flip else word
+            halves = [word]
+            if blocks.halves == 2:
+                halves = [word & 0x0F0F0F0F, (word >> 4) & 0x0F0F0F0F]
+            codes.append(halves)
+        for row, number in enumerate(self.numbers):
+            line = a["digits"] + (number * self.count + block) * blocks.size
+            for place in range(blocks.digits):
+                for half in range(blocks.halves):
+                    digits = k.load(line + (place * blocks.numbers + half * lanes * 4), I32, lanes)
+                    for c, halves in enumerate(codes):
+                        total = sums[row][c][place]
+                        total.set(added(k, blocks.how, total.get(), halves[half], digits))
+
+    def _scale(self, column: Column, step: Value, partly: bool) -> Value | None:
+        """The scales of a step, lane by lane; None where a column has one, or none."""
+        stored, blocks, k = self.spec.stored, self.blocks, self.k
+        if not stored.scales or not stored.group:
+            return None
+        lanes, numbers = blocks.lanes, blocks.length
+        if stored.group >= numbers:
+            address = column.scales + step * numbers // stored.group * 4
+            return k.splat(k.load(address, F32), lanes)
+        count = numbers // stored.group
+        address = column.scales + step * (4 * count)
+        if partly:
+            left = self.a["inner"] - step * numbers + (stored.group - 1)
+            some = k.load_masked(address, F32, k.lanes_below(left // stored.group, count))
+        else:
+            some = k.load(address, F32, count)
+        picks = ir.Constant(
+            ir.VectorType(ir.IntType(32), lanes), [lane * count // lanes for lane in range(lanes)]
+        )
+        return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, lanes)
+
+    def _finish(self) -> None:
+        """Take zero points off, and store the results."""
+        k, stored, a = self.k, self.spec.stored, self.a
+        _, more = flipped(stored, self.blocks.how)
+        groups = (a["inner"] + (stored.group - 1)) // stored.group if stored.group else k.integer(1)
+        for row, number in enumerate(self.numbers):
+            sums = a["sums"] + number * groups * 4
+            if stored.zeros and stored.group:
+                self._zeros(row, sums, groups, float(more - self.blocks.middle))
+            result = across(k, [total.get() for total in self.totals[row]])
+            if not stored.group:
+                if stored.zeros:
+                    off = float(more - self.blocks.middle)
+                    zeros = [k.load(column.zeros, F32) + off for column in self.columns]
+                    line = k.gathered(zeros) if len(zeros) > 1 else zeros[0]
+                    result = k.fma(line, k.splat(k.load(sums, F32), result.lanes), result)
+                if stored.scales:
+                    scales = [k.load(column.scales, F32) for column in self.columns]
+                    result = result * (k.gathered(scales) if len(scales) > 1 else scales[0])
+            store_columns(k, self.spec.end, a, result, number, self.column)
+
+    def _zeros(self, row: int, sums: Value, groups: Value, off: float) -> None:
+        """Take the zero points of groups off the totals of a row, a vector of groups at a time."""
+        k, stored, lanes = self.k, self.spec.stored, self.blocks.lanes
+
+        def some(at: Value, partly: bool) -> None:
+            mask = k.lanes_below(groups - at, lanes) if partly else None
+
+            def load(address: Value) -> Value:
+                place = address + at * 4
+                if mask is None:
+                    return k.load(place, F32, lanes)
+                return k.load_masked(place, F32, mask)
+
+            line = load(sums)
+            for total, column in zip(self.totals[row], self.columns, strict=True):
+                value = load(column.zeros) + off if off else load(column.zeros)
+                if stored.scales:
+                    value = value * load(column.scales)
+                total.set(k.fma(value, line, total.get()))
+
+        whole = groups // lanes * lanes
+        with k.loop(0, whole, lanes) as at:
+            some(at, False)
+        with k.if_(whole < groups):
+            some(whole, True)
