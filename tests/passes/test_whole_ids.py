@@ -647,6 +647,6 @@ def test_a_bag_with_conversions_is_one_step_for_any_number_of_ids(strict: bool) 
     assert plan.made == 1
     kernel, *others = [step.kernel for step in plan.steps]
     assert not others
-    assert kernel.partition(" in up to ")[0] == "bag_offsets_f32_i64_3" + (
+    assert kernel.partition(" in up to ")[0] == "bag_offsets_f32x3_i64" + (
         "_strict" if strict else ""
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.attention.emit_blocks import Block
+from uncork.kernels.attention.emit_blocks import ScoreBlock
 from uncork.kernels.attention.spec import ARGUMENTS, Attention
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.movement.emit_transpose import columns_of
@@ -38,7 +38,7 @@ def emit_attention(spec: Attention, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments, strict=True))
-    block = Block(k, spec, a)
+    block = ScoreBlock(k, spec, a)
     packed = a["scratch"] + spec.fixed_offsets["keys"]
     copied = packed + (
         ((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64
@@ -60,8 +60,8 @@ def emit_attention(spec: Attention, machine: Target) -> str:
         values = begin("value", member=None)
         with k.if_(pair > before.get()):
             before.set(pair)
-            _pack_keys(k, spec, block, a, begin("key", member=None), packed)
-            plain.set(_take_values(k, spec, block, a, values, copied))
+            _pack_keys(block, begin("key", member=None), packed)
+            plain.set(_take_values(block, values, copied))
         own = _Head(
             begin("query"),
             copied if spec.copies_values else values,
@@ -71,17 +71,16 @@ def emit_attention(spec: Attention, machine: Target) -> str:
             begin("sink"),
             plain.get() if spec.causal else None,
         )
-        _attend(k, spec, block, a, own, packed, (item - whole * blocks) * spec.queries)
+        _attend(block, own, packed, (item - whole * blocks) * spec.queries)
     k.finish()
     return k.text()
 
 
-def _pack_keys(
-    k: Kernel, spec: Attention, block: Block, a: dict[str, Value], source: Value, packed: Value
-) -> None:
+def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:
     """Pack all keys as panels `[size][panel]` of f32, transposed in registers; lanes past the last
     key are not used.
     """
+    k, spec, a = block.k, block.spec, block.a
     lanes, sources = spec.lanes, a["sources"]
 
     def place(key: Value) -> Value:
@@ -124,12 +123,11 @@ def _pack_keys(
             square(k.integer(full), spec.size - full)
 
 
-def _take_values(
-    k: Kernel, spec: Attention, block: Block, a: dict[str, Value], values: Value, copied: Value
-) -> Value:
+def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
     """Copy the values where the kernel reads copies. The result is 1 where every value is finite,
     or where none was looked at, else 0.
     """
+    k, spec, a = block.k, block.spec, block.a
     if not spec.copies_values and not spec.causal:
         return k.integer(1)
     lanes = spec.lanes
@@ -147,16 +145,9 @@ def _take_values(
     return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
 
 
-def _attend(
-    k: Kernel,
-    spec: Attention,
-    block: Block,
-    a: dict[str, Value],
-    own: _Head,
-    packed: Value,
-    first: Value,
-) -> None:
+def _attend(block: ScoreBlock, own: _Head, packed: Value, first: Value) -> None:
     """Compute attention for the block of one head's queries that begins at number `first`."""
+    k, spec, a = block.k, block.spec, block.a
     sources, last = a["sources"], a["targets"] - 1
     count = k.minimum(a["targets"] - first, k.integer(spec.queries))
     rows = (count + (spec.rows - 1)) // spec.rows * spec.rows
@@ -169,14 +160,14 @@ def _attend(
 
     block.begin(rows, lambda row: own.sink + k.minimum(first + row, last) * a["sink_row"])
     if spec.copies_queries:
-        _copy_queries(k, spec, block, rows, query)
+        _copy_queries(block, rows, query)
     end = sources
     if own.plain is not None:
         needed = k.minimum(first + count, sources)
         end = k.select(own.plain > 0, needed, sources)
     with k.loop(0, end, spec.keys) as base:
         width = k.minimum(end - base, k.integer(spec.keys))
-        _score(k, spec, block, rows, query, mask, packed, base, width)
+        _score(block, rows, query, mask, packed, base, width)
 
         def limit(row: Value, base: Value = base, width: Value = width) -> Value:
             return first + row + 1 - base if spec.causal else width
@@ -186,9 +177,8 @@ def _attend(
     block.finish(count, lambda row: own.output + (first + row) * a["output_row"])
 
 
-def _copy_queries(
-    k: Kernel, spec: Attention, block: Block, rows: Value, query: Callable[[Value], Value]
-) -> None:
+def _copy_queries(block: ScoreBlock, rows: Value, query: Callable[[Value], Value]) -> None:
+    k, spec = block.k, block.spec
     target = block.queries
     with k.loop(0, rows) as row:
         source = query(row)
@@ -199,9 +189,7 @@ def _copy_queries(
 
 
 def _score(
-    k: Kernel,
-    spec: Attention,
-    block: Block,
+    block: ScoreBlock,
     rows: Value,
     query: Callable[[Value], Value],
     mask: Callable[[Value], Value],
@@ -212,6 +200,7 @@ def _score(
     """Compute the scores of all rows with the keys from `base` on: whole panels first, the last of
     which may have fewer keys, then the vectors left, the largest power of two of them at a time.
     """
+    k, spec = block.k, block.spec
     lanes, panel = spec.lanes, spec.panel
     vectors_there = (width + (lanes - 1)) // lanes
     whole = vectors_there // spec.vectors

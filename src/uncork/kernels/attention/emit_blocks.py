@@ -65,7 +65,7 @@ def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:
     return x
 
 
-class Block:
+class ScoreBlock:
     """A block of rows in working memory: largest scores, sums of weights, factors; sums of values;
     scores.
     """

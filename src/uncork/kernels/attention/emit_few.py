@@ -8,9 +8,9 @@ as there are two of a kind, so that few registers hold them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from uncork.kernels.attention.emit_blocks import Block
+from uncork.kernels.attention.emit_blocks import ScoreBlock
 from uncork.kernels.attention.spec import ARGUMENTS, FewQueries
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
@@ -24,7 +24,7 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments, strict=True))
-    block = Block(k, spec, a)
+    block = ScoreBlock(k, spec, a)
     queries = a["targets"] * a["members"]
     with k.loop(a["first"], a["first"] + a["count"]) as pair:
         batch = pair // a["heads"]
@@ -54,19 +54,8 @@ def emit_few_queries(spec: FewQueries, machine: Target) -> str:
                     for m, t in zip(members, targets, strict=True)
                 ]
 
-            _attend(
-                k,
-                spec,
-                block,
-                a,
-                rows("query"),
-                keys,
-                values,
-                rows("output"),
-                rows("mask"),
-                rows("sink"),
-                targets,
-            )
+            own = {name: rows(name) for name in ("query", "output", "mask", "sink")}
+            _attend(spec, block, own, keys, values, targets)
     k.finish()
     return k.text()
 
@@ -80,22 +69,20 @@ def _picked(k: Kernel, addresses: Sequence[Value], number: Value) -> Value:
 
 
 def _attend(
-    k: Kernel,
     spec: FewQueries,
-    block: Block,
-    a: dict[str, Value],
-    query: Sequence[Value],
+    block: ScoreBlock,
+    own: Mapping[str, Sequence[Value]],
     keys: Value,
     values: Value,
-    output: Sequence[Value],
-    mask: Sequence[Value],
-    sink: Sequence[Value],
     targets: Sequence[Value],
 ) -> None:
-    """Compute attention of some queries over all keys of their head."""
+    """Compute attention of some queries, whose rows of each tensor are its `own`, over all keys of
+    their head.
+    """
+    k, a = block.k, block.a
     rows = k.integer(spec.query_rows)
     vectors = max(1, _SUMS // spec.query_rows)
-    block.begin(rows, lambda row: _picked(k, sink, row))
+    block.begin(rows, lambda row: _picked(k, own["sink"], row))
     starts = range(0, spec.size, spec.lanes)
     tails = [block.tail(spec.size) if start + spec.lanes > spec.size else None for start in starts]
     parts = [
@@ -103,7 +90,7 @@ def _attend(
             block.load(q + start * block.stored.bytes, spec.lanes, tail)
             for start, tail in zip(starts, tails, strict=True)
         ]
-        for q in query
+        for q in own["query"]
     ]
     with k.loop(0, a["sources"], spec.keys) as base:
         width = k.minimum(a["sources"] - base, k.integer(spec.keys))
@@ -113,7 +100,7 @@ def _attend(
                 for i in range(spec.lanes)
             ]
             there = k.lanes_below(width - key, spec.lanes)
-            for r, own in enumerate(parts):
+            for r, part in enumerate(parts):
                 products = (
                     _product(
                         k,
@@ -121,12 +108,12 @@ def _attend(
                             block.load(line + start * block.stored.bytes, spec.lanes, tail)
                             for start, tail in zip(starts, tails, strict=True)
                         ],
-                        own,
+                        part,
                     )
                     for line in lines
                 )
                 score = _tree(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
-                score = block.masked(score, mask[r], base + key, there)
+                score = block.masked(score, own["mask"][r], base + key, there)
                 k.store(score, block.scores + (key * 4 + r * spec.score_row))
 
         def limit(row: Value, base: Value = base, width: Value = width) -> Value:
@@ -134,7 +121,7 @@ def _attend(
 
         block.weigh(rows, spec.query_rows, width, limit)
         block.add_values(rows, vectors, values + base * a["value_row"], a["value_row"], width)
-    block.finish(rows, lambda row: _picked(k, output, row))
+    block.finish(rows, lambda row: _picked(k, own["output"], row))
 
 
 def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:

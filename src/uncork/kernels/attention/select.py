@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
 
+from uncork import storage
 from uncork.internal_ops.attention import FusedAttention
 from uncork.kernels.attention.spec import ARGUMENTS, Attention, FewQueries
 from uncork.kernels.attention.strides import (
-    Axis,
-    Loop,
-    View,
+    BatchLoop,
+    StridedAxis,
+    TensorView,
     batch_loops,
     contiguous,
     first_of,
@@ -32,7 +34,6 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.runtime.target import Target
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -51,59 +52,53 @@ class _Tensors(Struct, frozen=True):
     any, are broadcast to the rank of the weights.
     """
 
-    views: dict[str, View]
+    views: dict[str, TensorView]
     sizes: tuple[SizeLike, ...]
 
     @property
-    def batch(self) -> dict[str, tuple[Axis, ...]]:
+    def batch(self) -> dict[str, tuple[StridedAxis, ...]]:
         return {name: self.views[name].axes[:-2] for name in _TENSORS if name in self.views}
 
 
 def select_attention(layer: Layer) -> Selection:
-    operation, inputs, outputs, target = layer.operation, layer.inputs, layer.outputs, layer.target
+    operation, target, query = layer.operation, layer.target, layer.input(0)
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     attention = fused.attention
     assert isinstance(attention, ScaledDotProductAttention)
-    given = fused.named(inputs)
+    given = fused.named(layer.inputs)
     if attention.causal:
         given["mask"] = None
-    query = given["query"]
-    assert query is not None
     name = query.element_type.name
     if name not in _FLOATS:
         return f"no kernel for {name}"
     if name == "f16" and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
-    tensors = _tensors(fused, given, outputs[0])
-    axes = {name: view.axes for name, view in tensors.views.items()}
-    targets, size, sources, depth = (
-        axes["query"][-2].size,
-        axes["query"][-1].size,
-        axes["key"][-2].size,
-        axes["value"][-1].size,
-    )
+    tensors = _tensors(fused, given, layer.outputs[0])
+    targets, size = (axis.size for axis in tensors.views["query"].axes[-2:])
+    sources, depth = tensors.views["key"].axes[-2].size, tensors.views["value"].axes[-1].size
     if not isinstance(size, int) or not isinstance(depth, int):
         return "the size of a head is known at the call only"
     if is_empty((targets, sources, size, depth, *tensors.sizes)) or max(size, depth) > _LONGEST:
         return "no kernel for empty or very long heads"
-    spec = _spec(attention, fused, given, tensors, target)
-    batches, heads, members = _loops(tensors)
-    operands = _words(fused, given, tensors, size, batches, heads, members)
-    sizes = [targets, sources, heads.size, members.size]
+    spec = _spec(layer, fused, given, tensors)
+    batches, heads, members = loops = _loops(tensors)
+    operands = {
+        **_addresses(tensors, *loops),
+        "scale": _scale(fused, given["scale"], size),
+        "targets": targets,
+        "sources": sources,
+        "heads": heads.size,
+        "members": members.size,
+    }
     pairs = batches.size * heads.size
-    many = _Work(
-        spec,
-        operands,
-        sizes,
-        pairs * members.size * ((targets + (spec.queries - 1)) // spec.queries),
-    )
+    blocks = (targets + (spec.queries - 1)) // spec.queries
+    many = _Work(spec, operands, pairs * members.size * blocks)
     few = None
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
         shared = {name: getattr(spec, name) for name in spec.__struct_fields__}
         few = _Work(
             FewQueries(**shared, query_rows=_query_rows(spec, targets, members.size)),
             operands,
-            sizes,
             pairs,
         )
     cost = nanoseconds(pairs * members.size * targets * sources * (size + depth), 1 / 30)
@@ -114,19 +109,17 @@ class _Work(Struct, frozen=True):
     """A kernel, and how many things there are to do."""
 
     spec: Attention
-    operands: list[Operand]
-    sizes: list[SizeLike]
+    operands: Mapping[str, Operand]
     items: SizeLike
 
-    def call(self, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
-        operands = [*self.operands, *self.sizes, first, count, Scratch(scratch)]
-        assert len(operands) == len(ARGUMENTS)
-        return self.spec, operands
+    def part(self, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
+        """The call that does some of them."""
+        return self.spec(**self.operands, first=first, count=count, scratch=Scratch(scratch))
 
     def shared(self, threads: int, scratch: SizeLike) -> list[KernelCall]:
         """The calls of several threads, each with room of its own."""
         return [
-            self.call(first, count, scratch * index)
+            self.part(first, count, scratch * index)
             for index, (first, count) in enumerate(shares(self.items, threads))
         ]
 
@@ -174,7 +167,7 @@ def _native(
 
     return KernelPlan(
         name,
-        [work.call(0, work.items, 0) for work in kinds],
+        [work.part(0, work.items, 0) for work in kinds],
         scratch=scratch,
         cost=cost,
         split=split,
@@ -188,7 +181,7 @@ def _tensors(
     """The tensors as strided views. Raises KernelDeclined where sizes are not known, or where no
     strides describe the tensors.
     """
-    views: dict[str, View] = {}
+    views: dict[str, TensorView] = {}
     for name, moves in (
         *zip(("query", "key", "value"), fused.moves, strict=True),
         ("mask", ()),
@@ -203,10 +196,12 @@ def _tensors(
             views[name] = moved(view, moves)
     made = contiguous(extents(output), output.element_type.dtype.itemsize)
     if fused.order:  # where each axis of the result came to lie
-        made = View(tuple(made.axes[fused.order.index(axis)] for axis in range(len(made.axes))))
+        made = TensorView(
+            tuple(made.axes[fused.order.index(axis)] for axis in range(len(made.axes)))
+        )
     views["output"] = made
     rows, keys = views["query"].axes[-2].size, views["key"].axes[-2].size
-    one = Axis(1, 0)
+    one = StridedAxis(1, 0)
     for name, wanted in (("mask", (rows, keys)), ("sink", (rows, 1))):
         if name not in views:
             continue
@@ -215,20 +210,15 @@ def _tensors(
         for axis, size in zip(axes[-2:], wanted, strict=True):
             if not axis.is_one and not same(axis.size, size):
                 raise KernelDeclined("whether a tensor stretches is known at the call only")
-        views[name] = View(axes, view.offset)
+        views[name] = TensorView(axes, view.offset)
     return _Tensors(views, tuple(axis.size for axis in made.axes[:-2]))
 
 
 def _spec(
-    attention: ScaledDotProductAttention,
-    fused: FusedAttention,
-    given: dict[str, TensorSpec | None],
-    tensors: _Tensors,
-    target: Target,
+    layer: Layer, fused: FusedAttention, given: dict[str, TensorSpec | None], tensors: _Tensors
 ) -> Attention:
-    query = given["query"]
-    assert query is not None
-    width = query.element_type.dtype.itemsize
+    element_type, target = layer.input(0).element_type, layer.target
+    width = element_type.dtype.itemsize
     views = tensors.views
     if any(not _neighbours(views[name].axes[-1], width) for name in ("query", "value", "output")):
         raise KernelDeclined("no kernel for heads whose numbers lie apart")
@@ -247,26 +237,26 @@ def _spec(
         depth,
         target.lanes,
         4 if target.vector_registers > 16 else 2,
-        query.element_type.name,
+        element_type.name,
         mask="" if mask is None else mask.element_type.name,
         row_mask=mask is not None and views["mask"].axes[-1].is_one and not certainly(rows.size, 1),
         sink="sink" in views,
-        causal=attention.causal,
+        causal=bool(getattr(fused.attention, "causal", False)),
         scaled=scale is not None and scale.value is None and fused.factor is None,
         turned=turned,
     )
 
 
-def _neighbours(axis: Axis, width: int) -> bool:
+def _neighbours(axis: StridedAxis, width: int) -> bool:
     return certainly(axis.stride, width) or certainly(axis.size, 1)
 
 
-def _loops(tensors: _Tensors) -> tuple[Loop, Loop, Loop]:
+def _loops(tensors: _Tensors) -> tuple[BatchLoop, BatchLoop, BatchLoop]:
     """The loops over batches, over heads of keys, and over the heads of queries that share a head
     of keys.
     """
     loops = batch_loops(tensors.sizes, tensors.batch)
-    alone = Loop(1, dict.fromkeys(_TENSORS, 0))
+    alone = BatchLoop(1, dict.fromkeys(_TENSORS, 0))
     members = alone
     if loops and all(certainly(loops[-1].strides[name], 0) for name in ("key", "value")):
         members = loops.pop()
@@ -276,41 +266,30 @@ def _loops(tensors: _Tensors) -> tuple[Loop, Loop, Loop]:
     return batches, heads, members
 
 
-def _words(
-    fused: FusedAttention,
-    given: dict[str, TensorSpec | None],
-    tensors: _Tensors,
-    size: int,
-    batches: Loop,
-    heads: Loop,
-    members: Loop,
-) -> list[Operand]:
-    """The first operands of the kernel: addresses, strides and the factor of the scores."""
-    offsets = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
-    operands: list[Operand] = []
-    for name in _TENSORS:
-        shared = name in ("key", "value")
-        if name not in tensors.views:
-            operands += [0] * 5
-            continue
-        view = tensors.views[name]
-        operands.append(Out(0) if name == "output" else In(offsets[name], view.offset))
-        operands += [
-            loop.strides[name]
-            for loop in ((batches, heads) if shared else (batches, heads, members))
-        ]
+def _addresses(
+    tensors: _Tensors, batches: BatchLoop, heads: BatchLoop, members: BatchLoop
+) -> dict[str, Operand]:
+    """Where each tensor is, and its strides: zeros of those that are not there."""
+    inputs = {"query": 0, "key": 1, "value": 2, "mask": 3, "sink": 5}
+    found: dict[str, Operand] = dict.fromkeys(ARGUMENTS[: ARGUMENTS.index("scale")], 0)
+    for name, view in tensors.views.items():
         row, number = view.axes[-2:]
-        operands.append(0 if row.is_one else row.stride)
-        if name == "key":
-            operands.append(number.stride)
-    return [*operands, _scale(fused, given["scale"], given["query"], size)]
+        strides = {
+            "batch": batches.strides[name],
+            "head": heads.strides[name],
+            "member": members.strides[name],
+            "row": 0 if row.is_one else row.stride,
+            "number": number.stride,
+        }
+        found[name] = Out(0) if name == "output" else In(inputs[name], view.offset)
+        for axis, stride in strides.items():
+            if f"{name}_{axis}" in found:
+                found[f"{name}_{axis}"] = stride
+    return found
 
 
-def _scale(
-    fused: FusedAttention, scale: TensorSpec | None, query: TensorSpec | None, size: int
-) -> Operand:
+def _scale(fused: FusedAttention, scale: TensorSpec | None, size: int) -> Operand:
     """The bits of the factor in f32, or where it lies."""
-    assert query is not None
     if fused.factor is not None:
         number = fused.factor
     elif scale is None:
@@ -318,16 +297,7 @@ def _scale(
     elif scale.value is None:
         return In(4)
     else:
-        number = float(np.asarray(_decoded(scale)).item())
+        narrow = scale.element_type is not ElementType.f32
+        value = storage.decode(scale.value, scale.element_type) if narrow else scale.value
+        number = float(np.asarray(value).item())
     return int(np.float32(number).view(np.int32))
-
-
-def _decoded(scale: TensorSpec) -> object:
-    from uncork import storage
-
-    assert scale.value is not None
-    return (
-        scale.value
-        if scale.element_type is ElementType.f32
-        else storage.decode(scale.value, scale.element_type)
-    )

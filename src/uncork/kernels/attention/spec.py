@@ -49,6 +49,7 @@ class Attention(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit:emit_attention"
+    arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
     size: int
     depth: int
     lanes: int

@@ -15,7 +15,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-class Axis(Struct, frozen=True):
+class StridedAxis(Struct, frozen=True):
     """One dimension of a strided tensor: how many elements, the bytes from one to the next; each
     stands for `repeats` that follow each other.
     """
@@ -29,31 +29,34 @@ class Axis(Struct, frozen=True):
         return certainly(self.size, 1) and self.repeats == 1
 
 
-class View(Struct, frozen=True):
+class TensorView(Struct, frozen=True):
     """A tensor's axes, and the bytes to its first element."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[StridedAxis, ...]
     offset: SizeLike = 0
 
 
-def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
+def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> TensorView:
     """The view of a tensor whose elements lie one after the other."""
-    return View(
-        tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape))
+    return TensorView(
+        tuple(
+            StridedAxis(size, product(shape[i + 1 :]) * element_bytes)
+            for i, size in enumerate(shape)
+        )
     )
 
 
-def first_of(view: View, axis: int, count: TensorSpec) -> View:
+def first_of(view: TensorView, axis: int, count: TensorSpec) -> TensorView:
     """The view of the first `count` elements along an axis."""
     sizes = count.sizes()
     if not sizes or sizes[0] is None:
         raise KernelDeclined("how many keys there are is known at the call only")
     axes = list(view.axes)
     axes[axis] = replace(axes[axis], size=sizes[0])
-    return View(tuple(axes), view.offset)
+    return TensorView(tuple(axes), view.offset)
 
 
-def moved(view: View, moves: Sequence[Move]) -> View:
+def moved(view: TensorView, moves: Sequence[Move]) -> TensorView:
     """The view of a tensor after the moves."""
     for move in moves:
         axes, offset = list(view.axes), view.offset
@@ -61,17 +64,17 @@ def moved(view: View, moves: Sequence[Move]) -> View:
             axes = [axes[axis] for axis in move.order]
         elif isinstance(move, Repeated):
             axis = axes[move.axis]
-            axes[move.axis] = Axis(axis.size, axis.stride, axis.repeats * move.count)
+            axes[move.axis] = StridedAxis(axis.size, axis.stride, axis.repeats * move.count)
         else:
             axis = axes.pop(move.axis)
             if axis.repeats > 1:
                 raise KernelDeclined("no kernel for one of repeated elements")
             offset = offset + axis.stride * move.index
-        view = View(tuple(axes), offset)
+        view = TensorView(tuple(axes), offset)
     return view
 
 
-class Loop(Struct, frozen=True):
+class BatchLoop(Struct, frozen=True):
     """One loop of a strided walk: how many turns and, for each tensor, the bytes from one to the
     next.
     """
@@ -80,13 +83,15 @@ class Loop(Struct, frozen=True):
     strides: Mapping[str, SizeLike]
 
 
-def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]) -> list[Loop]:
+def batch_loops(
+    sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[StridedAxis]]
+) -> list[BatchLoop]:
     """The loops over the batch dimensions, as few as possible, with the strides of each tensor; its
     dimensions are aligned at the right, as NumPy broadcasts.
     """
-    loops: list[Loop] = []
+    loops: list[BatchLoop] = []
     for index, size in enumerate(sizes):
-        found: dict[str, Axis | None] = {}
+        found: dict[str, StridedAxis | None] = {}
         for name, axes in batches.items():
             number = index - (len(sizes) - len(axes))
             axis = axes[number] if number >= 0 and not axes[number].is_one else None
@@ -94,7 +99,7 @@ def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]
                 raise KernelDeclined("whether a tensor stretches is known at the call only")
             found[name] = axis
         loops += _of_axis(size, found)
-    merged: list[Loop] = []
+    merged: list[BatchLoop] = []
     for loop in loops:
         if certainly(loop.size, 1):
             continue
@@ -102,17 +107,17 @@ def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]
             same(merged[-1].strides[name], stride * loop.size)
             for name, stride in loop.strides.items()
         ):
-            merged[-1] = Loop(merged[-1].size * loop.size, loop.strides)
+            merged[-1] = BatchLoop(merged[-1].size * loop.size, loop.strides)
         else:
             merged.append(loop)
     return merged
 
 
-def _of_axis(size: SizeLike, axes: Mapping[str, Axis | None]) -> list[Loop]:
+def _of_axis(size: SizeLike, axes: Mapping[str, StridedAxis | None]) -> list[BatchLoop]:
     """One loop over an axis; two where some tensor repeats its elements."""
     repeats = {axis.repeats for axis in axes.values() if axis is not None} - {1}
     if not repeats:
-        return [Loop(size, {name: axis.stride if axis else 0 for name, axis in axes.items()})]
+        return [BatchLoop(size, {name: axis.stride if axis else 0 for name, axis in axes.items()})]
     count = max(repeats)
     if len(repeats) > 1 or not isinstance(size, int) or size % count:
         raise KernelDeclined("no kernel for elements that are repeated in several ways")
@@ -122,4 +127,4 @@ def _of_axis(size: SizeLike, axes: Mapping[str, Axis | None]) -> list[Loop]:
         whole = axis is not None and axis.repeats == 1
         outer[name] = 0 if axis is None else axis.stride * count if whole else axis.stride
         inner[name] = axis.stride if axis is not None and whole else 0
-    return [Loop(size // count, outer), Loop(count, inner)]
+    return [BatchLoop(size // count, outer), BatchLoop(count, inner)]
