@@ -291,6 +291,33 @@ class CompiledModel:
 
         return variable_states(self)
 
+    def fork(self) -> CompiledModel:
+        """A new request (see `new_request`) whose variables have the values of these: many answers
+        to one prompt, which is computed once.
+
+        What grows lies in one place until one of the two is called; then it is copied once.
+        """
+        from uncork.compiler.variables import forked  # for whoever asks
+
+        return forked(self)
+
+    def save_state(self) -> bytes:
+        """The values of all variables as bytes, for another process or a later day: see
+        `load_state`.
+        """
+        from uncork.compiler.variables import saved_state  # for whoever asks
+
+        return saved_state(self)
+
+    def load_state(self, data: bytes) -> None:
+        """Set all variables from bytes that `save_state` gave; those that had no value are reset.
+
+        Raises InputError for other bytes, and for values that do not fit: nothing is changed then.
+        """
+        from uncork.compiler.variables import load_state  # for whoever asks
+
+        load_state(self, data)
+
     def new_request(self) -> CompiledModel:
         """The same compiled model with variables of its own, in their initial state. Constants and
         plan are shared.

@@ -175,6 +175,8 @@ class Executor:
         stateful = self.stateful
         if stateful is None:
             return interpret(self.model, inputs, cast(State, state))
+        if state.holders:
+            state.own()
         return stateful.run(inputs, cast(Any, state))
 
     def run_with_state_as_before(
@@ -184,6 +186,8 @@ class Executor:
         a plan made that; else None.
         """
         stateful = self.stateful
+        if state.holders:
+            state.own()
         return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
 
     def value_of(self, variable: str, state: Values) -> Array | None:

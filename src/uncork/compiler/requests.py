@@ -205,6 +205,23 @@ class InferRequest:
         self._check_idle()
         return self._compiled.query_state()
 
+    def fork(self) -> InferRequest:
+        """A request for other calls whose variables have the values of these: see
+        `CompiledModel.fork`.
+        """
+        self._check_idle()
+        return InferRequest(self._compiled.fork())
+
+    def save_state(self) -> bytes:
+        """The values of the variables of this request as bytes: see `load_state`."""
+        self._check_idle()
+        return self._compiled.save_state()
+
+    def load_state(self, data: bytes) -> None:
+        """Set the variables of this request from such bytes: see `CompiledModel.load_state`."""
+        self._check_idle()
+        self._compiled.load_state(data)
+
     def _check_idle(self) -> None:
         if self._is_at_work:
             raise InputError(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
 
 from uncork.compiler.arguments import accept, present
+from uncork.compiler.saved_state import read_saved, saved
 from uncork.compiler.state import constant_value, is_computed
+from uncork.compiler.state_storage import first_of
 from uncork.errors import InputError, Label, shortened
 from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.passes.functionalize_variables import growing_axes
+from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
     from uncork.compiler.compiled_model import CompiledModel
@@ -93,12 +97,7 @@ class VariableState:
 
         Raises InputError where only that call can tell: an initial value that is computed.
         """
-        compiled, variable = self._compiled, self._variable
-        with compiled._turn.held():
-            value = compiled._executor.value_of(variable.name, compiled._state)
-            if value is None:
-                value = self._initial()
-            return present(variable.spec.element_type, value.copy())
+        return present(self._variable.spec.element_type, self._carrier())
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -110,6 +109,7 @@ class VariableState:
         port = ModelPort((variable.name,), variable.spec.element_type, variable.spec.shape)
         array = accept(port, value, variable.where)
         with compiled._turn.held():
+            compiled._state.forget(variable.name)
             compiled._executor.set_value(variable.name, array.copy(), compiled._state)
 
     @property
@@ -120,10 +120,96 @@ class VariableState:
         kept: Any = self._compiled._state.get(self.name)
         return kept[0] if isinstance(kept, tuple) else None
 
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` elements along the axis that the variable grows along: what calls
+        have appended since is forgotten, and nothing is copied.
+
+        Raises InputError where the variable has no such axis, or fewer elements.
+        """
+        compiled, name, where = self._compiled, self.name, self._variable.where
+        axis = growing_axes(compiled.model).get(name)
+        if axis is None:
+            raise InputError("does not grow along an axis: set its state", where)
+        with compiled._turn.held():
+            value = compiled._state.get(name)
+            if isinstance(value, tuple):
+                there = int(value[1][0])
+            else:
+                value = self._initial() if value is None else value
+                there = value.shape[axis]
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= there:
+                raise InputError(
+                    f"expected a number from 0 to {there}, of the elements along axis {axis} that "
+                    f"it has, got {count!r}",
+                    where,
+                )
+            if isinstance(value, tuple):
+                compiled._state[name] = (value[0], np.array([count], np.int64), value[2])
+            else:
+                first = np.ascontiguousarray(first_of(value, axis, count)).copy()
+                compiled._executor.set_value(name, first, compiled._state)
+
+    def fork(self, other: VariableState) -> None:
+        """Give another request's variable this value. What it lies in is shared until one of the
+        two calls; then it is copied once.
+
+        Raises InputError for a variable of another type or rank, and where only the next call can
+        tell the value.
+        """
+        if not isinstance(other, VariableState):
+            raise InputError(
+                f"expected a variable of another request, got {type(other).__name__}",
+                self._variable.where,
+            )
+        mine, theirs = self._compiled, other._compiled
+        if mine.model is not theirs.model or self.name != other.name:
+            other.state = self.state
+            return
+        with mine._turn.held():
+            lent = mine._state.lend(self.name) if self.name in mine._state else None
+        with theirs._turn.held():
+            if lent is None:
+                theirs._state.forget(other.name)
+            elif mine is not theirs:
+                theirs._state.borrow(other.name, *lent)
+
+    def save(self) -> bytes:
+        """The value as bytes, which `load` takes here or in another process. Raises InputError
+        where only the next call can tell it.
+        """
+        return saved({self.name: (self._variable.spec.element_type, self._carrier())})
+
+    def load(self, data: bytes) -> None:
+        """Set the value from bytes that `save` gave. Raises InputError for others, and for a value
+        of another type or shape.
+        """
+        values = read_saved(data)
+        if len(values) != 1:
+            raise InputError(
+                f"expected bytes of one variable, got {len(values)}: load_state() takes them",
+                self._variable.where,
+            )
+        ((element_type, array),) = values.values()
+        self._set(element_type, array)
+
+    def _set(self, element_type: ElementType, array: Array) -> None:
+        wanted = self._variable.spec.element_type
+        if element_type is not wanted:
+            raise InputError(f"expected {wanted}, got {element_type}", self._variable.where)
+        self.state = present(element_type, array)
+
+    def _carrier(self) -> Array:
+        """A copy of what the next call reads, in its carrier type."""
+        compiled = self._compiled
+        with compiled._turn.held():
+            value = compiled._executor.value_of(self.name, compiled._state)
+            copy: Array = (self._initial() if value is None else value).copy()
+            return copy
+
     def reset(self) -> None:
         """Have the next call read the initial value."""
         with self._compiled._turn.held():
-            self._compiled._state.pop(self.name, None)
+            self._compiled._state.forget(self.name)
 
     def _initial(self) -> Array:
         variable, model = self._variable, self._compiled.model
@@ -138,6 +224,43 @@ class VariableState:
 
     def __repr__(self) -> str:
         return f"<VariableState '{self.name}': {self._variable.spec}>"
+
+
+def saved_state(compiled: CompiledModel) -> bytes:
+    """The values of all variables as bytes; of those that have none yet nothing."""
+    values = {}
+    for variable in variable_states(compiled):
+        if variable.name in compiled._state:
+            values[variable.name] = variable._variable.spec.element_type, variable._carrier()
+    return saved(values)
+
+
+def load_state(compiled: CompiledModel, data: bytes) -> None:
+    """Set all variables from such bytes; those without a value in them are reset. Nothing is
+    changed where one does not fit.
+    """
+    values = read_saved(data)
+    variables = {variable.name: variable for variable in variable_states(compiled)}
+    unknown = [name for name in values if name not in variables]
+    if unknown:
+        raise InputError(
+            f"the saved state has a variable '{shortened(unknown[0])}', which the model has not",
+            f"model '{compiled.model.name}'",
+        )
+    trial = compiled.new_request()
+    for variable in variable_states(trial):
+        if variable.name in values:
+            variable._set(*values[variable.name])
+    for variable in variable_states(trial):
+        variable.fork(variables[variable.name])
+
+
+def forked(compiled: CompiledModel) -> CompiledModel:
+    """A new request whose variables have the values of these."""
+    result = compiled.new_request()
+    for mine, theirs in zip(variable_states(compiled), variable_states(result), strict=True):
+        mine.fork(theirs)
+    return result
 
 
 def variable_states(compiled: CompiledModel) -> list[VariableState]:

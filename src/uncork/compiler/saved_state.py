@@ -1,0 +1,56 @@
+"""Values of variables as bytes, for other processes and later days: a .npz file of NumPy's, with
+the type of each value and the version of this format.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from uncork.errors import InputError, UncorkError
+from uncork.types import Array, ElementType
+
+_FORMAT = "uncork-state-1"
+_ABOUT = "about"
+
+
+def saved(values: Mapping[str, tuple[ElementType, Array]]) -> bytes:
+    """The bytes of values by the names of their variables; arrays are carriers."""
+    about = {
+        "format": _FORMAT,
+        "variables": [[name, kind.name] for name, (kind, _) in values.items()],
+    }
+    arrays = {str(index): array for index, (_, array) in enumerate(values.values())}
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(about))}, **arrays)
+    return file.getvalue()
+
+
+def read_saved(data: bytes) -> dict[str, tuple[ElementType, Array]]:
+    """The values that `saved` made bytes of. Raises InputError for other bytes."""
+    where = "saved state"
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise InputError(f"expected bytes, got {type(data).__name__}", where)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            about: Any = json.loads(str(file[_ABOUT]))
+            if about["format"] != _FORMAT:
+                raise InputError(f"expected format {_FORMAT}, got {about['format']!r}", where)
+            return {
+                str(name): (ElementType.parse(str(kind)), file[str(index)])
+                for index, (name, kind) in enumerate(about["variables"])
+            }
+    except InputError:
+        raise
+    except (
+        *(KeyError, ValueError, TypeError, OSError, EOFError, IndexError, AttributeError),
+        *(zipfile.BadZipFile, UncorkError, NotImplementedError, RuntimeError),
+    ) as error:
+        raise InputError(
+            f"these are no bytes that save() or save_state() gave: {error}", where
+        ) from None
