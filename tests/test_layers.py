@@ -30,6 +30,8 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"internal_ops"},
     {"ir"},
+    {"onnx"},
+    {"reading"},
     {"kernels"},
     {"passes"},
     {"compiler"},

@@ -10,7 +10,7 @@ from uncork.cli._output import problem_as_json
 from uncork.errors import Problem
 from uncork.ir.diagnostics import Diagnostics
 from uncork.ir.model import Model, Node
-from uncork.ir.read import read_structure
+from uncork.reading import read_structure
 from uncork.ir.validate import infer
 
 

@@ -28,7 +28,7 @@ from uncork.compiler.arguments import accept, match, present, unique_names
 from uncork.compiler.compile import Backend, compile_model
 from uncork.errors import InputError
 from uncork.ir.model import Model, Source
-from uncork.ir.read import read_structure
+from uncork.reading import read_structure
 from uncork.ir.validate import infer
 from uncork.types import Array
 

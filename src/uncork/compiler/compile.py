@@ -18,11 +18,12 @@ from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
 from uncork.ir.hints import Hints
 from uncork.ir.model import Model
-from uncork.ir.read import read_structure, where_of
+from uncork.ir.read import where_of
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
+from uncork.reading import read_structure
 
 if TYPE_CHECKING:
     from uncork.compiler.tables import Table

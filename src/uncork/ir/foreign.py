@@ -6,6 +6,7 @@ Only beginnings are read, and the tables of contents of zip archives: files of m
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from uncork.quoting import in_shell
@@ -149,7 +150,7 @@ def _protobuf(data: bytes) -> str:
     kinds = dict(fields)
     if fields[:1] == [(1, 0)] and kinds.get(2) == 2 and set(kinds) == {1, 2}:
         return _SAVED_MODEL
-    if kinds.get(1) == 0 and kinds.get(7) == 2 and set(kinds) <= {*range(1, 9), 14, 20, 25, 26}:
+    if _begins_as_onnx(kinds):
         return "an ONNX model"
     if fields[:1] == [(1, 2)] and set(fields) <= {(1, 2), (2, 2), (4, 2), (5, 2)}:
         first = data[_varint(data, 1)[1] :]  # what the first field holds
@@ -158,6 +159,17 @@ def _protobuf(data: bytes) -> str:
         if first.startswith(b"\x0a"):
             return "a graph of TensorFlow"
     return ""
+
+
+def is_onnx(data: bytes) -> bool:
+    """Whether the data begin as an ONNX model does."""
+    return _begins_as_onnx(dict(_fields(data)))
+
+
+def _begins_as_onnx(kinds: Mapping[int, int]) -> bool:
+    return (
+        kinds.get(1) == 0 and kinds.get(7) == 2 and set(kinds) <= {*range(1, 9), 14, 20, 25, 26}
+    )
 
 
 def _fields(data: bytes) -> list[tuple[int, int]]:

@@ -45,9 +45,9 @@ def read_structure(
     Raises ReadError when there is no model at all: the file is missing, is not XML, or is not an IR
     of version 10 or 11. Raises TypeError for what is no path.
     """
-    data = _given(path)
-    bytes_of_weights = _given(weights)
-    given = (
+    data = given(path)
+    bytes_of_weights = given(weights)
+    beside = (
         None
         if weights is None or bytes_of_weights is not None
         else _path("weights", weights, "model.bin")
@@ -68,7 +68,7 @@ def read_structure(
     diagnostics = Diagnostics(extension=_extension(root))
     reader = GraphReader(
         version,
-        Weights(given or path.with_suffix(".bin"), mmap, bytes_of_weights),
+        Weights(beside or path.with_suffix(".bin"), mmap, bytes_of_weights),
         diagnostics,
     )
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
@@ -83,7 +83,7 @@ def where_of(path: Contents) -> str:
     return str(path) if isinstance(path, (str, os.PathLike)) else "<bytes>"
 
 
-def _given(value: object) -> bytes | memoryview | None:
+def given(value: object) -> bytes | memoryview | None:
     """The contents that a caller gave in place of a path; None for a path."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return value if isinstance(value, bytes) else memoryview(value).cast("B").toreadonly()

@@ -16,7 +16,7 @@ from uncork.export.onnx.framing import framed
 from uncork.export.onnx.model import Exported, export
 from uncork.export.onnx.tensors import ONNX_TYPES, stored_bytes, stored_size
 from uncork.ir.model import Model
-from uncork.ir.read import read_structure
+from uncork.reading import read_structure
 from uncork.ir.replacement import Replacement
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Const

@@ -1,0 +1,170 @@
+"""`Call`: a node of an ONNX graph as its lowering sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from uncork.errors import UnsupportedError, ValidationError
+from uncork.ir.model import Source
+from uncork.onnx.graph import Graph
+from uncork.onnx.registry import Value
+from uncork.types import Array, ElementType
+
+if TYPE_CHECKING:
+    from uncork.onnx.lower import Scope
+
+_MISSING = object()
+
+
+class Call:
+    """A node: its inputs as tensors of the graph, its attributes with the defaults of its version.
+
+    `version` is that of the operator, the newest that is not newer than the model's `opset`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        op_type: str,
+        version: int,
+        inputs: Sequence[Value],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[str],
+        scope: Scope,
+        name: str,
+    ) -> None:
+        self.graph, self.op_type, self.version = graph, op_type, version
+        self.values, self.attributes = inputs, attributes
+        self.outputs, self.scope, self.name = outputs, scope, name
+
+    # ---- inputs
+
+    @property
+    def count(self) -> int:
+        """How many inputs there are, those left empty included."""
+        return len(self.values)
+
+    def __getitem__(self, position: int) -> Source:
+        """An input that the operator needs. Raises ValidationError where it is missing."""
+        value = self.values[position] if position < len(self.values) else None
+        if isinstance(value, list):
+            raise ValidationError(f"input {position}: expected a tensor, got a sequence")
+        if value is None:
+            raise ValidationError(f"input {position} is missing")
+        return value
+
+    def has(self, position: int) -> bool:
+        """Whether an optional input is there."""
+        return position < len(self.values) and self.values[position] is not None
+
+    def optional(self, position: int) -> Source | None:
+        """An input that may be missing."""
+        return self[position] if self.has(position) else None
+
+    def sequence(self, position: int) -> list[Value]:
+        """An input that is a sequence. Raises ValidationError."""
+        value = self.values[position] if position < len(self.values) else None
+        if not isinstance(value, list):
+            raise ValidationError(f"input {position}: expected a sequence")
+        return value
+
+    @property
+    def tensors(self) -> list[Source]:
+        """All inputs, which are tensors."""
+        return [self[i] for i in range(self.count)]
+
+    def known(self, position: int, what: str) -> list[int]:
+        """The whole numbers of an input that must be known."""
+        return self.graph.integers(self[position], what)
+
+    def wants(self, position: int) -> bool:
+        """Whether an output is asked for."""
+        return position < len(self.outputs) and bool(self.outputs[position])
+
+    # ---- attributes
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute, its default by the schema, or the default given here."""
+        value = self.attributes.get(name, _MISSING)
+        return default if value is _MISSING else value
+
+    def need(self, name: str) -> Any:
+        """An attribute without which there is no meaning."""
+        if name not in self.attributes:
+            raise ValidationError(f"attribute '{name}' is missing")
+        return self.attributes[name]
+
+    def integer(self, name: str, default: int = 0) -> int:
+        value = self.get(name, default)
+        if not isinstance(value, int):
+            raise ValidationError(f"attribute '{name}': expected an integer, got {value!r:.60}")
+        return value
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        value = self.get(name, default)
+        if not isinstance(value, (int, float)):
+            raise ValidationError(f"attribute '{name}': expected a number, got {value!r:.60}")
+        return float(value)
+
+    def text(self, name: str, default: str = "") -> str:
+        value = self.get(name, default)
+        if not isinstance(value, str):
+            raise ValidationError(f"attribute '{name}': expected text, got {value!r:.60}")
+        return value
+
+    def integers(self, name: str, default: Sequence[int] = ()) -> list[int]:
+        value = self.get(name, list(default))
+        if not isinstance(value, list) or not all(isinstance(v, int) for v in value):
+            raise ValidationError(f"attribute '{name}': expected integers, got {value!r:.60}")
+        return list(value)
+
+    def numbers(self, name: str, default: Sequence[float] = ()) -> list[float]:
+        value = self.get(name, default)
+        if not isinstance(value, (list, tuple)) or any(isinstance(v, str) for v in value):
+            raise ValidationError(f"attribute '{name}': expected numbers, got {value!r:.60}")
+        return [float(v) for v in value]
+
+    def texts(self, name: str, default: Sequence[str] = ()) -> list[str]:
+        value = self.get(name, default)
+        if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+            raise ValidationError(f"attribute '{name}': expected texts, got {value!r:.60}")
+        return list(value)
+
+    def one_of(self, name: str, default: str, *choices: str) -> str:
+        """An attribute that is one of some words. Raises ValidationError."""
+        value = self.text(name, default)
+        if value not in choices:
+            raise ValidationError(
+                f"attribute '{name}': expected one of {', '.join(choices)}, got '{value:.60}'"
+            )
+        return value
+
+    def tensor(self, name: str) -> tuple[Array, ElementType]:
+        """An attribute that is a tensor."""
+        value = self.need(name)
+        if not hasattr(value, "data_type"):
+            raise ValidationError(f"attribute '{name}': expected a tensor")
+        return self.scope.tensor(value)
+
+    # ---- what lowerings ask often
+
+    def axis(self, rank: int, name: str = "axis", default: int = 0) -> int:
+        """An axis of a tensor of some rank, counted from the first."""
+        return self.place(self.integer(name, default), rank)
+
+    def place(self, axis: int, rank: int) -> int:
+        """An axis counted from the first. Raises ValidationError where there is none."""
+        if not -rank <= axis < rank:
+            raise ValidationError(f"axis {axis} is outside {-rank}..{rank - 1} for rank {rank}")
+        return axis + rank if axis < 0 else axis
+
+    def axes(self, position: int, since: int, name: str = "axes") -> list[int] | None:
+        """Axes that are an attribute, or from version `since` on an input; None where left out."""
+        if self.version < since:
+            return self.integers(name) if name in self.attributes else None
+        return self.known(position, f"input {position} ({name})") if self.has(position) else None
+
+    def refuse(self, what: str, instead: str) -> UnsupportedError:
+        """The error that says what is not supported, and what to do."""
+        return UnsupportedError(f"{what} is not supported: {instead}")

@@ -1,0 +1,1 @@
+"""The lowerings of operators, a file a subject."""

@@ -1,0 +1,260 @@
+"""If, Loop and Scan: graphs in nodes become bodies of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from uncork.errors import ValidationError
+from uncork.ir.bodies import GraphBody
+from uncork.ir.model import Source
+from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
+from uncork.onnx.lower import Failed, Scope
+from uncork.onnx.registry import Value, lowering
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.types import DYNAMIC, ElementType, PartialShape
+
+T = ElementType
+
+
+class _Body:
+    """A graph in a node, lowered into a graph of its own."""
+
+    def __init__(self, call: Call, proto: Any) -> None:
+        self.call, self.proto = call, proto
+        self.graph = Graph(proto.name or "body", call.graph)
+        self.scope = Scope(call.scope.lowerer, self.graph, call.scope)
+        self.parameters: list[Source] = []
+
+    def take(self, name: str, kind: ElementType, shape: PartialShape) -> Source:
+        """Give a name of the graph a parameter."""
+        source = self.graph.body_parameter(self.graph.named(name or "unused"), kind, shape)
+        self.parameters.append(source)
+        self.scope.values[name] = source
+        return source
+
+    def lower(self) -> list[Source]:
+        """The outputs of the graph. Raises Failed where a node of it was refused."""
+        lowerer = self.call.scope.lowerer
+        before = len(lowerer.problems) + len(lowerer.unsupported)
+        values = lowerer.graph(self.scope, self.proto)
+        if len(lowerer.problems) + len(lowerer.unsupported) > before:
+            raise Failed
+        return [_tensor(self.call, value) for value in values]
+
+    def map(
+        self, inputs: list[BodyInput], outputs: list[BodyOutput], edges: list[tuple[int, int]],
+        more: list[Source],
+    ) -> BodyMap:
+        """The body joined to the layer; what it captures is added to the layer's inputs `more`."""
+        joined = list(inputs)
+        for source, inner in self.graph.captured.items():
+            if source not in more:
+                more.append(source)
+            joined.append(BodyInput(more.index(source), self.graph.position_of(inner)))
+        return BodyMap(
+            GraphBody(self.graph.model()), tuple(joined), tuple(outputs), tuple(edges)
+        )
+
+
+def _tensor(call: Call, value: Value) -> Source:
+    if isinstance(value, Source):
+        return value
+    raise call.refuse(
+        "a sequence or an optional that a graph in a node gives", "give tensors of equal shapes"
+    )
+
+
+# ---- If
+
+
+@lowering("If")
+def _if(call: Call) -> tuple[Value, ...]:
+    graph, condition = call.graph, call[0]
+    value = graph.known(condition)
+    if value is not None:
+        proto = call.need("then_branch" if bool(value.reshape(-1)[0]) else "else_branch")
+        return _in_place(call, proto)
+    bodies: dict[str, BodyMap] = {}
+    more = [condition]
+    for tag in ("then", "else"):
+        body = _Body(call, call.need(f"{tag}_branch"))
+        results = body.lower()
+        for source in results:
+            body.graph.typed_result(source)
+        outputs = [BodyOutput(i, i) for i in range(len(results))]
+        bodies[f"{tag}_body"] = body.map([], outputs, [], more)
+    return graph.add_with_bodies("If", 8, *more, bodies=bodies)
+
+
+def _in_place(call: Call, proto: Any) -> tuple[Value, ...]:
+    """The nodes of a branch that is known to be taken, in place of the node."""
+    lowerer = call.scope.lowerer
+    scope = Scope(lowerer, call.graph, call.scope)
+    scope.prefix = f"{call.name}/"
+    before = len(lowerer.problems) + len(lowerer.unsupported)
+    values = lowerer.graph(scope, proto)
+    if len(lowerer.problems) + len(lowerer.unsupported) > before:
+        raise Failed
+    return tuple(values)
+
+
+# ---- Loop
+
+
+@lowering("Loop")
+def _loop(call: Call) -> tuple[Value, ...]:
+    graph, proto = call.graph, call.need("body")
+    initial = [call[i] for i in range(2, call.count)]
+    if len(proto.input) != len(initial) + 2 or len(proto.output) < len(initial) + 1:
+        raise ValidationError(
+            f"its body has {len(proto.input)} inputs and {len(proto.output)} outputs, "
+            f"expected {len(initial) + 2} and {len(initial) + 1} or more"
+        )
+    trips = graph.i64(-1) if not call.has(0) else graph.reshape(call[0], [])
+    goes_on = graph.constant(True) if not call.has(1) else graph.reshape(call[1], [])
+    specs = [graph.spec(source) for source in initial]
+    shapes = [spec.shape for spec in specs]
+    for attempt in range(4):
+        body = _Body(call, proto)
+        body.take(proto.input[0].name, T.i64, PartialShape([]))
+        body.take(proto.input[1].name, T.boolean, PartialShape([]))
+        for given, spec, shape in zip(proto.input[2:], specs, shapes, strict=True):
+            body.take(given.name, spec.element_type, shape)
+        results = body.lower()
+        wider = [
+            _wider(shape, body.graph.spec(result).shape, attempt)
+            for shape, result in zip(shapes, results[1:], strict=False)
+        ]
+        if wider == shapes:
+            break
+        shapes = wider
+    inner, count = body.graph, len(initial)
+    inner.typed_result(inner.reshape(results[0], []))
+    for source in results[1 : count + 1]:
+        inner.typed_result(source)
+    for source in results[count + 1 :]:
+        inner.typed_result(inner.unsqueeze(source, 0))
+    inputs = [BodyInput(None, 0, purpose="current_iteration"), BodyInput(1, 1)]
+    inputs += [BodyInput(i + 2, i + 2) for i in range(count)]
+    outputs = [BodyOutput(None, 0, purpose="execution_condition")]
+    outputs += [BodyOutput(i, i + 1) for i in range(count)]
+    outputs += [BodyOutput(i, i + 1, Slicing(0)) for i in range(count, len(results) - 1)]
+    edges = [(i, i + 1) for i in range(count + 1)]
+    more = [trips, goes_on, *initial]
+    joined = body.map(inputs, outputs, edges, more)
+    return graph.add_with_bodies("Loop", 5, *more, bodies={"body": joined})
+
+
+def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialShape:
+    """The shape of what is carried from turn to turn, which may change."""
+    if before.rank is None or after.rank is None or before.rank != after.rank:
+        return PartialShape()
+    if attempt > 2:
+        return PartialShape()
+    return PartialShape(
+        [a if a == b else DYNAMIC for a, b in zip(before, after, strict=True)]
+    )
+
+
+# ---- Scan
+
+
+@lowering("Scan")
+def _scan_of_batches(call: Call) -> tuple[Value, ...]:
+    if call.has(0):
+        raise call.refuse("sequence_lens of Scan-8", "convert the model to opset 9 or newer")
+    graph, proto = call.graph, call.need("body")
+    scanned = call.integer("num_scan_inputs")
+    values = [call[i] for i in range(1, call.count)]
+    batch = graph.sizes(values[0])[0] if values else None
+    if batch is None:
+        raise call.refuse("Scan-8 with an open batch", "convert the model to opset 9 or newer")
+    directions = call.integers("directions", [0] * scanned)
+    states = len(values) - scanned
+    results: list[list[Source]] = []
+    for row in range(batch):
+        rows = [graph.gather(v, row, 0) for v in values]
+        results.append(
+            _scan(call, proto, rows[:states], rows[states:], [0] * scanned, directions)
+        )
+    columns = list(zip(*results, strict=True))
+    return tuple(
+        graph.concat([graph.unsqueeze(v, 0) for v in column], 0) for column in columns
+    )
+
+
+@lowering("Scan", since=9)
+def _scan_of_axes(call: Call) -> tuple[Value, ...]:
+    proto, scanned = call.need("body"), call.integer("num_scan_inputs")
+    values = call.tensors
+    states = len(values) - scanned
+    if not 0 < scanned <= len(values):
+        raise ValidationError(f"attribute 'num_scan_inputs': got {scanned} of {len(values)}")
+    return tuple(
+        _scan(
+            call,
+            proto,
+            values[:states],
+            values[states:],
+            call.integers("scan_input_axes", [0] * scanned),
+            call.integers("scan_input_directions", [0] * scanned),
+            call.integers("scan_output_axes"),
+            call.integers("scan_output_directions"),
+        )
+    )
+
+
+def _scan(
+    call: Call,
+    proto: Any,
+    states: Sequence[Source],
+    scanned: Sequence[Source],
+    axes: Sequence[int],
+    directions: Sequence[int],
+    output_axes: Sequence[int] = (),
+    output_directions: Sequence[int] = (),
+) -> list[Source]:
+    graph = call.graph
+    if len(proto.input) != len(states) + len(scanned) or len(proto.output) < len(states):
+        raise ValidationError(
+            f"its body has {len(proto.input)} inputs, expected {len(states) + len(scanned)}"
+        )
+    body = _Body(call, proto)
+    inputs: list[BodyInput] = []
+    for i, source in enumerate(states):
+        spec = graph.spec(source)
+        body.take(proto.input[i].name, spec.element_type, spec.shape)
+        inputs.append(BodyInput(i, i))
+    for i, source in enumerate(scanned):
+        rank = graph.rank(source)
+        axis = call.place(axes[i], rank)
+        shape = [1 if d == axis else n for d, n in enumerate(graph.sizes(source))]
+        position = len(states) + i
+        name = proto.input[position].name
+        part = body.take(name, graph.type(source), PartialShape(shape))
+        body.scope.values[name] = body.graph.squeeze(part, axis)
+        inputs.append(BodyInput(position, position, _walk(axis, directions[i])))
+    results = body.lower()
+    outputs: list[BodyOutput] = []
+    for i, source in enumerate(results):
+        if i < len(states):
+            outputs.append(BodyOutput(i, i))
+            body.graph.typed_result(source)
+            continue
+        k = i - len(states)
+        rank = body.graph.rank(source) + 1
+        axis = call.place(output_axes[k] if k < len(output_axes) else 0, rank)
+        back = output_directions[k] if k < len(output_directions) else 0
+        body.graph.typed_result(body.graph.unsqueeze(source, axis))
+        outputs.append(BodyOutput(i, i, _walk(axis, back)))
+    edges = [(i, i) for i in range(len(states))]
+    more = [*states, *scanned]
+    joined = body.map(inputs, outputs, edges, more)
+    return list(graph.add_with_bodies("TensorIterator", 1, *more, bodies={"body": joined}))
+
+
+def _walk(axis: int, backwards: int) -> Slicing:
+    return Slicing(axis, -1, 0, -1) if backwards else Slicing(axis)
+

@@ -1,0 +1,142 @@
+"""Convolutions, also of whole numbers, transposed and deformed ones."""
+
+from __future__ import annotations
+
+from uncork.errors import ValidationError
+from uncork.ir.model import Source
+from uncork.onnx.call import Call
+from uncork.onnx.operators.sliding import window
+from uncork.onnx.registry import lowering
+from uncork.types import ElementType
+
+T = ElementType
+
+
+@lowering("Conv")
+def _conv(call: Call) -> Source:
+    return with_bias(call, convolution(call, call[0], call[1]), call.optional(2))
+
+
+def convolution(call: Call, data: Source, weights: Source) -> Source:
+    """The products of a convolution node, without its bias."""
+    graph = call.graph
+    rank = graph.rank(weights, "the weights")
+    if rank < 3:
+        raise ValidationError(f"expected weights of 3 dimensions or more, got {rank}")
+    settings = window(call, rank - 2)
+    group = call.integer("group", 1)
+    if group == 1:
+        result = graph.make("Convolution", data, weights, **settings)
+    else:
+        weights = grouped(call, weights, group)
+        result = graph.make("GroupConvolution", data, weights, **settings)
+    return result
+
+
+def grouped(call: Call, weights: Source, group: int) -> Source:
+    """Weights with a dimension of groups before them."""
+    first, *rest = call.graph.sizes(weights)
+    if group < 1 or (first is not None and first % group) or None in rest:
+        raise ValidationError(
+            f"attribute 'group': {group} groups do not divide weights of "
+            f"{call.graph.spec(weights).shape}"
+        )
+    return call.graph.reshape(
+        weights, [group, -1 if first is None else first // group, *[n or 0 for n in rest]]
+    )
+
+
+def with_bias(call: Call, data: Source, bias: Source | None) -> Source:
+    """The data plus a number for each channel."""
+    if bias is None:
+        return data
+    rank = call.graph.rank(data)
+    return call.graph.plus(data, call.graph.reshape(bias, [1, -1] + [1] * (rank - 2)))
+
+
+@lowering("ConvTranspose")
+def _conv_transpose(call: Call) -> Source:
+    graph, data, weights = call.graph, call[0], call[1]
+    rank = graph.rank(weights, "the weights")
+    axes = rank - 2
+    settings = window(call, axes)
+    more = call.integers("output_padding") or [0] * axes
+    if len(more) != axes:
+        raise ValidationError(f"attribute 'output_padding': expected {axes} numbers")
+    wanted = call.integers("output_shape")
+    auto = settings["auto_pad"]
+    if wanted or auto in ("same_upper", "same_lower"):
+        _set_pads(call, data, weights, settings, more, wanted[-axes:] if wanted else [])
+    elif auto == "valid":
+        settings["auto_pad"] = "explicit"
+    group = call.integer("group", 1)
+    name = "ConvolutionBackpropData"
+    if group != 1:
+        weights, name = grouped(call, weights, group), "GroupConvolutionBackpropData"
+    result = graph.make(name, data, weights, output_padding=more, **settings)
+    return with_bias(call, result, call.optional(2))
+
+
+def _set_pads(
+    call: Call,
+    data: Source,
+    weights: Source,
+    settings: dict[str, list[int]],
+    more: list[int],
+    wanted: list[int],
+) -> None:
+    """Pads that make the output as large as is asked for, by the formula of ConvTranspose."""
+    graph = call.graph
+    sizes, kernel = graph.sizes(data)[2:], graph.sizes(weights)[2:]
+    upper = str(settings["auto_pad"]) == "same_upper"
+    begins, ends = [], []
+    for i, cells in enumerate(kernel):
+        if cells is None:
+            raise call.refuse("a kernel of open size", "export the model with its weights")
+        extent = (cells - 1) * settings["dilations"][i] + 1
+        total = extent + more[i] - settings["strides"][i]
+        if wanted:
+            size = sizes[i]
+            if size is None:
+                raise call.refuse(
+                    "output_shape with data of open size", "export the model with its sizes"
+                )
+            total = settings["strides"][i] * (size - 1) + more[i] + extent - wanted[i]
+        if total < 0:
+            more[i] -= total
+            total = 0
+        small = total // 2
+        begins.append(small if upper else total - small)
+        ends.append(total - small if upper else small)
+    settings.update(pads_begin=begins, pads_end=ends, auto_pad="explicit")  # type: ignore[call-overload]
+
+
+@lowering("DeformConv")
+def _deform_conv(call: Call) -> Source:
+    graph, data, weights, offset = call.graph, call[0], call[1], call[2]
+    rank = graph.rank(weights, "the weights")
+    if rank != 4:
+        raise call.refuse(f"weights of {rank} dimensions", "images have two axes")
+    mask = (call[4],) if call.has(4) else ()
+    result = graph.make(
+        "DeformableConvolution",
+        data,
+        offset,
+        weights,
+        *mask,
+        group=call.integer("group", 1),
+        deformable_group=call.integer("offset_group", 1),
+        bilinear_interpolation_pad=True,
+        **window(call, rank - 2),
+    )
+    return with_bias(call, result, call.optional(3))
+
+
+@lowering("Col2Im")
+def _col2im(call: Call) -> Source:
+    axes = call.graph.spec(call[1]).shape.size
+    if axes != 2:
+        raise call.refuse(f"an image of {axes} axes", "the IR has images of two")
+    settings = window(call, 2)
+    settings.pop("auto_pad")
+    return call.graph.make("Col2Im", call[0], call[1], call[2], **settings)

@@ -1,0 +1,102 @@
+"""Fourier transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.errors import ValidationError
+from uncork.ir.model import Source
+from uncork.onnx.call import Call
+from uncork.onnx.registry import lowering
+from uncork.types import ElementType
+
+T = ElementType
+
+
+@lowering("DFT")
+def _dft(call: Call) -> Source:
+    graph, data = call.graph, call[0]
+    rank = graph.rank(data)
+    if call.version < 20:
+        axes = graph.i64([_signal_axis(call, call.integer("axis", 1), rank)])
+    elif not call.has(2):
+        axes = graph.i64([_signal_axis(call, -2, rank)])
+    elif (known := graph.known(call[2])) is not None:
+        axes = graph.i64([_signal_axis(call, int(known.reshape(-1)[0]), rank)])
+    else:
+        given = graph.reshape(graph.convert(call[2], T.i64), [1])
+        axes = graph.make("FloorMod", given, graph.i64(rank))
+    parts = graph.sizes(data)[-1]
+    if parts not in (1, 2):
+        raise call.refuse("data of which it is open whether they are complex", "say their size")
+    inverse, one_sided = bool(call.integer("inverse")), bool(call.integer("onesided"))
+    length = () if not call.has(1) else (graph.reshape(graph.convert(call[1], T.i64), [1]),)
+    if one_sided and inverse:
+        real = graph.make("IRDFT", data, axes, *length)
+        return graph.unsqueeze(real, rank - 1)
+    if one_sided:
+        if parts == 2:
+            data = graph.gather(data, [0], rank - 1)
+        return graph.make("RDFT", graph.squeeze(data, rank - 1), axes, *length)
+    if parts == 1:
+        data = graph.concat([data, graph.times(data, 0.0)], rank - 1)
+    return graph.make("IDFT" if inverse else "DFT", data, axes, *length)
+
+
+def _signal_axis(call: Call, axis: int, rank: int) -> int:
+    axis = call.place(axis, rank)
+    if axis == rank - 1:
+        raise ValidationError("the last axis is that of real and imaginary parts")
+    return axis
+
+
+@lowering("STFT")
+def _stft(call: Call) -> Source:
+    graph, signal = call.graph, call[0]
+    if graph.rank(signal) == 3:
+        if graph.sizes(signal)[-1] != 1:
+            raise call.refuse("a complex signal", "give the real and imaginary parts apart")
+        signal = graph.squeeze(signal, 2)
+    step = graph.reshape(graph.convert(call[1], T.i64), [])
+    window = call.optional(2)
+    if call.has(3):
+        size = graph.reshape(graph.convert(call[3], T.i64), [])
+    elif window is not None:
+        size = graph.reshape(graph.size_of(window, 0), [])
+    else:
+        raise ValidationError("input 3 (frame_length) is missing, and there is no window")
+    if window is None:
+        window = graph.broadcast(graph.like(1.0, signal), graph.reshape(size, [1]))
+    result = graph.make("STFT", signal, window, size, step, transpose_frames=True)
+    if call.integer("onesided", 1):
+        return graph.transpose(result, [0, 2, 1, 3]) if _bins_first(call) else result
+    raise call.refuse("onesided = 0", "the second half mirrors the first: leave it out")
+
+
+def _bins_first(call: Call) -> bool:
+    """Whether the operation with transpose_frames lays frequencies before frames."""
+    return True
+
+
+@lowering("HannWindow", "HammingWindow", "BlackmanWindow")
+def _window(call: Call) -> Source:
+    from uncork.onnx.types import element_type_of
+
+    kind = element_type_of(call.integer("output_datatype", 1))
+    graph = call.graph
+    weights = {
+        "HannWindow": (0.5, 0.5, 0.0),
+        "HammingWindow": (25 / 46, 21 / 46, 0.0),
+        "BlackmanWindow": (0.42, 0.5, 0.08),
+    }[call.op_type]
+    size = graph.reshape(call[0], [])
+    span = graph.convert(size, T.f32)
+    if not call.integer("periodic", 1):
+        span = graph.minus(span, 1.0)
+    places = graph.convert(graph.range(graph.convert(size, T.i64)), T.f32)
+    turn = graph.times(graph.over(places, span), 2 * np.pi)
+    value = graph.minus(weights[0], graph.times(graph.make("Cos", turn), weights[1]))
+    if weights[2]:
+        double = graph.make("Cos", graph.times(turn, 2.0))
+        value = graph.plus(value, graph.times(double, weights[2]))
+    return graph.convert(value, kind)

@@ -1,0 +1,174 @@
+"""`model.onnx` to `Model`: what the file gives and takes, and its nodes as layers.
+
+Every problem of the file is found, not only the first; operators that are not supported are all in
+one error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from uncork import files
+from uncork.errors import (
+    Problem,
+    ReadError,
+    UncorkError,
+    UnsupportedError,
+    ValidationError,
+    shortened,
+)
+from uncork.ir.model import Model, Source
+from uncork.onnx.graph import Graph
+from uncork.onnx.lower import Failed, Lowerer, Scope
+from uncork.onnx.registry import plain_domain
+from uncork.onnx.tensors import ExternalFiles
+from uncork.onnx.types import element_type_of
+from uncork.types import MAX_RANK, ElementType, PartialShape
+
+#: Opsets before this one are refused: their operators mean other things.
+OLDEST = 7
+#: A message of protocol buffers has at most so many bytes.
+_MOST_BYTES = (1 << 31) - 1
+_INSTALL = "pip install 'uncork[onnx]'"
+
+
+def read_onnx(path: Path | None, data: bytes | None = None, mmap: bool = True) -> Model:
+    """The model of an ONNX file, or of its bytes.
+
+    Large values in files beside it are mapped unless `mmap` is False.
+
+    Raises ReadError when there is no ONNX model in the file, UnsupportedError or ValidationError
+    that lists what is wrong with it.
+    """
+    source = "<bytes>" if path is None else str(path)
+    try:
+        if data is None:
+            assert path is not None
+            try:
+                data = files.read_whole(path, _MOST_BYTES)
+            except OSError as error:
+                raise ReadError(files.why_not(error, path)) from None
+        proto = _parsed(data)
+        external = ExternalFiles(None if path is None else path.parent, mmap)
+        return _model(proto, external, source)
+    except UncorkError as error:
+        raise error.at(source) from None
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+    except ImportError:
+        raise ReadError(
+            f"is an ONNX model, and the package that reads those is not installed: {_INSTALL}"
+        ) from None
+    try:
+        proto = onnx.ModelProto.FromString(bytes(data))
+    except DecodeError as error:
+        raise ReadError(f"is no ONNX model, or damaged: {error}") from None
+    if not proto.HasField("graph"):
+        raise ReadError("is no ONNX model, or damaged: it has no graph")
+    return proto
+
+
+def _model(proto: Any, external: ExternalFiles, source: str) -> Model:
+    opsets = {plain_domain(o.domain): o.version for o in proto.opset_import}
+    if 0 < opsets.get("", OLDEST) < OLDEST:
+        raise UnsupportedError(
+            f"is written in opset {opsets['']}, supported are {OLDEST} and newer: in Python, "
+            "onnx.version_converter.convert_version(model, 17) writes a newer one"
+        )
+    graph = Graph(proto.graph.name or "model")
+    lowerer = Lowerer(proto, external)
+    scope = Scope(lowerer, graph)
+    scope.opsets = opsets
+    scope.initializers = {t.name: t for t in proto.graph.initializer}
+    if proto.graph.sparse_initializer:
+        raise UnsupportedError(
+            "has sparse initializers, which are not supported: write them as dense ones"
+        )
+    _inputs(proto.graph, scope)
+    names = [o.name for o in proto.graph.output]
+    if not names:
+        raise ValidationError("its graph has no outputs: there is nothing to compute")
+    if not lowerer.problems:
+        lowerer.nodes(scope, proto.graph.node, names)
+    ends: list[tuple[Source, str]] = []
+    for name in names:
+        try:
+            value = scope.lookup(name)
+            if isinstance(value, Source):
+                ends.append((value, name))
+            else:
+                raise UnsupportedError(
+                    "is a sequence or an optional, which outputs cannot be here: cut the model "
+                    "before it"
+                )
+        except Failed:
+            pass
+        except UnsupportedError as error:
+            lowerer.unsupported.append(Problem(f"output '{shortened(name)}'", error.message))
+        except UncorkError as error:
+            if not lowerer.problems:
+                lowerer.problems.append(Problem(f"output '{shortened(name)}'", error.message))
+    problems = [*lowerer.problems, *lowerer.unsupported]
+    if lowerer.problems:
+        raise ValidationError.of_all(source, problems)
+    if lowerer.unsupported:
+        raise UnsupportedError.of_all(source, problems)
+    for value, name in ends:
+        graph.end(value, name)
+    _metadata(proto, graph)
+    return replace(graph.model(), source=source)
+
+
+def _inputs(proto: Any, scope: Scope) -> None:
+    """Parameters for the inputs of a graph that have no value of their own."""
+    for given in proto.input:
+        if given.name in scope.initializers:
+            continue
+        try:
+            kind, shape = described(given.type)
+            scope.values[given.name] = scope.graph.parameter(
+                scope.graph.named(given.name), kind, shape
+            )
+        except UncorkError as error:
+            scope.failed.add(given.name)
+            where = f"input '{shortened(given.name)}'"
+            scope.lowerer.problems.append(Problem(where, error.message))
+
+
+def described(proto: Any) -> tuple[ElementType, PartialShape]:
+    """The element type and shape of a TypeProto. Raises UncorkError for what is no tensor."""
+    if proto.WhichOneof("value") != "tensor_type":
+        kind = (proto.WhichOneof("value") or "nothing").removesuffix("_type")
+        raise UnsupportedError(
+            f"is of type {kind}, expected a tensor: cut the model behind the nodes that read it"
+        )
+    tensor = proto.tensor_type
+    kind = element_type_of(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return kind, PartialShape()
+    sizes = [
+        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None
+        for d in tensor.shape.dim
+    ]
+    if len(sizes) > MAX_RANK:
+        raise ValidationError(f"has {len(sizes)} dimensions, expected at most {MAX_RANK}")
+    return kind, PartialShape(sizes)
+
+
+def _metadata(proto: Any, graph: Graph) -> None:
+    """What the file says of itself, as runtime information."""
+    for entry in proto.metadata_props:
+        key = entry.key.replace("/", "_")
+        if key:
+            graph.info(f"model_info/{key}", entry.value)
+    for name in ("producer_name", "producer_version", "domain", "doc_string"):
+        if text := getattr(proto, name):
+            graph.info(f"onnx/{name}", text)
+
