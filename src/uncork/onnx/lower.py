@@ -174,7 +174,7 @@ class Lowerer:
         attributes = _attributes(scope, node)
         key = (domain, node.op_type, getattr(node, "overload", ""))
         if key in self.functions:
-            return self._inlined(scope, self.functions[key], inputs, attributes, name)
+            return self._inlined(scope, self.functions[key], node, inputs, attributes, name)
         opset = scope.opsets.get(domain)
         if opset is None and domain == "com.microsoft":
             opset = 1
@@ -199,15 +199,16 @@ class Lowerer:
                 name,
             )
             return found(call)
-        body = None if schema is None else _function_of(schema, node, opset, scope, inputs)
+        body = None if schema is None else _function_of(schema, node, opset, scope, inputs, attributes)
         if body is None:
             raise UnsupportedError(_not_supported(domain, node.op_type, opset, schema))
-        return self._inlined(scope, body, inputs, attributes, name)
+        return self._inlined(scope, body, node, inputs, attributes, name)
 
     def _inlined(
         self,
         scope: Scope,
         function: Any,
+        node: Any,
         inputs: list[Value],
         attributes: Mapping[str, Any],
         name: str,
@@ -228,11 +229,14 @@ class Lowerer:
         inner.prefix = f"{name}/"
         padded = inputs + [None] * (len(function.input) - len(inputs))
         inner.values.update(zip(function.input, padded, strict=True))
+        # Only the outputs that are asked for: the nodes of others may not even be there.
+        wanted = [o for o, asked in zip(function.output, node.output, strict=False) if asked]
         before = len(self.problems) + len(self.unsupported)
-        self.nodes(inner, function.node, function.output)
+        self.nodes(inner, function.node, wanted)
         if len(self.problems) + len(self.unsupported) > before:
             raise Failed
-        return tuple(inner.lookup(output) for output in function.output)
+        found = {output: inner.lookup(output) for output in wanted}
+        return tuple(found.get(output) for output in function.output)
 
 
 def _newest() -> dict[str, int]:
@@ -332,10 +336,15 @@ def _value_of_default(proto: Any) -> Any:
 
 
 def _function_of(
-    schema: Any, node: Any, opset: int, scope: Scope, inputs: Sequence[Value]
+    schema: Any,
+    node: Any,
+    opset: int,
+    scope: Scope,
+    inputs: Sequence[Value],
+    attributes: Mapping[str, Any],
 ) -> Any:
     """The function by which the standard defines an operator; None where it has none."""
-    from onnx import FunctionProto, NodeProto, TypeProto
+    from onnx import FunctionProto, NodeProto, TypeProto, helper
 
     from uncork.onnx.types import ONNX_TYPES
 
@@ -363,6 +372,9 @@ def _function_of(
             whole.CopyFrom(node)
             for attribute in [a for a in whole.attribute if a.ref_attr_name]:
                 whole.attribute.remove(attribute)
+                if attribute.name in attributes:
+                    value = helper.make_attribute(attribute.name, attributes[attribute.name])
+                    whole.attribute.append(value)
             body = schema.get_context_dependent_function_with_opset_version(
                 max(versions), whole.SerializeToString(), types
             )

@@ -159,18 +159,11 @@ def _size(call: Call) -> Source:
     return call.graph.reduce("ReduceProd", call.graph.shape_of(call[0]), [0], keep=False)
 
 
-@lowering("DepthToSpace")
+@lowering("DepthToSpace", "SpaceToDepth")
 def _depth_to_space(call: Call) -> Source:
     mode = {"DCR": "blocks_first", "CRD": "depth_first"}[call.one_of("mode", "DCR", "DCR", "CRD")]
     return call.graph.make(
-        "DepthToSpace", call[0], block_size=call.integer("blocksize"), mode=mode
-    )
-
-
-@lowering("SpaceToDepth")
-def _space_to_depth(call: Call) -> Source:
-    return call.graph.make(
-        "SpaceToDepth", call[0], block_size=call.integer("blocksize"), mode="blocks_first"
+        call.op_type, call[0], block_size=call.integer("blocksize"), mode=mode
     )
 
 

@@ -1,13 +1,12 @@
 """Resize and Upsample.
 
 What Interpolate has is an Interpolate. The rest (crops, windows that are left out at borders, cubic
-smoothing, a policy of aspects) is said as what it is for data of known size: a product with the
-weights of each axis, or a look-up of the nearest cells.
+smoothing, a policy of aspects) is said as what it is: a product with the weights of each axis, or a
+look-up of the nearest cells.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.registry import lowering
-from uncork.types import Array, ElementType
+from uncork.types import ElementType
 
 T = ElementType
 _MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
@@ -76,6 +75,7 @@ def _resize(call: Call) -> Source:
         and not call.integer("exclude_outside")
         and not smooth
         and graph.type(data).is_float
+        and not (how == "align_corners" and scales is not None and not _whole(call, scales))
     )
     if not plain:
         return _by_weights(call, data, axes, scales, sizes, mode, how, policy, smooth)
@@ -95,6 +95,14 @@ def _resize(call: Call) -> Source:
     )
 
 
+def _whole(call: Call, scales: Source) -> bool:
+    """Whether scales make whole numbers of the sizes, before they are cut to such."""
+    value = call.graph.known(scales)
+    if value is None:
+        return False
+    return bool((np.asarray(value) == np.floor(value)).all())
+
+
 def _by_weights(
     call: Call,
     data: Source,
@@ -106,47 +114,45 @@ def _by_weights(
     policy: str,
     smooth: bool,
 ) -> Source:
-    """The data resized axis by axis, by numbers that are computed now."""
+    """The data resized axis by axis, by look-ups or by products with weights."""
     graph = call.graph
-    before = graph.sizes(data)
-    lengths = [before[a] for a in axes]
-    if None in lengths:
-        raise call.refuse("this Resize of data of open size", "export the model with its sizes")
-    known = [n or 0 for n in lengths]
-    factors = (
-        [float(s) for s in _values(call, scales, "scales")]
-        if scales is not None
-        else [n / o for n, o in zip(_values(call, sizes, "sizes"), known, strict=True)]
-    )
+    rank, kind = graph.rank(data), graph.type(data)
+    shape = graph.gather(graph.shape_of(data), list(axes), 0)
+    before = graph.convert(shape, T.f64)
     if scales is not None:
-        results = [math.floor(n * f) for n, f in zip(known, factors, strict=True)]
+        factors = graph.convert(scales, T.f64)
+        results = graph.convert(graph.make("Floor", graph.times(before, factors)), T.i64)
     else:
-        results = [int(n) for n in _values(call, sizes, "sizes")]
-    if sizes is not None and policy != "stretch":
-        factor = min(factors) if policy == "not_larger" else max(factors)
-        factors = [factor] * len(axes)
-        results = [math.floor(n * factor + 0.5) for n in known]
-    if any(not 0 < n <= 1 << 20 for n in results):
-        raise ValidationError(f"expected positive sizes, got {results}")
-    region = _region(call, before, axes, how)
-    kind = graph.type(data)
+        assert sizes is not None
+        results = graph.convert(sizes, T.i64)
+        factors = graph.over(graph.convert(sizes, T.f64), before)
+        if policy != "stretch":
+            name = {"not_larger": "ReduceMin", "not_smaller": "ReduceMax"}.get(policy)
+            if name is None:
+                raise ValidationError(f"attribute 'keep_aspect_ratio_policy': got '{policy:.60}'")
+            factor = graph.reduce(name, factors, [0])
+            factors = graph.broadcast(factor, graph.i64([len(axes)]))
+            near = graph.make("Floor", graph.plus(graph.times(before, factor), 0.5))
+            results = graph.convert(near, T.i64)
     if kind.is_integer and mode != "nearest":
         data = graph.convert(data, T.f32)
     outside: Source | None = None
     for i, axis in enumerate(axes):
-        if (known[i], factors[i]) == (results[i], 1.0) and how != "tf_crop_and_resize":
+        size, result, factor = (graph.gather(v, i, 0) for v in (before, results, factors))
+        if _is_one(call, factor) and how != "tf_crop_and_resize":
             continue
-        places = _coordinates(how, known[i], results[i], factors[i], region[i])
+        places = _places(call, how, size, result, factor, _region(call, how, i, len(axes)))
         if mode == "nearest":
-            cells = _nearest(call.text("nearest_mode", "round_prefer_floor"), places, known[i])
+            cells = _nearest(call, places, size)
             data = graph.gather(data, cells, axis)
         else:
-            weights = _weights(call, mode, places, known[i], factors[i], smooth)
+            weights = _weights(call, mode, places, size, factor, smooth)
             data = _product(call, data, weights, axis)
         if how == "tf_crop_and_resize":
-            out = (places < 0) | (places > known[i] - 1)
-            shape = [-1 if d == axis else 1 for d in range(len(before))]
-            mask = graph.constant(out.reshape(shape), T.boolean)
+            low = graph.make("Less", places, graph.like(0.0, places))
+            high = graph.make("Greater", places, graph.minus(size, 1.0))
+            mask = graph.make("LogicalOr", low, high)
+            mask = graph.reshape(mask, [-1 if d == axis else 1 for d in range(rank)])
             outside = mask if outside is None else graph.make("LogicalOr", outside, mask)
     if outside is not None:
         beyond = graph.like(call.number("extrapolation_value"), data)
@@ -156,93 +162,131 @@ def _by_weights(
     return data
 
 
-def _values(call: Call, source: Source | None, what: str) -> list[float]:
-    assert source is not None
-    value = call.graph.known(source)
-    if value is None:
-        call.graph.integers(source, what)  # which says that it is not known
-        raise AssertionError
-    return [float(v) for v in value.reshape(-1)]
+def _is_one(call: Call, factor: Source) -> bool:
+    value = call.graph.known(factor)
+    return value is not None and float(value) == 1.0
 
 
-def _region(
-    call: Call, before: Sequence[int | None], axes: Sequence[int], how: str
-) -> list[tuple[float, float]]:
+def _region(call: Call, how: str, i: int, count: int) -> tuple[Source, Source] | None:
+    """Where a crop begins and ends along an axis, as parts of it."""
     if how != "tf_crop_and_resize":
-        return [(0.0, 1.0)] * len(axes)
-    values = _values(call, call[1], "roi")
-    half = len(values) // 2
-    return list(zip(values[:half], values[half:], strict=True))
+        return None
+    region = call.graph.convert(call[1], T.f64)
+    return call.graph.gather(region, i, 0), call.graph.gather(region, i + count, 0)
 
 
-def _coordinates(
-    how: str, size: int, result: int, scale: float, region: tuple[float, float]
-) -> Array:
+def _places(
+    call: Call,
+    how: str,
+    size: Source,
+    result: Source,
+    scale: Source,
+    region: tuple[Source, Source] | None,
+) -> Source:
     """Where each cell of the result looks at the data."""
-    x = np.arange(result, dtype=np.float64)
+    graph = call.graph
+    x = graph.convert(graph.range(result), T.f64)
+    count = graph.convert(result, T.f64)
+    one = graph.of_type(1.0, T.f64)
+    single = graph.make("LessEqual", count, one)
+    half_pixel = graph.minus(graph.over(graph.plus(x, 0.5), scale), 0.5)
     if how == "align_corners":
-        return x * (size - 1) / max(1, result - 1)
+        # The length is the one before it is cut to a whole number.
+        span = graph.minus(graph.times(size, scale), 1.0)
+        safe = graph.select(single, one, span)
+        places = graph.over(graph.times(x, graph.minus(size, 1.0)), safe)
+        return graph.select(single, graph.times(x, 0.0), places)
     if how == "asymmetric":
-        return x / scale
+        return graph.over(x, scale)
     if how == "tf_half_pixel_for_nn":
-        return (x + 0.5) / scale
-    if how == "tf_crop_and_resize":
+        return graph.over(graph.plus(x, 0.5), scale)
+    if region is not None:
         start, end = region
-        if result > 1:
-            step = (end - start) * (size - 1) / (result - 1)
-            return np.asarray(start * (size - 1) + x * step)
-        return np.full(1, 0.5 * (start + end) * (size - 1))
-    if how == "pytorch_half_pixel" and result == 1:
-        return np.full(1, -0.5)
+        last = graph.minus(size, 1.0)
+        steps = graph.make("Maximum", graph.minus(count, 1.0), one)
+        step = graph.over(graph.times(graph.minus(end, start), last), steps)
+        places = graph.plus(graph.times(start, last), graph.times(x, step))
+        middle = graph.times(graph.times(graph.plus(start, end), 0.5), last)
+        return graph.select(single, graph.plus(graph.times(x, 0.0), middle), places)
+    if how == "pytorch_half_pixel":
+        return graph.select(single, graph.minus(graph.times(x, 0.0), 0.5), half_pixel)
     if how == "half_pixel_symmetric":
-        centre = size / 2
-        return np.asarray(centre * (1 - result / (scale * size)) + (x + 0.5) / scale - 0.5)
-    if how in ("half_pixel", "pytorch_half_pixel"):
-        return (x + 0.5) / scale - 0.5
+        cut = graph.minus(1.0, graph.over(count, graph.times(scale, size)))
+        return graph.plus(graph.times(graph.times(size, 0.5), cut), half_pixel)
+    if how == "half_pixel":
+        return half_pixel
     raise ValidationError(f"attribute 'coordinate_transformation_mode': got '{how:.60}'")
 
 
-def _nearest(rounding: str, places: Array, size: int) -> list[int]:
-    if rounding == "round_prefer_floor":
-        cells = np.ceil(places - 0.5)
-    elif rounding == "round_prefer_ceil":
-        cells = np.floor(places + 0.5)
-    elif rounding in ("floor", "ceil"):
-        cells = np.floor(places) if rounding == "floor" else np.ceil(places)
-    else:
-        raise ValidationError(f"attribute 'nearest_mode': got '{rounding:.60}'")
-    return [int(c) for c in np.clip(cells, 0, size - 1)]
+def _nearest(call: Call, places: Source, size: Source) -> Source:
+    graph = call.graph
+    rounding = call.one_of(
+        "nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil",
+        "floor", "ceil",
+    )
+    name = "Ceiling" if rounding in ("round_prefer_floor", "ceil") else "Floor"
+    shift = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(rounding, 0.0)
+    cells = graph.make(name, graph.plus(places, shift) if shift else places)
+    cells = graph.make("Maximum", cells, graph.like(0.0, cells))
+    cells = graph.make("Minimum", cells, graph.minus(size, 1.0))
+    return graph.convert(cells, T.i64)
 
 
 def _weights(
-    call: Call, mode: str, places: Array, size: int, scale: float, smooth: bool
-) -> Array:
-    """For each cell of the result, the weights of the cells of the data, [result, size]."""
-    stretch = min(scale, 1.0) if smooth else 1.0
-    a = call.number("cubic_coeff_a", -0.75)
-    reach = math.ceil((2 if mode == "cubic" else 1) / stretch)
-    weights = np.zeros((len(places), size))
-    for row, place in enumerate(places):
-        if mode == "linear" and not smooth:
-            place = min(max(place, 0.0), size - 1.0)
-        cells = np.arange(math.floor(place) - reach, math.floor(place) + reach + 2)
-        distances = np.abs(cells - place) * stretch
-        if mode == "linear":
-            each = np.maximum(0.0, 1.0 - distances)
-        else:
-            near = ((a + 2) * distances - (a + 3)) * distances**2 + 1
-            far = ((a * distances - 5 * a) * distances + 8 * a) * distances - 4 * a
-            each = np.where(distances <= 1, near, np.where(distances < 2, far, 0.0))
-        if call.integer("exclude_outside"):
-            each = np.where((cells >= 0) & (cells < size), each, 0.0)
-        np.add.at(weights[row], np.clip(cells, 0, size - 1), each / each.sum())
-    return weights
+    call: Call, mode: str, places: Source, size: Source, scale: Source, smooth: bool
+) -> Source:
+    """For each cell of the result the weights of the cells of the data, [result, size]. Cells
+    before and behind the data repeat those at the border.
+    """
+    graph = call.graph
+    one = graph.of_type(1.0, T.f64)
+    stretch = graph.make("Minimum", scale, one) if smooth else one
+    last = graph.minus(size, 1.0)
+    if mode == "linear" and not smooth:
+        places = graph.make("Maximum", places, graph.like(0.0, places))
+        places = graph.make("Minimum", places, last)
+    reach = graph.plus(graph.make("Ceiling", graph.over(2.0, stretch)), 2.0)
+    stop = graph.convert(graph.plus(size, graph.times(reach, 2.0)), T.i64)
+    cells = graph.minus(graph.convert(graph.range(stop), T.f64), reach)
+    apart = graph.make("Abs", graph.minus(graph.unsqueeze(cells, 0), graph.unsqueeze(places, 1)))
+    apart = graph.times(apart, stretch)
+    zero = graph.of_type(0.0, T.f64)
+    if mode == "linear":
+        each = graph.make("Maximum", graph.minus(1.0, apart), zero)
+    else:
+        each = _keys(call, apart, call.number("cubic_coeff_a", -0.75))
+    if call.integer("exclude_outside"):
+        inside = graph.make(
+            "LogicalAnd",
+            graph.make("GreaterEqual", cells, zero),
+            graph.make("LessEqual", cells, last),
+        )
+        each = graph.select(inside, each, zero)
+    each = graph.over(each, graph.reduce("ReduceSum", each, [1]))
+    border = graph.make("Minimum", graph.make("Maximum", cells, zero), last)
+    own = graph.convert(graph.range(graph.convert(size, T.i64)), T.f64)
+    same = graph.make("Equal", graph.unsqueeze(border, 1), graph.unsqueeze(own, 0))
+    return graph.matmul(each, graph.convert(same, T.f64))
 
 
-def _product(call: Call, data: Source, weights: Array, axis: int) -> Source:
+def _keys(call: Call, apart: Source, a: float) -> Source:
+    """Keys' cubic kernel."""
+    graph = call.graph
+    square = graph.times(apart, apart)
+    near = graph.minus(graph.times(apart, a + 2), a + 3)
+    near = graph.plus(graph.times(near, square), 1.0)
+    far = graph.minus(graph.times(apart, a), 5 * a)
+    far = graph.plus(graph.times(far, apart), 8 * a)
+    far = graph.minus(graph.times(far, apart), 4 * a)
+    beyond = graph.make("Less", apart, graph.like(2.0, apart))
+    far = graph.select(beyond, far, graph.like(0.0, apart))
+    return graph.select(graph.make("LessEqual", apart, graph.like(1.0, apart)), near, far)
+
+
+def _product(call: Call, data: Source, weights: Source, axis: int) -> Source:
     graph = call.graph
     rank = graph.rank(data)
     order = [i for i in range(rank) if i != axis] + [axis]
-    matrix = graph.constant(weights.astype(graph.type(data).dtype), graph.type(data))
+    matrix = graph.convert(weights, graph.type(data))
     moved = graph.matmul(graph.transpose(data, order), matrix, tb=True)
     return graph.transpose(moved, [order.index(i) for i in range(rank)])
