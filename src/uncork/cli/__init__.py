@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": "the first layer whose result differs from another system's",
     "bench": "how long a call takes, and where its time goes",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
+    "convert": "write an ONNX model as an IR",
     "export": "write a model in the format of another system: ONNX, torch",
     "import-weights": "replace constants of a model, by those of a .safetensors or .npz file",
     "cut": "the part of a model from some layers to others",

@@ -10,8 +10,8 @@ from uncork.cli._output import problem_as_json
 from uncork.errors import Problem
 from uncork.ir.diagnostics import Diagnostics
 from uncork.ir.model import Model, Node
-from uncork.reading import read_structure
 from uncork.ir.validate import infer
+from uncork.reading import read_structure
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from uncork.compiler.arguments import accept, match, present, unique_names
 from uncork.compiler.compile import Backend, compile_model
 from uncork.errors import InputError
 from uncork.ir.model import Model, Source
-from uncork.reading import read_structure
 from uncork.ir.validate import infer
+from uncork.reading import read_structure
 from uncork.types import Array
 
 #: What a model can be compared with, as it is written on the command line.

@@ -167,9 +167,7 @@ def is_onnx(data: bytes) -> bool:
 
 
 def _begins_as_onnx(kinds: Mapping[int, int]) -> bool:
-    return (
-        kinds.get(1) == 0 and kinds.get(7) == 2 and set(kinds) <= {*range(1, 9), 14, 20, 25, 26}
-    )
+    return kinds.get(1) == 0 and kinds.get(7) == 2 and set(kinds) <= {*range(1, 9), 14, 20, 25, 26}
 
 
 def _fields(data: bytes) -> list[tuple[int, int]]:

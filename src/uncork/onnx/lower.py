@@ -48,8 +48,8 @@ class Scope:
         #: The version of each domain, and what attributes that refer to a function's stand for.
         self.opsets: Mapping[str, int] = parent.opsets if parent else {}
         self.references: Mapping[str, Any] = parent.references if parent else {}
-        self.prefix = parent.prefix if parent else ""
-        self.depth = parent.depth + 1 if parent else 0
+        self.prefix: str = parent.prefix if parent else ""
+        self.depth: int = parent.depth + 1 if parent else 0
 
     def tensor(self, proto: Any) -> tuple[Array, ElementType]:
         """The values of a tensor of the file."""
@@ -199,7 +199,9 @@ class Lowerer:
                 name,
             )
             return found(call)
-        body = None if schema is None else _function_of(schema, node, opset, scope, inputs, attributes)
+        body = (
+            None if schema is None else _function_of(schema, node, opset, scope, inputs, attributes)
+        )
         if body is None:
             raise UnsupportedError(_not_supported(domain, node.op_type, opset, schema))
         return self._inlined(scope, body, node, inputs, attributes, name)
@@ -253,15 +255,15 @@ def _each(values: Value | tuple[Value, ...]) -> tuple[Value, ...]:
     return (values,)
 
 
-def _needed(nodes: Sequence[Any], wanted: Iterable[str]) -> Iterator[Any]:
+def _needed(nodes: Sequence[Any], wanted: Iterable[str]) -> list[Any]:
     """The nodes that the wanted names need."""
     names = set(wanted)
-    kept = []
+    kept: list[Any] = []
     for node in reversed(nodes):
         if not names.isdisjoint(o for o in node.output if o):
             names.update(_reads(node))
             kept.append(node)
-    return reversed(kept)
+    return kept[::-1]
 
 
 def _reads(node: Any) -> Iterator[str]:

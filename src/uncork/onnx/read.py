@@ -29,7 +29,7 @@ from uncork.onnx.types import element_type_of
 from uncork.types import MAX_RANK, ElementType, PartialShape
 
 #: Opsets before this one are refused: their operators mean other things.
-OLDEST = 7
+OLDEST = 6
 #: A message of protocol buffers has at most so many bytes.
 _MOST_BYTES = (1 << 31) - 1
 _INSTALL = "pip install 'uncork[onnx]'"
@@ -61,14 +61,14 @@ def read_onnx(path: Path | None, data: bytes | None = None, mmap: bool = True) -
 def _parsed(data: bytes) -> Any:
     try:
         import onnx
-        from google.protobuf.message import DecodeError
     except ImportError:
         raise ReadError(
             f"is an ONNX model, and the package that reads those is not installed: {_INSTALL}"
         ) from None
     try:
         proto = onnx.ModelProto.FromString(bytes(data))
-    except DecodeError as error:
+    except Exception as error:
+        # protobuf has a class of its own for it, which is another one in each of its versions
         raise ReadError(f"is no ONNX model, or damaged: {error}") from None
     if not proto.HasField("graph"):
         raise ReadError("is no ONNX model, or damaged: it has no graph")
@@ -171,4 +171,3 @@ def _metadata(proto: Any, graph: Graph) -> None:
     for name in ("producer_name", "producer_version", "domain", "doc_string"):
         if text := getattr(proto, name):
             graph.info(f"onnx/{name}", text)
-

@@ -49,9 +49,7 @@ _SUBJECTS = (
 )
 
 
-def lowering(
-    *op_types: str, since: int = 1, domain: str = ONNX
-) -> Callable[[Lowering], Lowering]:
+def lowering(*op_types: str, since: int = 1, domain: str = ONNX) -> Callable[[Lowering], Lowering]:
     """Register a function as the lowering of operators, from a version of theirs on."""
 
     def register(function: Lowering) -> Lowering:

@@ -124,7 +124,9 @@ def _from_numbers(tensor: Any, kind: ElementType, count: int) -> Array:
         return unpack(memoryview(packed.tobytes()), kind, count)
     _expect(len(numbers), count, "elements")
     if kind is ElementType.boolean:
-        return numbers != 0
+        return np.asarray(numbers != 0)
     if kind is ElementType.f16:  # its bits
-        return numbers.astype(np.uint16).view(np.float16)
-    return numbers.astype(kind.dtype)
+        halves: Array = numbers.astype(np.uint16).view(np.float16)
+        return halves
+    carried: Array = numbers.astype(kind.dtype)
+    return carried

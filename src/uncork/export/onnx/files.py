@@ -14,12 +14,13 @@ from uncork.compiler.options import Ids
 from uncork.errors import UncorkError, UnsupportedError
 from uncork.export.onnx.framing import framed
 from uncork.export.onnx.model import Exported, export
-from uncork.export.onnx.tensors import ONNX_TYPES, stored_bytes, stored_size
+from uncork.export.onnx.tensors import stored_bytes, stored_size
 from uncork.ir.model import Model
-from uncork.reading import read_structure
 from uncork.ir.replacement import Replacement
 from uncork.ir.validate import infer
+from uncork.onnx.types import ONNX_TYPES
 from uncork.ops.parameter import Const
+from uncork.reading import read_structure
 from uncork.types import ElementType
 
 #: Protocol buffers end at 2 GB; the nodes need some of that.

@@ -14,8 +14,9 @@ from uncork.errors import UnsupportedError
 from uncork.export.onnx.inference import shape_of
 from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
-from uncork.export.onnx.tensors import ONNX_TYPES, small_tensor
+from uncork.export.onnx.tensors import small_tensor
 from uncork.internal_ops.derived import Derived
+from uncork.onnx.types import ONNX_TYPES
 from uncork.ops.parameter import Const
 from uncork.types import DYNAMIC, Array, Element, ElementType, PartialShape, TensorSpec
 

@@ -16,8 +16,9 @@ from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
 from uncork.export.onnx.registry import REGISTRY, lowerings
 from uncork.export.onnx.signatures import carrier
-from uncork.export.onnx.tensors import ONNX_TYPES, is_packed, stored_as
+from uncork.export.onnx.tensors import is_packed, stored_as
 from uncork.ir.model import Model, Node, Source
+from uncork.onnx.types import ONNX_TYPES
 from uncork.ops.parameter import Const
 from uncork.passes.pipeline import with_ids
 from uncork.types import ElementType, PartialShape, TensorSpec

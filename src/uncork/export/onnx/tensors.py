@@ -9,30 +9,12 @@ import numpy as np
 
 from uncork.files import let_go
 from uncork.internal_ops.packed_const import PackedConst
+from uncork.onnx.types import ONNX_TYPES
 from uncork.ops.parameter import Const
 from uncork.storage import pack, packed_size
 from uncork.types import Array, ElementType
 
 T = ElementType
-#: Numbers of onnx.TensorProto.DataType.
-ONNX_TYPES = {
-    T.f32: 1,
-    T.u8: 2,
-    T.i8: 3,
-    T.u16: 4,
-    T.i16: 5,
-    T.i32: 6,
-    T.i64: 7,
-    T.string: 8,
-    T.boolean: 9,
-    T.f16: 10,
-    T.f64: 11,
-    T.u32: 12,
-    T.u64: 13,
-    T.bf16: 16,
-    T.f8e4m3: 17,
-    T.f8e5m2: 19,
-}
 #: Types of four bits, which constants keep: ONNX packs them as the IR does.
 _FOUR_BITS = {T.u4: 21, T.i4: 22, T.nf4: 21, T.f4e2m1: 21}
 #: Elements that are written at a time.

@@ -75,9 +75,7 @@ def _array_feature_extractor(call: Call) -> Source:
 @lowering("FeatureVectorizer", domain=ML)
 def _feature_vectorizer(call: Call) -> Source:
     parts = [_as_f32(call, i) for i in range(call.count)]
-    parts = [
-        call.graph.unsqueeze(p, 1) if call.graph.rank(p) == 1 else p for p in parts
-    ]
+    parts = [call.graph.unsqueeze(p, 1) if call.graph.rank(p) == 1 else p for p in parts]
     return call.graph.concat(parts, 1)
 
 
@@ -104,7 +102,9 @@ def _label_encoder(call: Call) -> Source:
     values, values_kind = _labels(call, "values")
     single = {T.string: "default_string", T.i64: "default_int64", T.f32: "default_float"}
     if values_kind in single:
-        default = call.get(single[values_kind], {T.string: "_Unused", T.i64: -1}.get(values_kind, 0))
+        default = call.get(
+            single[values_kind], {T.string: "_Unused", T.i64: -1}.get(values_kind, 0)
+        )
     else:
         default = 0
     if "default_tensor" in call.attributes:
@@ -135,8 +135,15 @@ def _mapped(
         same = graph.make("LogicalOr", same, nan)
     hits = graph.convert(same, T.i32)
     _, place = graph.several(
-        "TopK", hits, graph.i64(1), axis=rank, mode="max", sort="value",
-        index_element_type=T.i64, stable=True, opset=11,
+        "TopK",
+        hits,
+        graph.i64(1),
+        axis=rank,
+        mode="max",
+        sort="value",
+        index_element_type=T.i64,
+        stable=True,
+        opset=11,
     )
     place = graph.squeeze(place, rank)
     found = graph.make("ReduceLogicalOr", same, graph.i64([rank]), keep_dims=False)
@@ -153,9 +160,7 @@ def _one_hot_encoder(call: Call) -> Source:
     kind = graph.type(data)
     name = "cats_strings" if kind is T.string else "cats_int64s"
     cats = np.array(call.need(name), object if kind is T.string else kind.dtype)
-    same = graph.make(
-        "Equal", graph.unsqueeze(data, graph.rank(data)), graph.constant(cats, kind)
-    )
+    same = graph.make("Equal", graph.unsqueeze(data, graph.rank(data)), graph.constant(cats, kind))
     return graph.convert(same, T.f32)
 
 
@@ -203,8 +208,15 @@ def _linear_classifier(call: Call) -> tuple[Source, Source]:
     if rows == 1 and count == 2:
         return _of_two(call, scores, labels)
     _, best = graph.several(
-        "TopK", scores, graph.i64(1), axis=1, mode="max", sort="value",
-        index_element_type=T.i64, stable=True, opset=11,
+        "TopK",
+        scores,
+        graph.i64(1),
+        axis=1,
+        mode="max",
+        sort="value",
+        index_element_type=T.i64,
+        stable=True,
+        opset=11,
     )
     kind = T.string if texts else T.i64
     chosen = graph.gather(graph.constant(labels, kind), graph.squeeze(best, 1), 0)

@@ -44,7 +44,10 @@ class _Body:
         return [_tensor(self.call, value) for value in values]
 
     def map(
-        self, inputs: list[BodyInput], outputs: list[BodyOutput], edges: list[tuple[int, int]],
+        self,
+        inputs: list[BodyInput],
+        outputs: list[BodyOutput],
+        edges: list[tuple[int, int]],
         more: list[Source],
     ) -> BodyMap:
         """The body joined to the layer; what it captures is added to the layer's inputs `more`."""
@@ -53,9 +56,7 @@ class _Body:
             if source not in more:
                 more.append(source)
             joined.append(BodyInput(more.index(source), self.graph.position_of(inner)))
-        return BodyMap(
-            GraphBody(self.graph.model()), tuple(joined), tuple(outputs), tuple(edges)
-        )
+        return BodyMap(GraphBody(self.graph.model()), tuple(joined), tuple(outputs), tuple(edges))
 
 
 def _tensor(call: Call, value: Value) -> Source:
@@ -153,9 +154,7 @@ def _wider(before: PartialShape, after: PartialShape, attempt: int) -> PartialSh
         return PartialShape()
     if attempt > 2:
         return PartialShape()
-    return PartialShape(
-        [a if a == b else DYNAMIC for a, b in zip(before, after, strict=True)]
-    )
+    return PartialShape([a if a == b else DYNAMIC for a, b in zip(before, after, strict=True)])
 
 
 # ---- Scan
@@ -176,13 +175,9 @@ def _scan_of_batches(call: Call) -> tuple[Value, ...]:
     results: list[list[Source]] = []
     for row in range(batch):
         rows = [graph.gather(v, row, 0) for v in values]
-        results.append(
-            _scan(call, proto, rows[:states], rows[states:], [0] * scanned, directions)
-        )
+        results.append(_scan(call, proto, rows[:states], rows[states:], [0] * scanned, directions))
     columns = list(zip(*results, strict=True))
-    return tuple(
-        graph.concat([graph.unsqueeze(v, 0) for v in column], 0) for column in columns
-    )
+    return tuple(graph.concat([graph.unsqueeze(v, 0) for v in column], 0) for column in columns)
 
 
 @lowering("Scan", since=9)
@@ -257,4 +252,3 @@ def _scan(
 
 def _walk(axis: int, backwards: int) -> Slicing:
     return Slicing(axis, -1, 0, -1) if backwards else Slicing(axis)
-

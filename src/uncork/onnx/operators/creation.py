@@ -79,9 +79,7 @@ def _eye_like(call: Call) -> Source:
     kind = element_type_of(number) if number else graph.type(data)
     rows, columns = (graph.reshape(graph.size_of(data, axis), []) for axis in (0, 1))
     given = kind if kind in (T.f16, T.f32, T.f64, T.i8, T.u8, T.i32, T.i64, T.bf16) else T.i32
-    eye = graph.make(
-        "Eye", rows, columns, graph.i64(call.integer("k")), output_type=given
-    )
+    eye = graph.make("Eye", rows, columns, graph.i64(call.integer("k")), output_type=given)
     return graph.convert(eye, kind)
 
 

@@ -66,7 +66,19 @@ _SAME = {
 
 @lowering(*_SAME)
 def _same(call: Call) -> Source:
-    return call.graph.make(_SAME[call.op_type], *call.tensors)
+    return call.graph.make(_SAME[call.op_type], *_operands(call))
+
+
+def _operands(call: Call) -> list[Source]:
+    """The inputs. Before version 7 the second one may begin at an axis of the first."""
+    tensors, graph = call.tensors, call.graph
+    if call.version >= 7 or len(tensors) != 2 or "axis" not in call.attributes:
+        return tensors
+    rank, own = (graph.rank(t) for t in tensors)
+    behind = rank - call.axis(rank) - own
+    if behind > 0:
+        tensors[1] = graph.unsqueeze(tensors[1], *range(own, own + behind))
+    return tensors
 
 
 @lowering("IsNaN")
@@ -86,7 +98,7 @@ def _is_inf(call: Call) -> Source:
 
 @lowering("Div")
 def _div(call: Call) -> Source:
-    return call.graph.over(call[0], call[1])
+    return call.graph.over(*_operands(call))
 
 
 @lowering("Mod")
@@ -99,7 +111,8 @@ def _mod(call: Call) -> Source:
 
 @lowering("Pow")
 def _pow(call: Call) -> Source:
-    graph, base, exponent = call.graph, call[0], call[1]
+    graph = call.graph
+    base, exponent = _operands(call)
     kind, other = graph.type(base), graph.type(exponent)
     if kind is other or kind.is_float:
         return graph.power(base, graph.convert(exponent, kind))
@@ -212,12 +225,11 @@ def _leaky_relu(call: Call) -> Source:
 def _prelu(call: Call) -> Source:
     # PReLU of the IR takes a slope of one dimension for that of channels, ONNX for the last one.
     graph, data, slope = call.graph, call[0], call[1]
-    if graph.spec(slope).shape.size == 1 or graph.spec(slope).rank == 0:
-        if graph.type(data).is_float:
-            return graph.make("PReLU", data, graph.reshape(slope, [1]))
+    if graph.spec(slope).shape.size == 1 and graph.type(data).is_float:
+        return graph.make("PReLU", data, graph.reshape(slope, [1]))
     sizes = graph.spec(slope).shape
     rank = graph.spec(data).rank
-    channels = (
+    channels = (call.version < 7 and sizes.rank == 1) or (
         sizes.rank is not None
         and rank is not None
         and rank > 1

@@ -97,7 +97,12 @@ def _tensor_scatter(call: Call) -> Source:
         places = graph.make("FloorMod", places, graph.size_of(cache, axis))
     places = graph.broadcast(places, graph.shape_of(update))
     return graph.make(
-        "ScatterElementsUpdate", cache, places, update, graph.i64(axis), reduction="none",
+        "ScatterElementsUpdate",
+        cache,
+        places,
+        update,
+        graph.i64(axis),
+        reduction="none",
         use_init_val=True,
     )
 
@@ -225,8 +230,15 @@ def _hardmax(call: Call) -> Source:
         shape, data = graph.shape_of(data), graph.flatten(data, axis)
         axis, rank = 1, 2
     _, best = graph.several(
-        "TopK", data, graph.i64(1), axis=axis, mode="max", sort="value",
-        index_element_type=T.i64, stable=True, opset=11,
+        "TopK",
+        data,
+        graph.i64(1),
+        axis=axis,
+        mode="max",
+        sort="value",
+        index_element_type=T.i64,
+        stable=True,
+        opset=11,
     )
     places = graph.range(graph.size_of(data, axis))
     places = graph.reshape(places, [-1 if i == axis else 1 for i in range(rank)])
@@ -256,8 +268,13 @@ def _max_unpool(call: Call) -> Source:
     if wanted != shape and len(wanted) == rank:
         places = _in_larger(call, places, shape, wanted)
     spread = graph.make(
-        "ScatterElementsUpdate", flat, places, graph.reshape(data, [-1]),
-        graph.i64(0), reduction="none", use_init_val=True,
+        "ScatterElementsUpdate",
+        flat,
+        places,
+        graph.reshape(data, [-1]),
+        graph.i64(0),
+        reduction="none",
+        use_init_val=True,
     )
     return graph.reshape(spread, wanted)
 

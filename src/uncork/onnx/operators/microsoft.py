@@ -151,9 +151,7 @@ def _embed_layer_normalization(call: Call) -> tuple[Value, ...]:
         if call.has(7):
             lengths = graph.reduce("ReduceSum", graph.convert(call[7], T.i32), [1], keep=False)
         else:
-            lengths = graph.broadcast(
-                graph.constant(np.array(0, np.int32)), graph.size_of(ids, 0)
-            )
+            lengths = graph.broadcast(graph.constant(np.array(0, np.int32)), graph.size_of(ids, 0))
     return normal, lengths, total
 
 
@@ -163,9 +161,7 @@ def _embed_layer_normalization(call: Call) -> tuple[Value, ...]:
 def split_heads(call: Call, data: Source, heads: int) -> Source:
     """[batch, steps, heads * size] as [batch, heads, steps, size]."""
     graph = call.graph
-    parted = graph.make(
-        "Reshape", data, graph.i64([0, 0, heads, -1]), special_zero=True
-    )
+    parted = graph.make("Reshape", data, graph.i64([0, 0, heads, -1]), special_zero=True)
     return graph.transpose(parted, [0, 2, 1, 3])
 
 
@@ -206,9 +202,7 @@ def mask_bias(call: Call, mask: Source, low: float) -> Source:
     elif rank == 3:
         mask = graph.unsqueeze(mask, 1)
     elif rank != 4:
-        raise call.refuse(
-            "a mask of lengths", "give the mask as [batch, keys], of zeros and ones"
-        )
+        raise call.refuse("a mask of lengths", "give the mask as [batch, keys], of zeros and ones")
     hidden = graph.make("Equal", mask, graph.like(0, mask))
     return graph.select(hidden, graph.of_type(low, T.f32), graph.of_type(0.0, T.f32))
 
@@ -272,9 +266,7 @@ def _multi_head_attention(call: Call) -> tuple[Value, ...]:
             graph.plus(t, b) if graph.rank(t) == 3 else t
             for t, b in zip(tensors, biases, strict=True)
         ]
-    query, key, value = (
-        split_heads(call, t, heads) if graph.rank(t) == 3 else t for t in tensors
-    )
+    query, key, value = (split_heads(call, t, heads) if graph.rank(t) == 3 else t for t in tensors)
     if call.has(6):
         key = graph.concat([call[6], key], 2)
         value = graph.concat([call[7], value], 2)
@@ -315,9 +307,7 @@ def _group_query_attention(call: Call) -> tuple[Value, ...]:
     wide = [t if repeat == 1 else _repeated(call, t, repeat) for t in (key, value)]
     bias = causal_bias(call, query, key, -float(2**127))
     columns = graph.range(graph.size_of(key, 2))
-    unused = graph.make(
-        "Greater", columns, graph.reshape(last, [-1, 1, 1, 1])
-    )
+    unused = graph.make("Greater", columns, graph.reshape(last, [-1, 1, 1, 1]))
     bias = graph.select(unused, graph.of_type(-float(2**127), T.f32), bias)
     scale = call.number("scale") or None
     result = attended(call, query, wide[0], wide[1], graph.convert(bias, graph.type(query)), scale)
@@ -355,9 +345,7 @@ def rotated(
     imaginary = graph.plus(graph.times(first, sin), graph.times(second, cos))
     if interleaved:
         both = graph.concat([graph.unsqueeze(real, 4), graph.unsqueeze(imaginary, 4)], 4)
-        turned = graph.make(
-            "Reshape", both, graph.i64([0, 0, 0, 2 * half]), special_zero=True
-        )
+        turned = graph.make("Reshape", both, graph.i64([0, 0, 0, 2 * half]), special_zero=True)
     else:
         turned = graph.concat([real, imaginary], 3)
     return graph.concat([turned, *parts[1:]], 3)
@@ -375,9 +363,7 @@ def _rotary_embedding(call: Call) -> Source:
     places = call[1]
     if graph.rank(places) == 1:  # where the first step is
         places = graph.unsqueeze(graph.plus(places, graph.range(graph.size_of(data, 2))), 0)
-    turned = rotated(
-        call, data, places, call[2], call[3], bool(call.integer("interleaved"))
-    )
+    turned = rotated(call, data, places, call[2], call[3], bool(call.integer("interleaved")))
     return join_heads(call, turned) if flat else turned
 
 
@@ -408,9 +394,7 @@ def _matmul_n_bits(call: Call) -> Source:
             if stored is None:
                 raise call.refuse("zero points that are computed", "export them as initializers")
             points = _unpacked(stored.reshape(columns, -1), bits)[:, :blocks]
-            zeros = graph.convert(
-                graph.constant(np.ascontiguousarray(points), element_type), kind
-            )
+            zeros = graph.convert(graph.constant(np.ascontiguousarray(points), element_type), kind)
         zeros = graph.reshape(zeros, [columns, blocks, 1])
     else:
         middle = np.array(1 << (bits - 1), np.uint8)
@@ -444,4 +428,3 @@ def _inverse(call: Call) -> Source:
 @lowering("ExpandDims", domain=MICROSOFT)
 def _expand_dims(call: Call) -> Source:
     return call.graph.make("Unsqueeze", call[0], call.graph.reshape(call[1], [1]))
-

@@ -162,9 +162,7 @@ def _size(call: Call) -> Source:
 @lowering("DepthToSpace", "SpaceToDepth")
 def _depth_to_space(call: Call) -> Source:
     mode = {"DCR": "blocks_first", "CRD": "depth_first"}[call.one_of("mode", "DCR", "DCR", "CRD")]
-    return call.graph.make(
-        call.op_type, call[0], block_size=call.integer("blocksize"), mode=mode
-    )
+    return call.graph.make(call.op_type, call[0], block_size=call.integer("blocksize"), mode=mode)
 
 
 @lowering("ReverseSequence")
@@ -213,7 +211,12 @@ def _spread_pads(call: Call, data: Source) -> tuple[Source, Source]:
     zeros = graph.i64([0] * rank)
     begins, ends = (
         graph.make(
-            "ScatterElementsUpdate", zeros, axes, part, graph.i64(0), reduction="none",
+            "ScatterElementsUpdate",
+            zeros,
+            axes,
+            part,
+            graph.i64(0),
+            reduction="none",
             use_init_val=True,
         )
         for part in graph.several("Split", call[1], graph.i64(0), num_splits=2)

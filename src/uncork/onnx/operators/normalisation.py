@@ -144,14 +144,10 @@ def _group_normalization(call: Call) -> Source:
             raise call.refuse("an open number of channels", "export the model with its size")
         each = channels // groups
         scale, shift = (
-            graph.reshape(
-                graph.broadcast(graph.unsqueeze(s, 1), graph.i64([groups, each])), [-1]
-            )
+            graph.reshape(graph.broadcast(graph.unsqueeze(s, 1), graph.i64([groups, each])), [-1])
             for s in (scale, shift)
         )
-    return graph.make(
-        "GroupNormalization", data, scale, shift, num_groups=groups, epsilon=epsilon
-    )
+    return graph.make("GroupNormalization", data, scale, shift, num_groups=groups, epsilon=epsilon)
 
 
 @lowering("LRN")

@@ -207,5 +207,3 @@ def _qgemm(call: Call) -> Source:
     both = graph.times(_scalar(graph, call[1]), _scalar(graph, call[4]))
     result = graph.times(product, graph.times(both, call.number("alpha", 1.0)))
     return codes_of(call, result, call[7], call.optional(8)) if call.has(7) else result
-
-

@@ -59,8 +59,15 @@ def _recurrent(call: Call) -> tuple[Source, ...]:
     if kind == "GRU":
         attributes["linear_before_reset"] = before_reset
     found = graph.several(
-        f"{kind}Sequence", data, *states, lengths, weights, recurrence, bias,
-        opset=opset, **attributes,
+        f"{kind}Sequence",
+        data,
+        *states,
+        lengths,
+        weights,
+        recurrence,
+        bias,
+        opset=opset,
+        **attributes,
     )
     return _outputs(call, found, batch_first)
 

@@ -83,7 +83,9 @@ def _composed(call: Call) -> Source:
     most = graph.make("ReduceMax", data, axes, keep_dims=True)
     finite = graph.make("Less", graph.make("Abs", most), graph.like(np.inf, data))
     most = graph.select(finite, most, graph.like(0.0, data))
-    total = graph.make("ReduceSum", graph.make("Exp", graph.minus(data, most)), axes, keep_dims=True)
+    total = graph.make(
+        "ReduceSum", graph.make("Exp", graph.minus(data, most)), axes, keep_dims=True
+    )
     result = graph.plus(graph.make("Log", total), most)
     return result if keep else graph.make("Squeeze", result, axes)
 
@@ -111,7 +113,12 @@ def _cumprod(call: Call) -> Source:
     others = graph.make("NonZero", graph.make("NotEqual", every, axis), output_type=T.i64)
     order = graph.concat([graph.reshape(others, [-1]), axis], 0)
     back = graph.make(
-        "ScatterElementsUpdate", every, order, every, graph.i64(0), reduction="none",
+        "ScatterElementsUpdate",
+        every,
+        order,
+        every,
+        graph.i64(0),
+        reduction="none",
         use_init_val=True,
     )
     data = graph.make("Transpose", data, order)

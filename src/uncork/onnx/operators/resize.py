@@ -221,8 +221,12 @@ def _places(
 def _nearest(call: Call, places: Source, size: Source) -> Source:
     graph = call.graph
     rounding = call.one_of(
-        "nearest_mode", "round_prefer_floor", "round_prefer_floor", "round_prefer_ceil",
-        "floor", "ceil",
+        "nearest_mode",
+        "round_prefer_floor",
+        "round_prefer_floor",
+        "round_prefer_ceil",
+        "floor",
+        "ceil",
     )
     name = "Ceiling" if rounding in ("round_prefer_floor", "ceil") else "Floor"
     shift = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(rounding, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.export.onnx.tensors import ONNX_TYPES
+from uncork.onnx.types import ONNX_TYPES
 from uncork.ops.multinomial import Multinomial
 from uncork.ops.random_uniform import RandomUniform
 from uncork.types import ElementType
