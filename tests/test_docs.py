@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import address, export_page, models_figure, one_line_page, operations_page
+from tools import address, export_page, models_figure, one_line_page, onnx_page, operations_page
 
 from tests import _pages
 from uncork.cli import COMMANDS
@@ -33,6 +33,12 @@ def test_page_of_the_one_line_is_current() -> None:
 def test_operations_page_is_current() -> None:
     assert operations_page.PAGE.read_text(encoding="utf-8") == operations_page.page(), (
         "run python -m tools.operations_page"
+    )
+
+
+def test_onnx_page_is_current() -> None:
+    assert onnx_page.PAGE.read_text(encoding="utf-8") == onnx_page.page(), (
+        "run python -m tools.onnx_page"
     )
 
 

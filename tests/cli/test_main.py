@@ -65,7 +65,7 @@ def test_completion(command: Command, tmp_path: Path):
     (tmp_path / "uncork.bash").write_text(script)
     ask = '. ./uncork.bash; COMP_WORDS=({}); COMP_CWORD={}; _uncork; echo "${{COMPREPLY[@]}}"'
     for words, position, expected in (
-        ("uncork co", 1, "compare completion"),
+        ("uncork co", 1, "compare convert completion"),
         ("uncork run --ex", 2, "--expect"),
         ("uncork bench m.xml --pr", 3, "--precision --profile"),
         ("uncork help sho", 2, "show"),

@@ -213,17 +213,6 @@ def test_files_that_torch_writes(tmp_path: Path) -> None:
     assert refusal(tmp_path / "file.pt2").startswith("is a program of torch.export: ")
 
 
-@pytest.mark.oracle
-def test_a_file_that_onnx_writes(tmp_path: Path) -> None:
-    onnx = pytest.importorskip("onnx")
-    value = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:]
-    )
-    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
-    assert refusal(tmp_path / "m.onnx").startswith("is an ONNX model: ovc ")
-
-
 def test_a_folder_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert (

@@ -1,0 +1,363 @@
+"""What the front end keeps of an ONNX model, and what it says of one that it cannot read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import uncork
+from uncork.cli import main
+from uncork.files import SMALL
+from uncork.ir.constants import mapped_files, stored_arrays
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.onnx._run import model_of, run
+
+
+def refusal(model: Any, kind: type[uncork.UncorkError] = uncork.UncorkError) -> str:
+    with pytest.raises(kind) as caught:
+        uncork.read_model(model if isinstance(model, bytes) else model.SerializeToString())
+    return str(caught.value)
+
+
+def linear(**more: Any) -> Any:
+    """A model of a product and its bias."""
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["h"], name="layer/dense", transB=1),
+        helper.make_node("Relu", ["h"], ["scores"], name="layer/act"),
+    ]
+    w = np.arange(6, dtype=np.float32).reshape(2, 3)
+    return model_of(
+        nodes, {"x": ["batch", 3]}, ["scores"], {"w": w, "b": np.ones(2, np.float32)}, **more
+    )
+
+
+# ---- what is kept
+
+
+def test_names() -> None:
+    model = uncork.read_model(linear().SerializeToString())
+    assert [p.names[0] for p in model.inputs] == ["x"]
+    assert [p.names[0] for p in model.outputs] == ["scores"]
+    assert str(model.inputs[0].shape) == "[?,3]"
+    assert {"layer/act", "w", "b"} <= {node.name for node in model.nodes}
+    (gemm,) = [n for n in model.nodes if n.outputs and "h" in n.outputs[0].names]
+    assert gemm.name == "layer/dense"
+
+
+def test_an_input_that_is_an_output_has_both_names() -> None:
+    model = model_of([helper.make_node("Identity", ["x"], ["y"])], {"x": [2]}, ["y", "x"])
+    compiled = uncork.load(model.SerializeToString())
+    result = compiled(x=np.array([1, 2], np.float32))
+    assert result["y"].tolist() == [1, 2]
+    assert [p.names[0] for p in compiled.outputs] == ["y", "x"]
+
+
+def test_nodes_of_one_name_are_told_apart() -> None:
+    nodes = [helper.make_node("Abs", [a], [b], name="n") for a, b in ("xy", "yz")]
+    model = uncork.read_model(model_of(nodes, {"x": [2]}, ["z"]).SerializeToString())
+    names = [n.name for n in model.nodes]
+    assert len(set(names)) == len(names)
+    assert {"n", "n_1"} <= set(names)
+
+
+def test_metadata_is_runtime_information() -> None:
+    proto = linear(producer_name="pytorch")
+    helper.set_model_props(proto, {"author": "Ada", "a/b": "c"})
+    (info,) = uncork.read_model(proto.SerializeToString()).extras
+    groups = {child.tag: child.children for child in info.children}
+    assert [(e.tag, dict(e.attributes)["value"]) for e in groups["model_info"]] == [
+        ("author", "Ada"),
+        ("a_b", "c"),
+    ]
+    assert [(e.tag, dict(e.attributes)["value"]) for e in groups["onnx"]] == [
+        ("producer_name", "pytorch")
+    ]
+
+
+def test_nodes_that_nothing_needs_are_left_out() -> None:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["y"]),
+        helper.make_node("NoSuchThing", ["x"], ["z"]),
+    ]
+    assert run(model_of(nodes, {"x": [1]}, ["y"]), np.float32([-1]))[0].tolist() == [1]
+
+
+def test_functions_of_the_model_are_inlined() -> None:
+    """Also those that call others, with attributes that are the caller's."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    leaky = helper.make_node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.append(
+        onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    )
+    inner = helper.make_function("mine", "Inner", ["a"], ["b"], [leaky], opsets, ["slope"])
+    call = helper.make_node("Inner", ["p"], ["q"], domain="mine", slope=0.5)
+    outer = helper.make_function("mine", "Outer", ["p"], ["q"], [call], opsets)
+    proto = model_of(
+        [helper.make_node("Outer", ["x"], ["y"], domain="mine", name="twice")],
+        {"x": [2]},
+        ["y"],
+        functions=[outer, inner],
+    )
+    assert run(proto, np.float32([-2, 2]))[0].tolist() == [-1, 2]
+
+
+def test_a_function_that_calls_itself_is_refused() -> None:
+    opsets = [helper.make_opsetid("mine", 1)]
+    call = helper.make_node("F", ["a"], ["b"], domain="mine")
+    function = helper.make_function("mine", "F", ["a"], ["b"], [call], opsets)
+    proto = model_of(
+        [helper.make_node("F", ["x"], ["y"], domain="mine")],
+        {"x": [2]},
+        ["y"],
+        functions=[function],
+    )
+    assert "functions call functions more than 48 deep" in refusal(proto)
+
+
+# ---- values in files beside the model
+
+
+def _external(folder: Path, count: int) -> Path:
+    values = np.arange(count, dtype=np.float32)
+    proto = model_of(
+        [helper.make_node("Gather", ["table", "i"], ["y"])],
+        {"i": [None]},
+        ["y"],
+        {"table": values},
+        types={"i": TensorProto.INT64},
+    )
+    path = folder / "model.onnx"
+    onnx.save(proto, path, save_as_external_data=True, location="model.data", size_threshold=0)
+    return path
+
+
+def test_large_values_are_mapped(tmp_path: Path) -> None:
+    count = SMALL // 4 + 1024
+    path = _external(tmp_path, count)
+    model = uncork.read_model(path)
+    assert [file.path.name for file in mapped_files(model)] == ["model.data"]
+    assert uncork.load(path)(np.array([0, count - 1]))[0].tolist() == [0, count - 1]
+    assert not mapped_files(uncork.read_model(path, mmap=False))
+    assert any(array.size == count for array in stored_arrays(model))
+
+
+def test_a_file_of_values_that_is_short_or_missing(tmp_path: Path) -> None:
+    path = _external(tmp_path, 100)
+    data = tmp_path / "model.data"
+    data.write_bytes(data.read_bytes()[:-4])
+    with pytest.raises(
+        uncork.ValidationError, match="400 in 'model.data', which has 396: the file"
+    ):
+        uncork.read_model(path)
+    data.unlink()
+    with pytest.raises(uncork.ValidationError, match="initializer 'table'|cannot be read"):
+        uncork.read_model(path)
+    with pytest.raises(uncork.UncorkError, match="give the model by its path, not by its bytes"):
+        uncork.read_model(path.read_bytes())
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../b", ""])
+def test_no_file_outside_of_the_folder_is_read(tmp_path: Path, location: str) -> None:
+    path = _external(tmp_path, 100)
+    proto = onnx.load(path, load_external_data=False)
+    (tensor,) = proto.graph.initializer
+    tensor.external_data[0].value = location
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(uncork.UncorkError, match="expected a file in the model's folder"):
+        uncork.read_model(path)
+
+
+def test_a_link_that_leads_outside_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = _external(folder, 100)
+    (folder / "model.data").rename(tmp_path / "elsewhere")
+    (folder / "model.data").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(uncork.UncorkError, match="a link that leads out of the model's folder"):
+        uncork.read_model(path)
+
+
+# ---- refusals
+
+
+def test_every_operator_that_is_missing_is_named_at_once() -> None:
+    nodes = [
+        helper.make_node("StringNormalizer", ["x"], ["a"], name="first"),
+        helper.make_node("Special", ["x"], ["b"], name="second", domain="my.company"),
+        helper.make_node("Rellu", ["x"], ["c"], name="third"),
+        helper.make_node("Add", ["a", "b"], ["d"]),
+        helper.make_node("Add", ["d", "c"], ["e"]),
+    ]
+    message = refusal(model_of(nodes, {"x": [1]}, ["e"]), uncork.UnsupportedError)
+    assert "3 problems" in message
+    assert (
+        "node 'first' (StringNormalizer of ai.onnx, opset 17): is not supported: export the model "
+        "without it, or run this part with onnxruntime"
+    ) in message
+    assert (
+        "node 'second' (Special of my.company, opset 1): is a custom operator that is not supported"
+    ) in message
+    assert "node 'third' (Rellu of ai.onnx, opset 17): is no operator of opset 17" in message
+
+
+def test_a_node_that_cannot_be_is_named() -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")]
+    proto = model_of(nodes, {"x": [2, 3]}, ["y"], {"w": np.ones((4, 5), np.float32)})
+    message = refusal(proto, uncork.ValidationError)
+    assert "node 'product' (MatMul of ai.onnx, opset 17): " in message
+
+
+def test_names_that_nothing_gives() -> None:
+    nodes = [helper.make_node("Add", ["x", "z"], ["y"], name="sum")]
+    assert "reads 'z', which no input, initializer or node before it gives" in refusal(
+        model_of(nodes, {"x": [1]}, ["y"])
+    )
+    assert "reads 'y', which no input" in refusal(model_of([], {"x": [1]}, ["y"]))
+
+
+def test_wrong_numbers_of_inputs_and_attributes() -> None:
+    nodes = [helper.make_node("Add", ["x"], ["y"])]
+    assert "has 1 inputs, Add-14 takes 2 to 2" in refusal(model_of(nodes, {"x": [1]}, ["y"]))
+    nodes = [helper.make_node("Cast", ["x"], ["y"])]
+    assert "attribute 'to' is missing" in refusal(model_of(nodes, {"x": [1]}, ["y"]))
+    nodes = [helper.make_node("Elu", ["x"], ["y"], alpha="many")]
+    assert "attribute 'alpha': expected a number, got 'many'" in refusal(
+        model_of(nodes, {"x": [1]}, ["y"])
+    )
+
+
+def test_an_old_opset() -> None:
+    nodes = [helper.make_node("Abs", ["x"], ["y"])]
+    assert "is written in opset 5, supported are 6 and newer" in refusal(
+        model_of(nodes, {"x": [1]}, ["y"], opset=5)
+    )
+
+
+def test_types_that_the_ir_lacks() -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    proto = model_of(nodes, {"x": [1]}, ["y"], types={"x": TensorProto.COMPLEX64, "y": 14})
+    assert "input 'x': tensors of complex64 are not supported" in refusal(proto)
+
+
+def test_weights_are_no_option_of_an_onnx_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(linear().SerializeToString())
+    with pytest.raises(uncork.ReadError, match="leave the option for weights out"):
+        uncork.read_model(path, "model.bin")
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(linear().SerializeToString())
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(uncork.ReadError, match=r"not installed: pip install 'uncork\[onnx\]'"):
+        uncork.read_model(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"nothing of that kind")
+    with pytest.raises(uncork.ReadError, match="is no ONNX model, or damaged"):
+        uncork.read_model(path)
+    path.write_bytes(b"")
+    with pytest.raises(uncork.ReadError, match="is no ONNX model, or damaged"):
+        uncork.read_model(path)
+
+
+# ---- commands
+
+
+def test_convert_writes_what_openvino_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "model.onnx", tmp_path / "model.xml"
+    source.write_bytes(linear().SerializeToString())
+    assert main(["convert", str(source), "-o", str(target)]) == 0
+    assert "saved" in capsys.readouterr().out
+    x = np.float32([[1, -1, 2], [0, 1, 0]])
+    expected = np.maximum(x @ np.arange(6, dtype=np.float32).reshape(2, 3).T + 1, 0)
+    for path in (source, target):
+        compiled = uncork.load(path)
+        np.testing.assert_allclose(compiled(x=x)["scores"], expected, rtol=1e-6)
+    assert main(["convert", str(source), "-o", str(target), "--json", "--overwrite"]) == 0
+    assert '"schema": "uncork-convert-1"' in capsys.readouterr().out
+    assert main(["convert", str(source), "-o", str(tmp_path / "model.bin")]) == 1
+    assert "expected a name that ends in .xml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["show"], ["check"], ["run", "--random", "--shape", "x=2,3"]])
+def test_commands_take_onnx_models(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "model.onnx"
+    source.write_bytes(linear().SerializeToString())
+    assert main([words[0], str(source), *words[1:]]) == 0, capsys.readouterr().err
+
+
+# ---- damaged files
+
+
+def _bodies() -> Any:
+    """A model with a loop, an If, and attributes of every kind."""
+    keep = helper.make_node("Identity", ["c"], ["c2"])
+    grow = helper.make_node("Mul", ["v", "two"], ["v2"])
+    body = helper.make_graph(
+        [keep, grow],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v", TensorProto.FLOAT, [None]),
+        ],
+        [
+            helper.make_tensor_value_info("c2", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("v2", TensorProto.FLOAT, [None]),
+            helper.make_tensor_value_info("v2", TensorProto.FLOAT, [None]),
+        ],
+    )
+    nodes = [
+        helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(np.float32([2]))),
+        helper.make_node("Conv", ["x", "w"], ["f"], kernel_shape=[3], pads=[1, 1]),
+        helper.make_node("Resize", ["f", "", "s"], ["g"], mode="linear"),
+        helper.make_node("ReduceMax", ["g"], ["m"], axes=[1, 2], keepdims=0),
+        helper.make_node("Loop", ["n", "", "m"], ["last", "all"], body=body),
+    ]
+    constants = {
+        "w": np.ones((2, 2, 3), np.float32),
+        "s": np.float32([1, 1, 2]),
+        "n": np.array(3),
+    }
+    return model_of(nodes, {"x": [1, 2, 5]}, ["last", "all"], constants)
+
+
+def test_loops() -> None:
+    x = np.ones((1, 2, 5), np.float32)
+    last, every = run(_bodies(), x)
+    assert last.tolist() == [48]
+    assert every.tolist() == [[12], [24], [48]]
+
+
+def test_damaged_files_are_refused_in_words() -> None:
+    """A byte here and there is another one: an UncorkError, or a model, and nothing else."""
+    generator = np.random.default_rng(28)
+    models = [linear().SerializeToString(), _bodies().SerializeToString()]
+    refused = 0
+    for round_ in range(600):
+        data = bytearray(models[round_ % 2])
+        for place in generator.integers(0, len(data), 1 + round_ % 3):
+            data[place] = generator.integers(0, 256)
+        if round_ % 7 == 0:
+            del data[int(generator.integers(0, len(data))) :]
+        try:
+            uncork.read_model(bytes(data))
+        except uncork.UncorkError as error:
+            refused += 1
+            assert str(error)
+    assert refused > 200
