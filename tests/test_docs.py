@@ -70,9 +70,11 @@ def test_readme_code_runs() -> None:
     assert "probabilities f32[?,8]" in done.stdout
 
 
+#: Pages whose samples run as they stand; get_a_model is run step by step above.
+RUN = ("troubleshooting", "threads_and_state", "scoring", "shrink", "language_models")
 PARTS = {
     (name, needs): steps
-    for name in ("troubleshooting", "threads_and_state", "scoring", "shrink")
+    for name in RUN
     for needs, steps in _pages.steps(ROOT / "docs" / f"{name}.md").items()
 }
 
@@ -98,7 +100,7 @@ def test_every_page_with_code_is_run() -> None:
         for p in ROOT.glob("docs/*.md")
         if re.search("^```(python|console)", p.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert with_code == {"get_a_model", "troubleshooting", "threads_and_state", "scoring", "shrink"}
+    assert with_code == {"get_a_model", *RUN}
 
 
 CONVERSIONS = _pages.steps(ROOT / "docs" / "get_a_model.md")

@@ -173,7 +173,7 @@ def test_plan_for_takes_shapes_like_a_call_its_inputs() -> None:
     compiled = bags()
     shapes = [[10, 24], [6], [2]]
     plan = compiled.plan_for(*shapes)
-    assert kernels(plan)[0].startswith("bag_offsets_f32_i64_24")
+    assert kernels(plan)[0].startswith("bag_offsets_f32x24_i64")
     assert plan.steps[-1].outputs == "f32[2,24]"
     names = dict(zip(("table", "ids", "offsets"), shapes, strict=True))
     for other in (

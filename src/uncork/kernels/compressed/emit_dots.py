@@ -12,8 +12,9 @@ from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
 from uncork.kernels.compressed.emit_stored import Decoder
 from uncork.kernels.compressed.spec import FewRows, Stored
-from uncork.kernels.compressed.spec_dots import FLAG, DotRows, flipped, record
+from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.gemm.dots import flipped
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Row
 from uncork.kernels.gemm.microkernel_dots import added
@@ -73,7 +74,7 @@ def _turn(
     """Transpose the words of as many columns as a vector has lanes into the panel; columns past the
     last one repeat it.
     """
-    lanes, (flip, _) = spec.lanes, flipped(spec.stored, spec.how)
+    lanes, (flip, _) = spec.lanes, flipped(spec.how, spec.stored.element_type)
     columns = [
         a["codes"] + k.minimum(first + c, a["columns"] - 1) * a["code_row"] for c in range(lanes)
     ]
@@ -105,7 +106,7 @@ def _parameters(
     """
     if not (spec.stored.scales or spec.stored.zeros):
         return
-    _, more = flipped(spec.stored, spec.how)
+    _, more = flipped(spec.how, spec.stored.element_type)
     with k.loop(0, spec.width) as c:
         row = k.minimum(first + c, a["columns"] - 1) * a["parameter_row"]
         with k.loop(0, a["parameter_row"], 4) as group:
@@ -176,7 +177,7 @@ def _begin(
     """Start the sums with the correction for zero points and for what flipped bits add to codes. It
     comes first and in integers, so that nothing cancels later.
     """
-    _, more = flipped(spec.stored, spec.how)
+    _, more = flipped(spec.how, spec.stored.element_type)
     for index, line in enumerate(sums):
         digits = k.load(record + 4 * (1 + index), I32)
         for v, total in enumerate(line):

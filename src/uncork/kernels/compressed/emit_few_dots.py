@@ -14,7 +14,8 @@ from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, Variable
 from uncork.kernels.compressed.emit_dots import rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
 from uncork.kernels.compressed.emit_stored import Column, column_at
-from uncork.kernels.compressed.spec_dots import DotFew, flipped
+from uncork.kernels.compressed.spec_dots import DotFew
+from uncork.kernels.gemm.dots import flipped
 from uncork.kernels.gemm.microkernel_dots import added
 from uncork.kernels.runtime.target import Target
 
@@ -144,7 +145,7 @@ class _Tile:
     def _block(self, sums: _Sums, block: Value, partly: bool) -> None:
         """Add the products of a block to the sums."""
         k, blocks, a, lanes = self.k, self.blocks, self.a, self.blocks.lanes
-        flip, _ = flipped(self.spec.stored, blocks.how)
+        flip, _ = flipped(blocks.how, self.spec.stored.element_type)
         at = block * (lanes * 4)
         codes = []
         for column in self.columns:
@@ -193,7 +194,7 @@ class _Tile:
     def _finish(self) -> None:
         """Take zero points off, and store the results."""
         k, stored, a = self.k, self.spec.stored, self.a
-        _, more = flipped(stored, self.blocks.how)
+        _, more = flipped(self.blocks.how, stored.element_type)
         groups = (a["inner"] + (stored.group - 1)) // stored.group if stored.group else k.integer(1)
         for row, number in enumerate(self.numbers):
             sums = a["sums"] + number * groups * 4

@@ -17,12 +17,11 @@ from uncork.kernels.compressed.spec_dots import (
     Digits,
     DotFew,
     DotRows,
-    flipped,
     record,
 )
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly
-from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of
+from uncork.kernels.gemm.dots import FOUR_MIXED, FOUR_SIGNED, dot_method_of, flipped
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Scratch, shares
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -159,7 +158,7 @@ def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
     else None.
     """
     stored = spec.stored
-    _, more = flipped(stored, spec.how)
+    _, more = flipped(spec.how, stored.element_type)
     # Zero points take off what is left.
     middle = 8 * (stored.bits == 4) or 128 * (spec.how == FOUR_MIXED)
     blocks = Blocks(

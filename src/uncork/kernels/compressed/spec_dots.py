@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from uncork.kernels.compressed.spec import ARGUMENTS, PER_WORD, Stored
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.gemm.dots import FOUR_MIXED
 from uncork.kernels.kernel_spec import KernelSpec
 
 #: Bytes of a number of f32: the highest digit first.
@@ -30,18 +29,6 @@ _BYTES_IN_WORD = 4
 def record(digits: int) -> int:
     """Bytes that tell of a run: its unit (f32), and the sum of the digits of each place."""
     return 4 + 4 * digits
-
-
-def flipped(stored: Stored, how: str) -> tuple[int, int]:
-    """The bits of a word to flip, so that codes are signed or unsigned as the instruction wants,
-    and the number that this adds to every code.
-    """
-    signed = stored.element_type.startswith("i")
-    if stored.bits == 4:  # without a sign codes of four bits are both
-        return (-0x77777778, 8) if signed else (0, 0)
-    if signed != (how == FOUR_MIXED):
-        return 0, 0
-    return -0x7F7F7F80, 128 if signed else -128
 
 
 class Digits(KernelSpec, frozen=True):

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 
 from uncork.kernels.codegen.emit import I64, INDEX_TYPES, U64, Kernel, Value
 from uncork.kernels.embedding.emit_ids import BagIds
-from uncork.kernels.embedding.read_rows import Parts, RowReader, reader_of
+from uncork.kernels.embedding.emit_rows import Parts, RowReader, reader_of
 from uncork.kernels.embedding.spec_bags import Bag, Segments
 from uncork.kernels.runtime.target import Target
 

@@ -7,7 +7,7 @@ and words the reason.
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
-from uncork.kernels.embedding.read_rows import reader_of
+from uncork.kernels.embedding.emit_rows import reader_of
 from uncork.kernels.embedding.spec_bags import QuantizedGather
 from uncork.kernels.runtime.target import Target
 

@@ -45,3 +45,15 @@ def dot_method_of(target: Target) -> tuple[str, int]:
     if target.has("avx2"):
         return PAIRS, 8
     return (PAIRS if target.has("sse2") else SINGLE), 4
+
+
+def flipped(how: str, element_type: str) -> tuple[int, int]:
+    """The bits of a word to flip, so that its codes of 4 or 8 bits are signed or unsigned as the
+    instruction wants, and the number that this adds to every code.
+    """
+    signed = element_type.startswith("i")
+    if element_type.endswith("4"):  # without a sign codes of four bits are both
+        return (-0x77777778, 8) if signed else (0, 0)
+    if signed != (how == FOUR_MIXED):
+        return 0, 0
+    return -0x7F7F7F80, 128 if signed else -128
