@@ -12,12 +12,12 @@ from uncork.cli._latency import Contender, measure, openvino_contender
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import Profile, microseconds
 from uncork.compiler.threads import available_threads
 from uncork.progress import progress_line
+from uncork.random_inputs import RandomBounds
 
 _EPILOG = """\
 Inputs that are not given by -i, as for 'uncork run', are filled with random values: give the sizes

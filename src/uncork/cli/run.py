@@ -15,7 +15,6 @@ from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._results import read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
@@ -24,6 +23,7 @@ from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import microseconds
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
+from uncork.random_inputs import RandomBounds
 
 _EPILOG = """\
 An INPUT is one of
