@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from uncork.errors import Problem, UncorkError, UnsupportedError
+from uncork.errors import Problem, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Source
 from uncork.ir.symbols import infer_symbolic
@@ -33,14 +33,17 @@ _OF_SIZES = frozenset(
 )
 
 
+#: Least lengths of a sequence, of which the first that the layers take is what is described.
+_LONG = (1 << 16, 1 << 10, 64, 1)
+
+
 class Walk:
     """One walk over a model whose inputs have time in some axes, by position."""
 
     def __init__(self, model: Model, axes: Mapping[int, int], frames: Dimension) -> None:
         self.axes, self.frames = dict(axes), frames
-        symbolic, _ = infer_symbolic(model, branches=TakenBranches(model, _graph_of))
-        self.model = symbolic
-        self.by_id = {node.id: node for node in symbolic.nodes}
+        self.model = _of_long_sequences(model, self.axes)
+        self.by_id = {node.id: node for node in self.model.nodes}
         self.writer = Writer(model.name)
         self.flows: dict[Source, Flow] = {}
         #: Layers whose names are given to layers of the stream.
@@ -394,6 +397,28 @@ class Walk:
         if axes != [flow.axis]:
             raise Refusal(f"leaves time in the axes {axes} of {self.spec(whole).shape}")
         return self.sized(whole, flow)
+
+
+def _of_long_sequences(model: Model, axes: Mapping[int, int]) -> Model:
+    """The model with sizes as expressions, for sequences that are as long as the layers let them
+    be: what only a few frames would do otherwise (a slice that leaves out more than there is) does
+    not count.
+    """
+    for least in _LONG:
+        given = {}
+        for position, axis in axes.items():
+            node = model.by_id[model.parameters[position]]
+            spec = node.outputs[0].spec
+            dims = list(spec.shape)
+            dims[axis] = Dimension(least)
+            given[node.id] = TensorSpec(spec.element_type, PartialShape(dims))
+        try:
+            branches = TakenBranches(model, _graph_of)
+            return infer_symbolic(model, given, branches=branches)[0]
+        except ValidationError:
+            if least == _LONG[-1]:
+                raise
+    raise AssertionError("there is a last one")
 
 
 def product(dims: Sequence[Dimension] | PartialShape) -> Size:

@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.errors import UncorkError
 from uncork.ir.build import Builder
-from uncork.ir.model import Source
+from uncork.ir.model import Node, Source
 from uncork.surgery.streams.flow import Flow
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -171,33 +171,33 @@ class Writer:
         return self._folded[source]
 
     def _behind(self, source: Source) -> list[int]:
-        """The layers that a tensor depends on, in order. What a known shape hides is left out."""
+        """The layers that a tensor depends on, in order; not those behind what is known."""
         needed: set[int] = set()
         waiting = [source]
         while waiting:
             node = self.builder.node(waiting.pop())
-            if node.id in needed:
-                continue
-            needed.add(node.id)
-            if not self._is_known_shape(node.id):
-                waiting.extend(node.inputs)
+            if node.id not in needed:
+                needed.add(node.id)
+                waiting.extend(node.inputs if self._known(node) is None else ())
         return sorted(needed)
 
-    def _is_known_shape(self, number: int) -> bool:
-        node = self.builder.node(Source(number, 0))
-        return (
-            node.type_name == "ShapeOf" and self.spec(node.inputs[0]).shape.is_static
-        ) or self.spec(Source(number, 0)).value is not None
+    def _known(self, node: Node) -> list[Array] | None:
+        """The outputs of a layer, where its description tells them."""
+        specs = [self.spec(Source(node.id, i)) for i in range(len(node.outputs))]
+        known = [spec.value for spec in specs if spec.value is not None]
+        if known and len(known) == len(specs):
+            return known
+        if node.type_name == "ShapeOf" and self.spec(node.inputs[0]).shape.is_static:
+            sizes = self.spec(node.inputs[0]).shape.static
+            return [np.array(sizes, specs[0].element_type.dtype)]
+        return None
 
     def _evaluated(self, number: int, values: dict[Source, Array]) -> bool:
         """Put the outputs of a layer among the values; False where they are not known."""
         node = self.builder.node(Source(number, 0))
-        known = self.spec(Source(number, 0)).value
-        if known is None and node.type_name == "ShapeOf" and self._is_known_shape(number):
-            sizes = self.spec(node.inputs[0]).shape.static
-            known = np.array(sizes, self.spec(Source(number, 0)).element_type.dtype)
-        if known is not None and len(node.outputs) == 1:
-            values[Source(number, 0)] = known
+        known = self._known(node)
+        if known is not None:
+            values.update((Source(number, i), value) for i, value in enumerate(known))
             return True
         if node.operation is None or not node.operation.deterministic or not node.inputs:
             return False
