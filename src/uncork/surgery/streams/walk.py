@@ -26,13 +26,8 @@ from uncork.surgery.streams.writer import Writer, given_sources, numbers
 from uncork.symbolic import Size, Symbol
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
-#: Operations that only reckon with small numbers, as shapes are made.
-_OF_SIZES = frozenset(
-    {"Add", "Broadcast", "Concat", "Convert", "Equal", "Gather", "Multiply", "Reshape", "Select"}
-    | {"ShapeOf", "Squeeze", "Subtract", "Unsqueeze"}
-)
-
-
+#: Operations that only move the elements of their first input.
+_MOVING = frozenset({"Broadcast", "Convert", "Reshape", "Squeeze", "Unsqueeze"})
 #: Least lengths of a sequence, of which the first that the layers take is what is described.
 _LONG = (1 << 16, 1 << 10, 64, 1)
 
@@ -219,17 +214,27 @@ class Walk:
             past = history[0] if flow.shift > 0 else None
             made = Flow(sources[0], "time", axis, flow.shift, flow.every, past)
             return [self.sized(Source(node.id, 0), made)]
-        elements = [e for port in node.outputs for e in port.spec.elements or ()]
-        reads = any(isinstance(e, Size) and e.symbols & self.time for e in elements)
-        if any(grown) or (node.type_name not in _OF_SIZES and (reads or not elements)):
-            raise Refusal(
-                "reckons with the length of the whole sequence, which a stream does not know",
-                "make the model without it, or cut it before that layer",
-            )
-        return [
-            replace(first, source=source, history=past)
-            for source, past in zip(sources, history, strict=True)
-        ]
+        told = [port.spec.elements for port in node.outputs]
+        if not any(grown) and all(elements is not None for elements in told):
+            timed = [
+                any(isinstance(e, Size) and e.symbols & self.time for e in elements or ())
+                for elements in told
+            ]
+            return [
+                replace(first, source=source, history=past) if is_timed else Flow(source)
+                for source, past, is_timed in zip(sources, history, timed, strict=True)
+            ]
+        if node.type_name in _MOVING and not any(grown):
+            # Too many to be known one by one, such as a length for each row.
+            kept = zip(sources, history, strict=True)
+            still = given[0].kind == "still"
+            return [
+                Flow(s) if still else replace(first, source=s, history=past) for s, past in kept
+            ]
+        raise Refusal(
+            "reckons with the length of the whole sequence, which a stream does not know",
+            "make the model without it, or cut it before that layer",
+        )
 
     # ---- what rules share
 
