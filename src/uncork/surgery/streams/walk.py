@@ -28,6 +28,12 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 #: Operations that only move the elements of their first input.
 _MOVING = frozenset({"Broadcast", "Convert", "Reshape", "Squeeze", "Unsqueeze"})
+#: Operations that may be told sizes of the sequence: a stream tells those of its frames.
+_BY_SIZES = frozenset(
+    {"Broadcast", "GRUSequence", "LSTMSequence", "RNNSequence", "Range", "Reshape", "Slice"}
+    | {"StridedSlice"}
+)
+_RECKONS = "reckons with the length of the whole sequence, which a stream does not know"
 #: Least lengths of a sequence, of which the first that the layers take is what is described.
 _LONG = (1 << 16, 1 << 10, 64, 1)
 
@@ -168,6 +174,8 @@ class Walk:
             return self.of_sizes(node, given)
         if rule is None:
             raise Refusal(NO_RULE.removeprefix("no: "), "cut the model before that layer")
+        if "size" in kinds and node.type_name not in _BY_SIZES:
+            raise Refusal(_RECKONS, "make the model without it, or cut it before that layer")
         return rule.apply(self, node, given)
 
     def _input(self, node: Node) -> Flow:
@@ -231,10 +239,7 @@ class Walk:
             return [
                 Flow(s) if still else replace(first, source=s, history=past) for s, past in kept
             ]
-        raise Refusal(
-            "reckons with the length of the whole sequence, which a stream does not know",
-            "make the model without it, or cut it before that layer",
-        )
+        raise Refusal(_RECKONS, "make the model without it, or cut it before that layer")
 
     # ---- what rules share
 
@@ -321,9 +326,10 @@ class Walk:
         """What a layer gives of the last frame so far. It is refused where the whole sequence's
         last frame is another one: where it is padded, cut or looked ahead at its end.
         """
-        position, axis = next(iter(self.axes.items()))
-        frames = self._spec_of_input(position).shape[axis].as_size() + flow.shift
-        if flow.shift < 0 or (flow.every == 1 and flow.size is not None and flow.size != frames):
+        frames = (1 << 16) * self.multiple * flow.every
+        assert flow.size is not None
+        size = flow.size.evaluate(dict.fromkeys(self.time, frames))
+        if flow.shift < 0 or size != frames // flow.every + flow.shift:
             why = "gives the last frame of a sequence whose end is padded, cut or looked at ahead"
             refusal = Refusal(why, "take all frames as output", node.label, node.name)
             return [refused(refusal) for _ in sources]
