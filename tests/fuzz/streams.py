@@ -310,7 +310,7 @@ def outcome(seed: str) -> str:
 
 def refusal(error: uncork.UnsupportedError) -> str:
     """The layer's type and the reason, which a refusal must have."""
-    found = re.search(r"layer '[^']+' \((\w+)-\d+, id \d+\): (\w+ \w+ \S+)", str(error))
+    found = re.search(r"layer '[^']+' \((\w+)-\d+, id \d+\): (\w+ \S+ \S+)", str(error))
     if found is None:
         raise AssertionError(f"no layer is named: {error}")
     return f"{found[1]} {found[2]}"
