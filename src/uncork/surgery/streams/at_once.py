@@ -145,7 +145,7 @@ def _einsum(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
         if not arrow or "." in letters:
             raise Refusal("has an equation without its result, or with dots")
         if letters[flow.axis] not in result:
-            raise Refusal("adds up over all frames", "cut the model before that layer")
+            raise Refusal("adds up over all frames")
     return walk.at_once(node, given)
 
 

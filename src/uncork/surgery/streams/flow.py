@@ -20,6 +20,10 @@ from uncork.symbolic import Size
 Kind = Literal["still", "time", "size", "latest", "refused"]
 
 
+#: What can be done about a layer of any kind.
+_CUT = "cut the model before that layer"
+
+
 class Refusal(Exception):
     """Why a layer does not stream, and what could be done instead."""
 
@@ -31,7 +35,7 @@ class Refusal(Exception):
 
     @property
     def text(self) -> str:
-        return f"{self.why}; {self.remedy}" if self.remedy else self.why
+        return f"{self.why}; {self.remedy or _CUT}"
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def _check(walk: Walk, node: Node, flow: Flow, start: int, step: int) -> None:
     frames before it.
     """
     if step != 1:
-        raise Refusal(f"takes every {step}th frame", "use a convolution or a pooling with strides")
+        raise Refusal(f"takes one frame in {step}", "use a convolution or a pooling with strides")
     if start < 0:
         raise Refusal("takes the last frames: a stream has no end", "take the very last, or all")
     whole = walk.spec(Source(node.id, 0)).shape

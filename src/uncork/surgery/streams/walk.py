@@ -43,6 +43,7 @@ class Walk:
 
     def __init__(self, model: Model, axes: Mapping[int, int], frames: Dimension) -> None:
         self.axes, self.frames = dict(axes), frames
+        self._given = model
         self.model = _of_long_sequences(model, self.axes)
         self.by_id = {node.id: node for node in self.model.nodes}
         self.writer = Writer(model.name)
@@ -173,7 +174,7 @@ class Walk:
         if "time" not in kinds and node.type_name not in ("Range", "Slice", "StridedSlice"):
             return self.of_sizes(node, given)
         if rule is None:
-            raise Refusal(NO_RULE.removeprefix("no: "), "cut the model before that layer")
+            raise Refusal(NO_RULE.removeprefix("no: "))
         if "size" in kinds and node.type_name not in _BY_SIZES:
             raise Refusal(_RECKONS, "make the model without it, or cut it before that layer")
         return rule.apply(self, node, given)
@@ -181,9 +182,7 @@ class Walk:
     def _input(self, node: Node) -> Flow:
         position = self.model.parameters.index(node.id)
         port = node.outputs[0]
-        shape = port.spec.shape
-        if shape.rank is not None:
-            shape = PartialShape([Dimension(d.low, d.high) for d in shape])
+        shape = self._given.inputs[position].shape
         axis = self.axes.get(position)
         if axis is not None:
             shape = PartialShape([*shape[:axis], self.frames, *shape[axis + 1 :]])
