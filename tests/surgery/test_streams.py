@@ -404,3 +404,28 @@ def test_every_operation_has_words_for_the_page() -> None:
         words = how_it_streams(newest)
         assert words
         assert (rule_of(newest) is None) == (words == NO_RULE)
+
+
+def test_inputs_that_are_initial_states_go_inside() -> None:
+    b = Made("h")
+    x, h = b.parameter("x", "f32", [1, None, 4]), b.parameter("h", "f32", [1, 1, 3])
+    b.result(gru(b, x, initial=h), "y")
+    of = b.model()
+    frames = RANDOM.standard_normal((1, 70, 4)).astype(np.float32)
+    for start in (np.zeros((1, 1, 3), "f4"), np.full((1, 1, 3), 0.5, "f4")):
+        given = None if not start.any() else {"x": frames, "h": start}
+        made = streaming(of, "x", 1, inputs=given)
+        assert [port.name for port in made.inputs] == ["x"]
+        assert stream_info(made).initial == ("h",)
+        expected = np.asarray(uncork.compile_model(of, backend="reference")(frames, start)[0])
+        got = np.concatenate(played(made, frames, [3, 4, 1]), 1)
+        np.testing.assert_allclose(got, expected[:, :8], rtol=1e-5, atol=1e-6)
+
+
+def test_an_input_that_is_read_otherwise_too_stays() -> None:
+    b = Made("h")
+    x, h = b.parameter("x", "f32", [1, None, 4]), b.parameter("h", "f32", [1, 1, 3])
+    y = gru(b, x, initial=h)
+    b.result(b.layer("Add", 1, y, h), "y")
+    made = streaming(b.model(), "x", 1)
+    assert [port.name for port in made.inputs] == ["x", "h"]

@@ -48,6 +48,8 @@ class StreamInfo:
     frames: tuple[int, int | None]
     #: Frames of a call must be a multiple of this.
     multiple: int
+    #: Inputs of the whole model that are its initial state, which the stream has inside.
+    initial: tuple[str, ...] = ()
     #: The largest difference from the whole sequence, of the largest value of the output, when the
     #: stream was proved.
     difference: float = 0.0
@@ -68,6 +70,7 @@ def with_info(model: Model, info: StreamInfo, kept: Sequence[XmlElement]) -> Mod
         "frames": json.dumps(info.frames),
         "inputs": json.dumps(info.inputs),
         "outputs": json.dumps([asdict(output) for output in info.outputs]),
+        "initial": json.dumps(info.initial),
         "difference": repr(info.difference),
     }
     lines = tuple(XmlElement(name, (("value", value),)) for name, value in values.items())
@@ -100,6 +103,7 @@ def stream_info(model: Model) -> StreamInfo:
             tuple(StreamedOutput(**output) for output in json.loads(values["outputs"])),
             (int(low), None if high is None else int(high)),
             int(values["multiple"]),
+            tuple(map(str, json.loads(values.get("initial", "[]")))),
             float(values.get("difference", "0")),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:

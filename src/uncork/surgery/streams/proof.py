@@ -13,6 +13,7 @@ from uncork.ir.model import Model
 from uncork.random_inputs import RandomBounds, random_array
 from uncork.storage import decode
 from uncork.surgery._model import input_names, port
+from uncork.surgery.streams.initial import zeros
 from uncork.surgery.streams.metadata import StreamedOutput, StreamInfo
 from uncork.types import Array, ElementType
 
@@ -56,7 +57,10 @@ def prove(
                 f"{total} frames are too few for a stream that takes {info.multiple} at a time"
             )
         played.reset_state()
-        got = [_results(played, stream, _cut(arrays, info, whole, part)) for part in _parts(sizes)]
+        got = []
+        for part in _parts(sizes):
+            given = _without_initial(whole, info, _cut(arrays, info, whole, part))
+            got.append(_results(played, stream, given))
         ended = (
             _results(reference, whole, _cut(arrays, info, whole, slice(sum(sizes))))
             if any(output.kind == "latest" for output in info.outputs)
@@ -84,6 +88,9 @@ def _given(
     found: dict[int, Array] = {}
     for name, value in inputs.items():
         found[port(input_names(model), name, "input")] = np.asarray(value)
+    for position, own in enumerate(model.inputs):
+        if own.name in info.initial:
+            found.setdefault(position, zeros(model, position))
     missing = [p.name for i, p in enumerate(model.inputs) if i not in found]
     if missing:
         raise InputError(f"expected an array for each input to prove it by, got none for {missing}")
@@ -103,7 +110,9 @@ def _random_inputs(model: Model, info: StreamInfo, length: int) -> dict[int, Arr
         shapes[position] = tuple(dims)
     bounds = RandomBounds(model)
     return {
-        position: bounds.ordered(
+        position: zeros(model, position)
+        if own.name in info.initial
+        else bounds.ordered(
             position,
             random_array(
                 own.name, own.element_type, shapes[position], 0, bounds.bounds(position, shapes)
@@ -178,6 +187,13 @@ def _cut(
         else array
         for position, array in arrays.items()
     }
+
+
+def _without_initial(
+    model: Model, info: StreamInfo, arrays: Mapping[int, Array]
+) -> dict[int, Array]:
+    """The inputs of the stream, which has initial states inside."""
+    return {i: a for i, a in arrays.items() if model.inputs[i].name not in info.initial}
 
 
 def _results(compiled: Any, model: Model, arrays: Mapping[int, Array]) -> list[Array]:

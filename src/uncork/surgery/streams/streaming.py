@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
+import numpy as np
 from msgspec.structs import replace
 
 from uncork.errors import InputError
@@ -15,6 +16,7 @@ from uncork.surgery.parts import layers_needed
 from uncork.surgery.ports import reshape
 from uncork.surgery.streams.flow import Flow
 from uncork.surgery.streams.guard import guarded
+from uncork.surgery.streams.initial import initial_inputs, zeros
 from uncork.surgery.streams.metadata import (
     StreamedOutput,
     StreamInfo,
@@ -23,7 +25,7 @@ from uncork.surgery.streams.metadata import (
 )
 from uncork.surgery.streams.proof import prove
 from uncork.surgery.streams.walk import Walk
-from uncork.types import Dimension, PartialShape
+from uncork.types import Array, Dimension, PartialShape
 
 #: How many frames a call may have: a number, the least and the most, or any.
 Frames = Union[int, Sequence[Union[int, None]], None]
@@ -41,8 +43,9 @@ def streaming(
 
     `input` and `axis` say where time is; a mapping names several inputs and the axis of each.
     `frames` is how many frames a call has: a number (the fastest), (1, 16) for the least and the
-    most, None for any. Before it is returned, the stream is held against the whole sequence, with
-    frames of random sizes: on `inputs`, arrays by name, or on random ones.
+    most, None for any. Inputs that are initial states alone go: they are those of `inputs`, or
+    zeros, and the state is inside. Before it is returned, the stream is held against the whole
+    sequence, with frames of random sizes: on `inputs`, arrays by name, or on random ones.
 
     Raises UnsupportedError that names each layer which does not stream, with the reason and what
     could be done; InputError where inputs, axes or frames are not right.
@@ -50,7 +53,10 @@ def streaming(
     axes = _axes(model, {input: axis} if isinstance(input, str) else input)
     low, high = _bounds(frames)
     whole = _opened(model, axes)
-    walk = Walk(whole, axes, Dimension(low, high))
+    initial = {
+        position: _value(whole, position, inputs) for position in initial_inputs(whole, axes)
+    }
+    walk = Walk(whole, axes, Dimension(low, high), initial)
     walk.run()
     flows = walk.results()
     _check_frames(low, high, walk.multiple)
@@ -60,12 +66,23 @@ def streaming(
         writer.builder.result(flow.source, name)
         outputs.append(_described(name, flow))
     names = {model.name_of_input(position): a for position, a in axes.items()}
-    info = StreamInfo(names, tuple(outputs), (low, high), walk.multiple)
+    begun = tuple(model.name_of_input(position) for position in initial)
+    info = StreamInfo(names, tuple(outputs), (low, high), walk.multiple, begun)
     made = _pruned(writer.builder.model())
     made = checked(guarded(made, axes, walk.multiple))
     difference = prove(whole, made, info, writer.kept_frames, inputs)
-    described = StreamInfo(names, tuple(outputs), (low, high), walk.multiple, difference)
-    return with_info(replace(made, source=model.source), described, model.extras)
+    info = dataclasses.replace(info, difference=difference)
+    return with_info(replace(made, source=model.source), info, model.extras)
+
+
+def _value(model: Model, position: int, inputs: Mapping[str, Any] | None) -> Array:
+    """The value of an initial state: that of `inputs`, or zeros."""
+    names = model.names_of_input(position)
+    given = next((inputs[name] for name in names if name in inputs), None) if inputs else None
+    if given is None:
+        return zeros(model, position)
+    value = np.asarray(given, model.inputs[position].element_type.dtype)
+    return value.reshape(model.inputs[position].shape.static)
 
 
 def check_stream(

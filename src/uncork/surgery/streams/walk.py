@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn
 
 import numpy as np
 
@@ -41,8 +40,16 @@ _LONG = (1 << 16, 1 << 10, 64, 1)
 class Walk:
     """One walk over a model whose inputs have time in some axes, by position."""
 
-    def __init__(self, model: Model, axes: Mapping[int, int], frames: Dimension) -> None:
+    def __init__(
+        self,
+        model: Model,
+        axes: Mapping[int, int],
+        frames: Dimension,
+        initial: Mapping[int, Array] | None = None,
+    ) -> None:
         self.axes, self.frames = dict(axes), frames
+        #: Values of inputs that are initial states: the stream has them inside.
+        self.initial = dict(initial or {})
         self._given = model
         self.model = _of_long_sequences(model, self.axes)
         self.by_id = {node.id: node for node in self.model.nodes}
@@ -182,6 +189,10 @@ class Walk:
     def _input(self, node: Node) -> Flow:
         position = self.model.parameters.index(node.id)
         port = node.outputs[0]
+        if position in self.initial:
+            return Flow(
+                self.writer.builder.constant(self.initial[position], port.spec.element_type)
+            )
         shape = self._given.inputs[position].shape
         axis = self.axes.get(position)
         if axis is not None:
@@ -311,9 +322,6 @@ class Walk:
             raise Refusal("joins time with another axis behind a delay or padding")
         within = first.within if joined else product(shape[axes[0] + 1 :])
         return Flow(source, "time", axes[0], shift, every, past, first.size, within, joined=joined)
-
-    def refuse(self, why: str, remedy: str = "cut the model before that layer") -> NoReturn:
-        raise Refusal(why, remedy)
 
     def separate(self, flow: Flow) -> Flow:
         """The flow, whose frames a layer moves or keeps: its axis must be time alone."""
