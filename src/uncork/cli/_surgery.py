@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
     """Read the model, change it, write it and say what changed."""
     if not arguments.output.endswith(".xml"):
         raise InputError("expected a name that ends in .xml", arguments.output)
-    _check(arguments)
+    check_output(arguments)
     before = read_model(arguments.model, arguments.weights)
     after = change(before)
     write_model(after, arguments.output)
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def check_output(arguments: argparse.Namespace) -> None:
     """Refuse, before any work, to write over what is read, or where nothing can be written."""
     out = Path(arguments.output)
     weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
