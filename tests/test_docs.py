@@ -77,7 +77,7 @@ def test_readme_code_runs() -> None:
 
 
 #: Pages whose samples run as they stand; get_a_model is run step by step above.
-RUN = ("troubleshooting", "threads_and_state", "scoring", "shrink", "language_models")
+RUN = ("troubleshooting", "threads_and_state", "scoring", "shrink", "language_models", "streams")
 PARTS = {
     (name, needs): steps
     for name in RUN

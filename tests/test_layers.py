@@ -35,7 +35,7 @@ LAYERS: list[set[str]] = [
     {"kernels"},
     {"passes"},
     {"compiler"},
-    {"export", "functional", "_names"},
+    {"export", "functional", "random_inputs", "_names"},
     {"score", "compare", "shrink", "surgery", "openvino"},
     {"cli"},
 ]

@@ -18,6 +18,7 @@ from uncork import ops
 from uncork.kernels import select
 from uncork.ops import _ports
 from uncork.passes import count_first
+from uncork.surgery.streams.rules import how_it_streams
 from uncork.types import ElementType
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
@@ -48,8 +49,10 @@ plans of one layer tell that are made of the samples; shapes and attributes may 
 - sizes: computed with the sizes of a call;
 - a dash: always the reference.
 
-| operation | versions | types | kernels for | what it does | the newest version |
-|---|---|---|---|---|---|
+"In a stream" says how it runs frame by frame where it works along time ([streams.md](streams.md)).
+
+| operation | versions | types | kernels for | in a stream | what it does | the newest version |
+|---|---|---|---|---|---|---|
 """
 OPENVINO = """
 Every operation that OpenVINO 2026.4's Python interface makes of opset1 to opset16 is there. Not
@@ -173,6 +176,7 @@ def page() -> str:
         numbers = ", ".join(map(str, sorted(versions)))
         rows.append(
             f"| {type_name} | {numbers} | {types_of(newest)} | {kernels_for(newest)} | "
+            f"{cell(how_it_streams(newest))} | "
             f"{' | '.join(descriptions(newest))} |\n"
         )
     count = sum(len(ops.versions_of(t)) for t in ops.type_names())

@@ -53,7 +53,8 @@ ROOMS = {
     "passes/": ("tests/passes/test_pipeline.py", "tests/compiler/test_plans.py"),
     "score/": ("tests/score/test_score.py",),
     "shrink/": ("tests/shrink/test_shrink.py",),
-    "surgery/": ("tests/surgery/test_parts.py",),
+    "surgery/streams/": ("tests/surgery/test_streams.py",),
+    "surgery/": ("tests/surgery/test_surgery.py",),
     "symbolic/": ("tests/symbolic/test_rules.py",),
     "": ("tests/test_habits.py", "tests/test_layers.py"),
 }

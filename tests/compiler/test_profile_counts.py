@@ -30,8 +30,8 @@ def counted(builder: uncork.Builder, *inputs: np.ndarray) -> dict[str, tuple[flo
     [
         ("f16", {"scale": ""}, 2 * 320 * 72),
         ("i8", {}, 320 * 72 + 4 * 72),  # and a scale of f32 for each column
-        # Half a byte each; scales, and zero points, of f32 for each of 5 groups of a column.
-        ("u4", {"group": 64, "zeros": "u4"}, 320 * 72 / 2 + 2 * 4 * 72 * 5),
+        # Half a byte each; a scale of f32 and a zero point of u8 for each of 5 groups of a column.
+        ("u4", {"group": 64, "zeros": "u4"}, 320 * 72 / 2 + (4 + 1) * 72 * 5),
     ],
 )
 @pytest.mark.parametrize("rows", [1, 24])

@@ -55,14 +55,11 @@ def npy() -> bytes:
     return buffer.getvalue()
 
 
-ONNX = proto((1, 8), (2, b"pytorch"), (3, b"2.0"), (7, bytes(200_000)), (8, b"\x10\x11"))
 CONVERT = r"import openvino as ov; ov.save_model\(ov.convert_model\({}\), 'model.xml'\)"
 HUGGING_FACE = (
     r"optimum-cli export openvino --model {} OUTPUT \(pip install 'optimum\[openvino\]'\)"
 )
 FILES = [
-    ("onnx", ONNX, r"is an ONNX model: ovc '?{path}'?, and give the .xml file that it makes$"),
-    ("onnx, graph first", proto((7, b"x" * 50), (1, 8)), "is an ONNX model"),
     (
         "tflite",
         b"\x1c\0\0\0TFL3" + bytes(50),

@@ -22,7 +22,8 @@ def matrix(
     half: bool = False,
     tiny: bool = False,
 ) -> CompressedMatrix:
-    """`zeros` may be "whole" or "broken" numbers; with `half` they and the scales are numbers of
+    """`zeros` may be "whole" or "broken" numbers, or "small" ones, which are held as u8, with
+    scales that are held as f16; with `half` they and the scales are numbers of
     f16, with `tiny` ones it hardly has. "book" and "wide book" are numbers of a table, in four bits
     and in eight.
     """
@@ -40,9 +41,14 @@ def matrix(
     some = (1 if columns % 3 == 0 else columns, shape[1])
     zero_points = generator.integers(-3, 9, some) + (0.3 if zeros == "broken" else 0)
     scale = generator.uniform(0.001, 0.011, some) * (2.0**-10 if tiny else 1)
-    if half:
+    if zeros == "small":
+        zero_points = generator.integers(0, 16, some).astype(np.uint8)
+        scale = scale.astype(np.float16)
+    if half and zeros != "small":
         zero_points, scale = zero_points.astype(np.float16), scale.astype(np.float16)
-    given = [array.astype(np.float32) for array in (zero_points, scale)]
+    given = [zero_points, scale]
+    if zeros != "small":
+        given = [array.astype(np.float32) for array in given]
     numbers = generator.uniform(-1, 1, 16).astype(np.float16 if half else np.float32)
     return CompressedMatrix(
         element_type,

@@ -66,7 +66,14 @@ def close(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray) -> None:
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize(
     ("zeros", "scales", "half"),
-    [("", False, False), ("", True, True), ("whole", True, False), ("broken", True, True)],
+    [
+        ("", False, False),
+        ("", True, True),
+        ("whole", True, False),
+        ("broken", True, True),
+        ("small", True, False),
+        ("small", True, True),
+    ],
 )
 def test_stored_types(stored: str, zeros: str, scales: bool, half: bool) -> None:
     generator = np.random.default_rng(1)

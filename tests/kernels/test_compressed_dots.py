@@ -80,7 +80,9 @@ def hold(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray, unit: int) -
 
 @pytest.mark.parametrize("target", ["host", "AVX-512", "AVX-VNNI"])
 @pytest.mark.parametrize("stored", ["i8", "u8", "i4", "u4"])
-@pytest.mark.parametrize(("zeros", "scales"), [("", False), ("", True), ("whole", True)])
+@pytest.mark.parametrize(
+    ("zeros", "scales"), [("", False), ("", True), ("whole", True), ("small", True)]
+)
 def test_stored_types(stored: str, zeros: str, scales: bool, target: str) -> None:
     given = {"host": host_target(), "AVX-512": AVX512, "AVX-VNNI": AVX_VNNI}[target]
     if not runnable(given) or dot_method_of(given)[0] not in (FOUR_MIXED, FOUR_SIGNED):
@@ -118,7 +120,7 @@ def test_as_near_as_f32() -> None:
     """At most twice as far from the exact product as sums of f32 numbers in order."""
     generator = np.random.default_rng(3)
     for stored, group in (("i8", 0), ("u4", 128)):
-        weights = matrix(generator, stored, 96, 1024, group, "whole")
+        weights = matrix(generator, stored, 96, 1024, group, "small")
         if dots_of(weights, 5) is None:
             pytest.skip("the processor has no products of four bytes")
         x = generator.standard_normal((16, 1024)).astype(np.float32)
@@ -134,7 +136,7 @@ def test_as_near_as_f32() -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38, 1e-44])
 def test_rows_without_digits(stored: str, bad: float) -> None:
     """They are what the reference has; their neighbours are as if they were not there."""
-    weights = matrix(np.random.default_rng(4), stored, 37, 288, 32, "whole")
+    weights = matrix(np.random.default_rng(4), stored, 37, 288, 32, "small")
     x = numbers(9, 288)
     alone = multiplied(weights, x)
     x[2] = 0 if bad < 1e-40 else x[2]
@@ -220,7 +222,7 @@ def test_what_whole_numbers_take() -> None:
 @pytest.mark.parametrize("stored", ["i8", "u8", "i4", "u4"])
 def test_neon_compiles(stored: str) -> None:
     """Signed products of four bytes, which this machine need not have."""
-    weights = matrix(np.random.default_rng(7), stored, 16, 256, 64, "whole")
+    weights = matrix(np.random.default_rng(7), stored, 16, 256, 64, "small")
     few, many = dots_of(weights, 2, NEON), dots_of(weights, 8, NEON)
     assert isinstance(few, DotFew) and isinstance(many, DotRows)
     assert few.blocks.how == many.how == FOUR_SIGNED

@@ -37,6 +37,7 @@ COMMANDS = {
     "cut": "the part of a model from some layers to others",
     "extract": "the part of a model that computes some tensors from others",
     "reshape": "other sizes of a model's inputs",
+    "stream": "a model of whole sequences made to run frame by frame, its state inside",
     "rename": "other names of a model's inputs and outputs",
     "cache": "the compiled kernels that are kept on disk: list, delete, or make them",
     "doctor": "what a bug report needs to know of this machine",

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from uncork import files
+from uncork.cli._sound import read_sound
 from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.types import Array
@@ -24,7 +25,7 @@ _PICKLED = (
 
 
 def read_arrays(path: str) -> Array | dict[str, Array]:
-    """The array of a .npy file, or those of an .npz file by name.
+    """The array of a .npy file, those of an .npz file by name, or the samples of a .wav file.
 
     Raises InputError that names the file.
     """
@@ -35,8 +36,10 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
             if magic == b"\x93NUMPY":
                 array: Array = _loaded(path, lambda: np.load(file, allow_pickle=False))
                 return array
+            if magic[:4] == b"RIFF":
+                return read_sound(path)[0]
             if magic[:2] != b"PK":
-                raise InputError("is neither a .npy nor an .npz file", path)
+                raise InputError("is neither a .npy, an .npz nor a .wav file", path)
             with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
                 return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
     except OSError as error:

@@ -12,10 +12,10 @@ import numpy as np
 from uncork.cli import _inputs
 from uncork.cli._output import counted
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
+from uncork.random_inputs import RandomBounds, random_array
 
 
 def add_inputs(parser: Parser) -> None:
@@ -156,7 +156,7 @@ def collect(
         bounds = ranges.get(i)
         if lookups is not None:
             bounds = bounds or lookups.bounds(i, all_shapes)
-        array = _inputs.random_array(name, element_type, shapes[i], arguments.seed or 0, bounds)
+        array = random_array(name, element_type, shapes[i], arguments.seed or 0, bounds)
         values[i] = array if lookups is None else lookups.ordered(i, array, all_shapes)
         filled.append(summarise(name, ports[i].names, element_type, values[i]))
     return values, filled

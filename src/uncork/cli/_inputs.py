@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -13,9 +12,7 @@ import numpy as np
 from uncork.cli._files import read_arrays
 from uncork.compiler.arguments import ModelPort, did_you_mean
 from uncork.errors import InputError, Problem
-from uncork.ops._operation import check_memory
-from uncork.storage import decode, encode
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, ElementType, PartialShape
 
 V = TypeVar("V")
 Bounds = tuple[float, float]
@@ -258,64 +255,3 @@ def _pattern(shape: PartialShape) -> str:
         if shape.rank is None
         else ",".join("N" if str(dim) == "?" else str(dim) for dim in shape)
     )
-
-
-def random_array(
-    name: str, element_type: ElementType, shape: tuple[int, ...], seed: int, bounds: Bounds | None
-) -> Array:
-    """Values that depend on the seed and the input's name only: floats in [-1, 1), integers in [0,
-    10), or in [low, high).
-    """
-    try:
-        check_memory([TensorSpec(element_type, PartialShape(shape))])
-    except InputError:
-        raise InputError(
-            f"shape {list(shape)} of {element_type} is more than this machine's memory holds",
-            f"input '{name}'",
-        ) from None
-    generator = np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))])
-    if element_type is ElementType.boolean or element_type is ElementType.string:
-        if bounds is not None:
-            raise InputError(f"random {element_type} values have no range", f"input '{name}'")
-        return (
-            generator.integers(0, 2, shape).astype(bool)
-            if element_type is ElementType.boolean
-            else _words(generator, shape)
-        )
-    if element_type.is_integer:
-        low, high = _integer_bounds(name, element_type, bounds)
-        values = generator.integers(
-            low, high, shape, np.uint64 if low >= 0 else np.int64, endpoint=True
-        )
-        return np.asarray(values).astype(element_type.dtype)
-    start, end = (-1.0, 1.0) if bounds is None else bounds
-    real = np.asarray(generator.random(shape)) * (end - start) + start
-    with np.errstate(over="ignore"):
-        return decode(encode(real, element_type), element_type)
-
-
-def _integer_bounds(name: str, element_type: ElementType, bounds: Bounds | None) -> tuple[int, int]:
-    """Smallest and largest random value."""
-    signed = element_type.kind == "signed"
-    least = -(1 << (element_type.bits - 1)) if signed else 0
-    most = (1 << (element_type.bits - signed)) - 1
-    if bounds is None:
-        return 0, min(9, most)
-    low, high = bounds
-    if low != int(low) or high != int(high) or int(low) < least or int(high) > most + 1:
-        raise InputError(
-            f"a range of {element_type} has whole numbers within {least}:{most + 1}, "
-            f"got {low}:{high}",
-            f"input '{name}'",
-        )
-    return int(low), int(high) - 1
-
-
-def _words(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    words = np.empty(shape, object)
-    for position in np.ndindex(*shape):
-        words[position] = "".join(
-            letters[i] for i in generator.integers(0, len(letters), int(generator.integers(1, 9)))
-        )
-    return words

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from uncork.cli._input_options import collect
-from uncork.cli._inputs import random_array
-from uncork.cli._random_bounds import RandomBounds
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.compiler.options import Ids
 from uncork.errors import UncorkError
 from uncork.export.torch.folder import Sample, agree
 from uncork.ir.model import Model
+from uncork.random_inputs import RandomBounds, random_array
 from uncork.types import Array
 
 #: What open dimensions are tried with: small ones, and what networks that halve them again and

@@ -60,7 +60,9 @@ def check_output(arguments: argparse.Namespace) -> None:
         raise InputError("expected a name that ends in .xml", arguments.output)
     out = Path(arguments.output)
     weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
-    reads = [("the model", arguments.model), ("the weights", weights)]
+    reads = [("the model", arguments.model)]
+    if arguments.weights or not arguments.model.lower().endswith(".onnx"):
+        reads.append(("the weights", weights))  # an ONNX model says itself where its own are
     check_destination(out, _no_ir, overwrite=arguments.overwrite, reads=reads)
     no_weights = "" if out.exists() else "what is there has no .xml beside it and may be anything"
     check_destination(

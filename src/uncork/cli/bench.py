@@ -12,12 +12,18 @@ from uncork.cli._latency import Contender, measure, openvino_contender
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._random_bounds import RandomBounds
+from uncork.cli._stream_figures import (
+    duration,
+    stream_figures,
+    stream_text,
+    with_frames,
+)
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import Profile, microseconds
 from uncork.compiler.threads import available_threads
 from uncork.progress import progress_line
+from uncork.random_inputs import RandomBounds
 
 _EPILOG = """\
 Inputs that are not given by -i, as for 'uncork run', are filled with random values: give the sizes
@@ -27,6 +33,7 @@ examples:
   uncork bench model.xml --shape ids=2,50
   uncork bench model.xml -i inputs.npz --threads 1 --against openvino
   uncork bench model.xml --shape ids=2,50 --profile
+  uncork bench streaming.xml --stream 10ms --threads 1
 """
 #: Steps that --profile prints.
 _STEPS = 25
@@ -47,6 +54,13 @@ def parser() -> Parser:
         help="how long to measure each side (2)",
     )
     add_threads(parser)
+    add(
+        "--stream",
+        type=duration,
+        metavar="TIME",
+        help="a stream whose frames of one call last so long, 10ms: real-time factor, and how many "
+        "sessions a core keeps up with",
+    )
     add(
         "--against",
         type=one_of("openvino"),
@@ -81,6 +95,8 @@ def execute(arguments: argparse.Namespace) -> int:
     compiled = load(
         arguments.model, weights=arguments.weights, threads=threads, **rounding(arguments)
     )
+    if arguments.stream is not None:
+        arguments.shape = with_frames(compiled.model, arguments.shape)
     values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [values[i] for i in range(len(compiled.inputs))]
     contenders = _contenders(arguments, compiled, inputs, threads)
@@ -105,18 +121,19 @@ def execute(arguments: argparse.Namespace) -> int:
 def _contenders(
     arguments: argparse.Namespace, compiled: CompiledModel, inputs: Sequence[Any], threads: int
 ) -> list[Contender]:
-    before = compiled.reset_state if compiled.model.sinks else None
+    goes_on = arguments.stream is not None  # as streams do
+    before = compiled.reset_state if compiled.model.sinks and not goes_on else None
     ours = Contender("uncork", lambda: compiled(*inputs), before)
     if arguments.against is None:
         return [ours]
     results = compiled(*inputs)  # what is wrong with the inputs is told before anything else
     del results
-    return [
-        ours,
-        openvino_contender(
-            arguments.model, arguments.weights, inputs, threads, arguments.precision
-        ),
-    ]
+    other = openvino_contender(
+        arguments.model, arguments.weights, inputs, threads, arguments.precision
+    )
+    if goes_on:
+        other.before = None
+    return [ours, other]
 
 
 def _report(
@@ -142,6 +159,8 @@ def _report(
     if len(figures) > 1:
         ratio = figures[1]["median"] / figures[0]["median"]
         text += f"uncork is {ratio:.2f} times as fast as {figures[1]['name']}, by the medians\n"
+    if arguments.stream is not None:
+        text += stream_text(figures, arguments.stream)
     text += f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
     if arguments.decompression != "as-written" or arguments.activations != "f32":
         text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
@@ -168,6 +187,9 @@ def _as_json(
         **rounding(arguments),
         "random_inputs": list(filled),
         "latency": list(figures),
+        "stream": None
+        if arguments.stream is None
+        else [stream_figures(one, arguments.stream) for one in figures],
         "profile": None if profile is None else _profile(profile),
     }
 

@@ -11,7 +11,6 @@ from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
 from uncork.cli._parser import Parser, Suggesting, one_of
-from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
 from uncork.compare.html import BEGINNING, page
@@ -31,6 +30,7 @@ from uncork.errors import InputError, UncorkError
 from uncork.ir.model import Model
 from uncork.progress import progress_line
 from uncork.quoting import in_terminal
+from uncork.random_inputs import RandomBounds
 from uncork.types import Array
 
 _EPILOG = """\

@@ -10,12 +10,12 @@ from typing import Any
 
 from uncork.cli._expect import Expected, compared, expected_table, tolerance
 from uncork.cli._files import check_arrays_destination, write_arrays
+from uncork.cli._frames import frame, play
 from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._results import read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
@@ -24,10 +24,12 @@ from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import microseconds
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
+from uncork.random_inputs import RandomBounds
 
 _EPILOG = """\
 An INPUT is one of
   NAME=FILE.npy       an array
+  NAME=FILE.wav       its samples, in [-1, 1)
   NAME=FILE.npz:KEY   one of the arrays of a file
   NAME=VALUE          the value itself in JSON: 'lengths=[3,2]', 'axis=0', 'words=["a","b"]'
   FILE.npz            arrays for all inputs that it has names of
@@ -38,6 +40,7 @@ examples:
   uncork run model.xml -i ids=ids.npy -i 'lengths=[3,2]' -o out.npz
   uncork run model.xml --input inputs.npz --json
   uncork run model.xml -i inputs.npz --expect outputs.npz --tolerance 1%
+  uncork run streaming.xml -i audio=speech.wav --frame 10ms
   uncork run model.xml --random --shape ids=2,50 --random-range ids=0:5000 --seed 1
 """
 
@@ -82,6 +85,13 @@ def parser() -> Parser:
         "--repeat", type=positive, metavar="N", help="call N times and print how long calls take"
     )
     parser.add_argument(
+        "--frame",
+        type=frame,
+        metavar="N",
+        help="play the inputs through a stream ('uncork stream'), N frames a call: 16, or 10ms of "
+        "a .wav file",
+    )
+    parser.add_argument(
         "--expect",
         metavar="FILE.npz",
         help="outputs to compare with, by name: exit status 1 where one differs",
@@ -116,6 +126,10 @@ def execute(arguments: argparse.Namespace) -> int:
         parser().error("--tolerance is for --expect: give the file too")
     if arguments.beside is not None and (arguments.summary or arguments.json):
         parser().error("--beside is for results: leave out --summary and --json")
+    if arguments.frame is not None:
+        for option in ("beside", "expect", "repeat", "summary"):
+            if getattr(arguments, option):
+                parser().error(f"--{option} is for one call: leave it out with --frame")
     if arguments.output:
         check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
     compiled = load(
@@ -137,6 +151,11 @@ def execute(arguments: argparse.Namespace) -> int:
             arguments.output,
         )
     values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
+    if arguments.frame is not None:
+        joined = play(arguments, compiled, values)
+        if arguments.output:
+            write_arrays(arguments.output, joined)
+        return 0
     beside = None if arguments.beside is None else read_beside(arguments.beside)
     inputs = [values[i] for i in range(len(compiled.inputs))]
     results = compiled(*inputs)

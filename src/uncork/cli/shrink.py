@@ -21,7 +21,6 @@ from uncork.cli._input_options import (
 )
 from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
@@ -32,6 +31,7 @@ from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
 from uncork.quoting import in_terminal
+from uncork.random_inputs import RandomBounds
 from uncork.shrink import KINDS, OutputError, Shrunk, output_errors, shrink
 
 _EPILOG = """\

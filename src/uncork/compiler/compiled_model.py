@@ -98,6 +98,11 @@ class CompiledModel:
         """The executor of the calls, for inspection; it may change with any version."""
         return self._executor
 
+    @property
+    def values(self) -> Values:
+        """The values of the variables, for inspection; they may change with any version."""
+        return self._state
+
     def renew_locks(self) -> None:
         """Make the lock of the variables: at the start, and in a child process."""
         self._turn = _Turn(f"model '{self.model.name}'")

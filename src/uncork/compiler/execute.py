@@ -19,6 +19,7 @@ from uncork.compiler.scoped_plans import refuse_wrong_sizes
 from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
 from uncork.files import MappedFile
+from uncork.internal_ops.appended_state import StateLength
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model, Source
 from uncork.ir.taken_branches import TakenBranches
@@ -255,14 +256,18 @@ class Executor:
         return None if self.plans is None else self.plans.native_call(inputs)
 
     def _specs(self, inputs: Sequence[Array]) -> dict[int, TensorSpec]:
-        """The specs of the parameters, by node id, for calls with inputs of these shapes."""
-        return {
-            parameter: TensorSpec(
-                self.model.by_id[parameter].outputs[0].spec.element_type,
-                PartialShape(inputs[index].shape),
+        """The specs of the parameters, by node id, for calls with inputs of these shapes; lengths
+        of variables, which are sizes, with their values.
+        """
+        specs = {}
+        for parameter, array in zip(self.model.parameters, inputs, strict=True):
+            node = self.model.by_id[parameter]
+            specs[parameter] = TensorSpec(
+                node.outputs[0].spec.element_type,
+                PartialShape(array.shape),
+                array if isinstance(node.operation, StateLength) else None,
             )
-            for index, parameter in enumerate(self.model.parameters)
-        }
+        return specs
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the calls of inputs of these shapes, by number, and compile their kernels; sizes
@@ -297,6 +302,18 @@ class Executor:
             for executor in executors_of_bodies(self.prepared)
             if isinstance(executor, Executor)
         ]
+
+    def without_variables(
+        self, inputs: Sequence[Array], state: Values
+    ) -> tuple[Executor, Sequence[Array]]:
+        """The executor of the model without variables, and what a call gives it, which finds this
+        state; itself where there are no variables, or the interpreter runs them.
+        """
+        if not self.model.sinks or self.stateful is None:
+            return self, inputs
+        runs, given = self.stateful.without_variables(inputs, cast(Any, state))
+        assert isinstance(runs, Executor)
+        return (self, inputs) if given is None else (runs, given)
 
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
         """The model after the passes for a call of these inputs: its layers are the steps."""

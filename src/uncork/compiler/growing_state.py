@@ -11,7 +11,13 @@ from typing import Any, cast
 import numpy as np
 
 from uncork.compiler.plan import Plan
-from uncork.compiler.state import ExecutorOf, OfVariables, StateExecutor, owned_values
+from uncork.compiler.state import (
+    ExecutorOf,
+    OfVariables,
+    StateExecutor,
+    StatelessExecutor,
+    owned_values,
+)
 from uncork.compiler.state_storage import begun as begun_in
 from uncork.compiler.state_storage import first_of, grown, in_order, kept, selected_rows
 from uncork.compiler.variable_values import Kept, Values
@@ -135,6 +141,17 @@ class GrowingStateExecutor(OfVariables):
         if arrays is None and self._reserve(inputs, given):
             arrays = self.executor.run_planned(given.embedded(inputs))
         return arrays
+
+    def without_variables(
+        self, inputs: Sequence[Array], state: Values
+    ) -> tuple[StatelessExecutor, list[Array] | None]:
+        """See `StateExecutor.without_variables`; the storages have room for what is appended."""
+        state.own()
+        given = self._given(inputs, state) if self._appends else None
+        if given is not None and self._reserve(inputs, given):
+            return self.executor, given.embedded(inputs)
+        values = {name: self.whole(name, value) for name, value in state.items()}
+        return self._plain.without_variables(inputs, values)
 
     def _done(
         self, inputs: Sequence[Array], given: _CallInputs, arrays: Sequence[Array], state: Values

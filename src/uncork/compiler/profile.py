@@ -23,6 +23,7 @@ from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.single_layer import alone, carrier
 from uncork.compiler.work import work
 from uncork.errors import InputError, UncorkError, shortened
+from uncork.internal_ops.appended_state import AppendState
 from uncork.ir.build import Builder
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.runtime.target import Target
@@ -197,10 +198,10 @@ def profile(
         present(port.element_type, array)
         for port, array in zip(compiled.inputs, arrays, strict=True)
     ]
-    fresh = compiled.new_request()  # with variables that are nobody's
+    fresh = compiled.fork()  # with variables that are nobody's
     with at_most(executor.threads):
-        model = executor.model if compiled.model.sinks else executor.as_it_runs(arrays)
-        steps = _Steps(model, executor, arrays, compile_layer).run(progress)
+        runs, given = executor.without_variables(arrays, compiled.fork().values)
+        steps = _Steps(runs.as_it_runs(given), runs, given, compile_layer).run(progress)
     return Profile(tuple(steps), smallest(lambda: fresh(*shown)), machine_limits(compile_layer))
 
 
@@ -290,6 +291,8 @@ class _Steps:
         try:
             if node.type_name in ("ReadValue", "Assign"):
                 results, seconds, kernel, reason = self._by_reference(node, given)
+            elif isinstance(node.operation, AppendState):
+                results, seconds, kernel, reason = self._appended(node, given)
             else:
                 results, seconds, kernel, reason = self._by_kernel(node, values)
         except UncorkError as error:
@@ -326,13 +329,13 @@ class _Steps:
         return value
 
     def _by_kernel(
-        self, node: Node, values: dict[Source, Array]
+        self, node: Node, values: dict[Source, Array], *, as_given: bool = False
     ) -> tuple[list[Array], float, str, str]:
         known = {
             s: TensorSpec(self._model.spec(s).element_type, PartialShape(v.shape))
             for s, v in values.items()
         }
-        single, sources = alone(self._model, node, known)
+        single, sources = alone(self._model, node, known, known if as_given else None)
         compiled = self._compile_layer(single, self._executor.target, self._executor.threads)
         arrays = [
             present(port.element_type, values[source])
@@ -353,6 +356,22 @@ class _Steps:
             return results, 0.0, "view", reason
         seconds = smallest(_bound(compiled, arrays)) - _empty_call(self._compile_layer)
         return results, max(1e-9, seconds), kernel, reason
+
+    def _appended(self, node: Node, given: list[TensorSpec]) -> tuple[list[Array], float, str, str]:
+        """What is appended to a storage, measured on one of the size of what is new: by itself the
+        layer would copy the whole storage, which the plan writes into.
+        """
+        operation = node.operation
+        assert isinstance(operation, AppendState)
+        storage, length, new = (_whole(spec) for spec in given[:3])
+        own = {
+            node.inputs[0]: np.empty_like(new),
+            node.inputs[1]: np.zeros_like(length),
+            node.inputs[2]: new,
+        }
+        others = {s: _whole(spec) for s, spec in zip(node.inputs[3:], given[3:], strict=True)}
+        _, seconds, kernel, reason = self._by_kernel(node, own | others, as_given=True)
+        return [operation.reference(storage, length, new, None)], seconds, kernel, reason
 
     def _by_reference(
         self, node: Node, given: list[TensorSpec]

@@ -16,20 +16,25 @@ from uncork.types import Array, ElementType, TensorSpec
 
 
 def alone(
-    model: Model, node: Node, known: Mapping[Source, TensorSpec]
+    model: Model,
+    node: Node,
+    known: Mapping[Source, TensorSpec],
+    given: Mapping[Source, TensorSpec] | None = None,
 ) -> tuple[Model, list[Source]]:
     """The layer as a model, and the tensors that are its inputs, in order. Constants come with it;
     shapes stay as open as they were.
 
-    `known` has specs of tensors that the model knows too little of.
+    `known` has specs of tensors that the model knows too little of; `given` those of tensors that
+    are inputs with other sizes or values than the model knows.
     """
     nodes: list[Node] = []
     renamed: dict[Source, Source] = {}
     open_inputs: list[Source] = []
+    given = given or {}
     for source in dict.fromkeys(node.inputs):
         producer = model.by_id[source.node]
         port = producer.outputs[source.output]
-        constant = _constant(producer, source.output)
+        constant = None if source in given else _constant(producer, source.output)
         number = len(nodes)
         if constant is not None:
             nodes.append(
@@ -45,7 +50,8 @@ def alone(
                 )
             )
         else:
-            spec = port.spec if port.spec.rank is not None or source not in known else known[source]
+            spec = port.spec if port.spec.rank is not None else known.get(source, port.spec)
+            spec = given.get(source, spec)
             parameter = Parameter(element_type=spec.element_type, shape=spec.shape)
             name = (
                 producer.name if len(producer.outputs) == 1 else f"{producer.name}:{source.output}"

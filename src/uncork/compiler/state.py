@@ -132,6 +132,15 @@ class StateExecutor(OfVariables):
             for node in self.lifted.reads
         ]
 
+    def without_variables(
+        self, inputs: Sequence[Array], state: State
+    ) -> tuple[StatelessExecutor, list[Array] | None]:
+        """The executor of the model without variables, and all arrays that a call gives it; None
+        where only the interpreter knows them.
+        """
+        given = self._given(inputs, state)
+        return self.executor, None if given is None else [*inputs, *given]
+
     def _done(
         self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State
     ) -> list[Array]:

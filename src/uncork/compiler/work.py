@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from uncork.internal_ops.appended_state import AppendState
 from uncork.internal_ops.attention import FusedAttention
 from uncork.internal_ops.blocks import OnBlocks
 from uncork.internal_ops.compressed_linear import CompressedLinear
@@ -54,6 +55,8 @@ def work(
         return 2.0 * _count(outputs[0]) * matrix.inner, moved
     if operation.type_name in ("FusedAttention", "ScaledDotProductAttention"):
         return _attention(operation, inputs, outputs[0])
+    if isinstance(operation, AppendState):
+        return 0.0, 2 * _bytes(inputs[2])
     if isinstance(operation, StateProduct):
         a, storage, length = inputs[:3]
         (matrices,) = operation.value.describe([storage, length])

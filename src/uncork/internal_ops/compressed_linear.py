@@ -42,7 +42,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
 
     `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
     are stored, or with `packed`, which is that shape, the bytes of `model.bin`. `zero_points` and
-    `scales` are f32 [columns or 1, groups or 1]; None where the layers have no such step.
+    `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds the same
+    numbers in fewer bytes; None where the layers have no such step.
     `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
     """
 

@@ -89,6 +89,18 @@ class Builder:
             raise UnsupportedError(f"operation {type_name}@opset{opset} is not supported")
         return self._append(_of_attributes(cls, attributes), name, inputs, tensor_names)
 
+    def add_operation(
+        self,
+        operation: Operation,
+        *inputs: Source,
+        name: str = "",
+        tensor_names: Sequence[str] = (),
+    ) -> tuple[Source, ...]:
+        """Add a layer of an operation that is there, such as one of another model. Returns its
+        outputs; `tensor_names` are those of the first.
+        """
+        return self._append(operation, name, inputs, tensor_names)
+
     def add_with_bodies(
         self,
         type_name: str,
@@ -125,6 +137,15 @@ class Builder:
         `group/name` is one of a group, as "model_info/labels".
         """
         self._info[name] = str(value)
+
+    def spec(self, source: Source) -> TensorSpec:
+        """What is known of a tensor."""
+        return self._spec(source)
+
+    def node(self, source: Source) -> Node:
+        """The layer that gives a tensor."""
+        self._spec(source)
+        return self._nodes[source.node]
 
     def model(self) -> Model:
         """What was built so far."""

@@ -72,7 +72,24 @@ def _parsed(data: bytes) -> Any:
         raise ReadError(f"is no ONNX model, or damaged: {error}") from None
     if not proto.HasField("graph"):
         raise ReadError("is no ONNX model, or damaged: it has no graph")
+    if wrong := _not_text(proto):
+        raise ReadError(f"is no ONNX model, or damaged: a name is no text, {wrong!r}")
     return proto
+
+
+def _not_text(message: Any) -> bytes:
+    """A text that is none in UTF-8, which some versions of protobuf give as bytes; else nothing."""
+    waiting = [message]
+    while waiting:
+        for field, value in waiting.pop().ListFields():
+            if field.type == field.TYPE_STRING:
+                texts = [value] if isinstance(value, (str, bytes)) else value
+                wrong = next((text for text in texts if isinstance(text, bytes)), b"")
+                if wrong:
+                    return wrong[:40]
+            elif field.type == field.TYPE_MESSAGE:
+                waiting.extend([value] if hasattr(value, "ListFields") else value)
+    return b""
 
 
 def _model(proto: Any, external: ExternalFiles, source: str) -> Model:

@@ -176,6 +176,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         "sequences stop at the one step that is read",
         _RECURRENT,
     ),
+    # Before `fuse_epilogue`, which makes one step of a product and what follows.
+    Pass(
+        "select_before_products",
+        "rows of which few are read are taken before they are multiplied",
+        frozenset({"Gather", "Slice", "StridedSlice"}),
+    ),
     Pass(
         "precompute_input_projection",
         "sequences over rows of a table look their products up",

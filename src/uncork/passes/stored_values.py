@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedMatrix
@@ -281,6 +282,8 @@ class Stored:
         codes, axes, packed = self._lying(blocks, shape, held)
         if held is ElementType.f8e4m3 and bool(((codes & 0x7F) == 0x7F).any()):
             return None  # NaN, which the other codes' arithmetic does not make
+        zero_points = _narrowed(zero_points, np.uint8)
+        scales = _narrowed(scales, np.float16)
         return CompressedMatrix(held, codes, axes, zero_points, scales, self.half, packed, numbers)
 
     def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
@@ -391,3 +394,15 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     if isinstance(operation, Multiply):
         return stored.multiply(numbers)
     return stored.computed is not None and stored.subtract(-numbers, spec.element_type)
+
+
+def _narrowed(operand: Array | None, dtype: npt.DTypeLike) -> Array | None:
+    """An operand of f32 as this type, where that holds its numbers: a fifth of the bytes of 4-bit
+    weights in groups of 64 are operands.
+    """
+    if operand is None:
+        return None
+    with np.errstate(all="ignore"):
+        narrow = operand.astype(dtype)
+    same = narrow.astype(np.float32).view(np.uint32) == operand.view(np.uint32)
+    return narrow if same.all() else operand

@@ -103,7 +103,7 @@ def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Mod
             for i, s in enumerate(e for e in dict.fromkeys(ends) if e not in served)
         ]
     body = [*parameters.values(), *(n for n in nodes if n.type_name != "Result"), *results]
-    needed = _needed(body, [n.id for n in results])
+    needed = layers_needed(body, [n.id for n in results])
     left = tuple(n for n in body if n.id in needed)
     if not any(n.id in needed for n in parameters.values()) and parameters:
         raise InputError("the outputs do not depend on the layers that the part begins with")
@@ -145,7 +145,7 @@ def _result(source: Source, number: int) -> Node:
     return Node(number, f"result_{number}", "Result", "opset1", {}, (source,), (), Result())
 
 
-def _needed(nodes: Sequence[Node], roots: Iterable[int]) -> set[int]:
+def layers_needed(nodes: Sequence[Node], roots: Iterable[int]) -> set[int]:
     """The nodes that the roots depend on, with the Assigns of variables that they read."""
     by_id = {n.id: n for n in nodes}
     assigned = {n.operation.variable_id: n.id for n in nodes if isinstance(n.operation, Assign3)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
-from uncork.kernels.compressed.emit_stored import Decoder
+from uncork.kernels.compressed.emit_stored import Decoder, column_at
 from uncork.kernels.compressed.spec import FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
@@ -40,7 +40,7 @@ def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     # Behind the panel, which is of whole blocks of words, lie its scales, then its zero points.
     turned = (words + (spec.lanes - 1)) // spec.lanes * (spec.lanes * spec.width * 4)
     scales = a["panel"] + turned
-    zeros = scales + a["parameter_row"] * spec.width
+    zeros = scales + a["groups"] * (4 * spec.width)
     with k.loop(a["first"], end, spec.width) as first:
         with k.loop(0, spec.width, spec.lanes) as column:
             _turn(k, spec, a, first + column, words, a["panel"] + column * 4)
@@ -108,13 +108,13 @@ def _parameters(
         return
     _, more = flipped(spec.how, spec.stored.element_type)
     with k.loop(0, spec.width) as c:
-        row = k.minimum(first + c, a["columns"] - 1) * a["parameter_row"]
-        with k.loop(0, a["parameter_row"], 4) as group:
-            place = group * spec.width + c * 4
-            if spec.stored.scales:
-                k.store(k.load(a["scales"] + row + group, F32), scales + place)
-            if spec.stored.zeros:
-                zero = k.load(a["zeros"] + row + group, F32).to(I32)
+        column = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
+        with k.loop(0, a["groups"]) as group:
+            place = group * (4 * spec.width) + c * 4
+            if column.scales:
+                k.store(column.scales.at(k, group), scales + place)
+            if column.zeros:
+                zero = column.zeros.at(k, group).to(I32)
                 k.store(k.constant(-more, I32) - zero, zeros + place)
 
 

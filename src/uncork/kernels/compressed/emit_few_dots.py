@@ -13,7 +13,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, Variable
 from uncork.kernels.compressed.emit_dots import rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
-from uncork.kernels.compressed.emit_stored import Column, column_at
+from uncork.kernels.compressed.emit_stored import Column, Operand, column_at
 from uncork.kernels.compressed.spec_dots import DotFew
 from uncork.kernels.gemm.dots import flipped
 from uncork.kernels.gemm.microkernel_dots import added
@@ -55,7 +55,9 @@ class _Tile:
     ) -> None:
         self.k, self.spec, self.a, self.blocks = k, spec, a, spec.blocks
         self.numbers, self.column = rows, column
-        self.columns: list[Column] = [column_at(a, column + c) for c in range(spec.columns)]
+        self.columns: list[Column] = [
+            column_at(a, column + c, spec.stored) for c in range(spec.columns)
+        ]
         blocks, inner = spec.blocks, a["inner"]
         self.count = (inner + (blocks.numbers - 1)) // blocks.numbers
         #: Blocks all of whose numbers exist.
@@ -69,13 +71,11 @@ class _Tile:
         """Multiply, and store the results."""
         k, blocks, a = self.k, self.blocks, self.a
         for column in self.columns:
-            for parameters, there in (
-                (column.zeros, self.spec.stored.zeros),
-                (column.scales, self.spec.stored.scales),
-            ):
-                if there and self.spec.stored.group:
-                    with k.loop(0, a["parameter_row"], 64) as at:
-                        k.prefetch(parameters + a["parameter_row"] * _COLUMNS_AHEAD + at)
+            for operand in (column.zeros, column.scales):
+                if operand and self.spec.stored.group:
+                    row = a["groups"] * operand.type_.bytes
+                    with k.loop(0, row, 64) as at:
+                        k.prefetch(operand.begin + row * _COLUMNS_AHEAD + at)
         if blocks.mixes:
             with k.loop(0, self.whole) as block:
 
@@ -177,15 +177,14 @@ class _Tile:
             return None
         lanes, numbers = blocks.lanes, blocks.length
         if stored.group >= numbers:
-            address = column.scales + step * numbers // stored.group * 4
-            return k.splat(k.load(address, F32), lanes)
+            return k.splat(column.scales.at(k, step * numbers // stored.group), lanes)
         count = numbers // stored.group
-        address = column.scales + step * (4 * count)
         if partly:
             left = self.a["inner"] - step * numbers + (stored.group - 1)
-            some = k.load_masked(address, F32, k.lanes_below(left // stored.group, count))
+            mask = k.lanes_below(left // stored.group, count)
+            some = column.scales.some(k, step * count, mask)
         else:
-            some = k.load(address, F32, count)
+            some = column.scales.at(k, step * count, count)
         picks = ir.Constant(
             ir.VectorType(ir.IntType(32), lanes), [lane * count // lanes for lane in range(lanes)]
         )
@@ -204,11 +203,11 @@ class _Tile:
             if not stored.group:
                 if stored.zeros:
                     off = float(more - self.blocks.middle)
-                    zeros = [k.load(column.zeros, F32) + off for column in self.columns]
+                    zeros = [column.zeros.at(k) + off for column in self.columns]
                     line = k.gathered(zeros) if len(zeros) > 1 else zeros[0]
                     result = k.fma(line, k.splat(k.load(sums, F32), result.lanes), result)
                 if stored.scales:
-                    scales = [k.load(column.scales, F32) for column in self.columns]
+                    scales = [column.scales.at(k) for column in self.columns]
                     result = result * (k.gathered(scales) if len(scales) > 1 else scales[0])
             store_columns(k, self.spec.end, a, result, number, self.column)
 
@@ -219,13 +218,10 @@ class _Tile:
         def some(at: Value, partly: bool) -> None:
             mask = k.lanes_below(groups - at, lanes) if partly else None
 
-            def load(address: Value) -> Value:
-                place = address + at * 4
-                if mask is None:
-                    return k.load(place, F32, lanes)
-                return k.load_masked(place, F32, mask)
+            def load(operand: Operand) -> Value:
+                return operand.at(k, at, lanes) if mask is None else operand.some(k, at, mask)
 
-            line = load(sums)
+            line = load(Operand(sums, "f32"))
             for total, column in zip(self.totals[row], self.columns, strict=True):
                 value = load(column.zeros) + off if off else load(column.zeros)
                 if stored.scales:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
-from uncork.kernels.compressed.emit_stored import Column, Decoder, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, column_at
 from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Widening, of_panels
@@ -82,7 +82,7 @@ def _widened(spec: ManyRows) -> Widening:
     """A function that widens the codes of a panel, vector by vector."""
 
     def widened(k: Kernel, codes: Value, number: Value) -> Value:
-        column = Column(codes, codes, codes)
+        column = Column(codes, Operand(codes, ""), Operand(codes, ""))
         (vector,) = Decoder(k, spec.stored, number, number).block(column, number, False)
         return vector
 
@@ -114,14 +114,17 @@ def _decode(
         if vectors == 1:
             numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
             turn(
-                [decoder.block(column_at(a, number), position, partly)[0] for number in numbers],
+                [
+                    decoder.block(column_at(a, number, spec.stored), position, partly)[0]
+                    for number in numbers
+                ],
                 position,
                 k.integer(0),
                 1,
             )
             return
         with k.loop(0, lanes) as c:
-            begin = column_at(a, k.minimum(first + c, a["columns"] - 1))
+            begin = column_at(a, k.minimum(first + c, a["columns"] - 1), spec.stored)
             for j, vector in enumerate(decoder.block(begin, position, partly)):
                 k.store(vector, scratch + c * line + j * lanes * 4)
         with k.loop(0, vectors) as number:  # written once: turning takes many instructions

@@ -14,22 +14,60 @@ from msgspec import Struct
 
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
+from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, Stored
 from uncork.kernels.elementwise.emit import widened
+
+
+class Operand(Struct, frozen=True):
+    """The zero points or the scales of a column: where they begin, and their type, which is nothing
+    where there are none.
+    """
+
+    begin: Value
+    kind: str
+
+    def __bool__(self) -> bool:
+        return bool(self.kind)
+
+    @property
+    def type_(self) -> Type:
+        """The type in which they lie."""
+        return {"f32": F32, "f16": U16, "u8": U8}[self.kind]
+
+    def at(self, k: Kernel, group: Value | int = 0, lanes: int = 1) -> Value:
+        """Those of some groups that follow each other, as f32."""
+        return self._wide(k, k.load(self._address(group), self.type_, lanes))
+
+    def some(self, k: Kernel, group: Value, mask: Value) -> Value:
+        """Those of the groups in a mask, as f32; 0 for the others."""
+        return self._wide(k, k.load_masked(self._address(group), self.type_, mask))
+
+    def _address(self, group: Value | int) -> Value:
+        return self.begin + group * self.type_.bytes
+
+    def _wide(self, k: Kernel, value: Value) -> Value:
+        if self.kind == "f16":
+            return widened(k, "f16", value)
+        return value.to(I32).to(F32) if self.kind == "u8" else value
 
 
 class Column(Struct, frozen=True):
     """Where the codes, zero points and scales of a column begin."""
 
     codes: Value
-    zeros: Value
-    scales: Value
+    zeros: Operand
+    scales: Operand
 
 
-def column_at(a: Mapping[str, Value], number: Value) -> Column:
+def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:
     """A column by its number, of a kernel with these arguments."""
-    codes, parameters = number * a["code_row"], number * a["parameter_row"]
-    return Column(a["codes"] + codes, a["zeros"] + parameters, a["scales"] + parameters)
+    first = number * a["groups"]
+    operands = []
+    for name, kind in (("zeros", stored.zeros), ("scales", stored.scales)):
+        operand = Operand(a[name], kind)
+        operands.append(Operand(a[name] + first * operand.type_.bytes, kind) if kind else operand)
+    return Column(a["codes"] + number * a["code_row"], *operands)
 
 
 class Decoder:
@@ -112,25 +150,25 @@ class Decoder:
         numbers = [ir.Constant(F32.llvm, x) for x in values]
         return Value(self.k, ir.Constant(ir.VectorType(F32.llvm, 16), numbers), F32, 16)
 
-    def _parameter(self, column: Value, position: Value, left: Value | None) -> Value:
+    def _parameter(self, column: Operand, position: Value, left: Value | None) -> Value:
         """The zero points or scales of a block, lane by lane."""
         k, stored = self.k, self.stored
         if not stored.group:
-            return k.splat(k.load(column, F32), stored.lanes)
+            return k.splat(column.at(k), stored.lanes)
         count = stored.groups_in_block
         if not count:
             step = PER_WORD if self.four_bits else 1
             last = self.inner - 1
             places = [k.minimum(position + lane * step, last) for lane in range(stored.lanes)]
-            return k.gathered([k.load(column + p // stored.group * 4, F32) for p in places])
-        address = column + position // stored.group * 4
+            return k.gathered([column.at(k, p // stored.group) for p in places])
+        group = position // stored.group
         if count == 1:
-            return k.splat(k.load(address, F32), stored.lanes)
+            return k.splat(column.at(k, group), stored.lanes)
         if left is None:
-            some = k.load(address, F32, count)
+            some = column.at(k, group, count)
         else:
-            some = k.load_masked(
-                address, F32, k.lanes_below((left + (stored.group - 1)) // stored.group, count)
+            some = column.some(
+                k, group, k.lanes_below((left + (stored.group - 1)) // stored.group, count)
             )
         each = stored.lanes // count
         picks = ir.Constant(

@@ -7,6 +7,7 @@ import numpy as np
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import CONVERTED, SPLIT, Stored
 from uncork.kernels.runtime.target import Target
+from uncork.types import Array, ElementType
 
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
 _WHOLE_IN_F16 = 1024
@@ -31,12 +32,28 @@ def stored_of(weights: CompressedMatrix, target: Target) -> Stored:
         weights.element_type.name,
         target.lanes,
         weights.shape[2] if groups > 1 else 0,
-        zeros is not None,
-        weights.scales is not None,
+        type_of(zeros, target),
+        type_of(scales, target),
         weights.half and not whole,
         rounds,
         weights.numbers is not None,
     )
+
+
+def type_of(operand: Array | None, target: Target) -> str:
+    """The type in which kernels read zero points or scales; nothing where there are none."""
+    if operand is None:
+        return ""
+    if operand.dtype == np.float16 and not converts_halves(target):
+        return "f32"
+    held = ElementType.of_dtype(operand.dtype)
+    assert held is not None
+    return held.name
+
+
+def converts_halves(target: Target) -> bool:
+    """Whether the processor turns f16 into f32 by an instruction."""
+    return not target.has("sse2") or target.has("f16c")
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:
@@ -45,7 +62,7 @@ def _is_normal(weights: CompressedMatrix) -> bool:
         return False
     if weights.scales is None:
         return False
-    scales = np.abs(weights.scales[weights.scales != 0])
+    scales = np.abs(weights.scales[weights.scales != 0].astype(np.float32))
     most = (1 << weights.element_type.bits) + _WHOLE_IN_F16
     return not scales.size or bool(
         scales.min() >= _LEAST_NORMAL and scales.max() * most <= _MOST_IN_F16
@@ -55,8 +72,10 @@ def _is_normal(weights: CompressedMatrix) -> bool:
 def is_whole(weights: CompressedMatrix) -> bool:
     """Whether all codes less zero points are integers that f16 holds."""
     zeros = weights.zero_points
-    return zeros is None or (
-        weights.element_type.is_integer
-        and weights.numbers is None
-        and bool(((np.abs(zeros) <= _WHOLE_IN_F16) & (zeros == np.rint(zeros))).all())
+    if zeros is None:
+        return True
+    if not weights.element_type.is_integer or weights.numbers is not None:
+        return False
+    return zeros.dtype == np.uint8 or bool(
+        ((np.abs(zeros) <= _WHOLE_IN_F16) & (zeros == np.rint(zeros))).all()
     )

@@ -15,7 +15,7 @@ from uncork.internal_ops.compressed_linear import (
     CompressedMatrix,
     FusedCompressedLinear,
 )
-from uncork.kernels.compressed.form import stored_of
+from uncork.kernels.compressed.form import converts_halves, stored_of
 from uncork.kernels.compressed.select_dots import (
     DotCalls,
     FewCalls,
@@ -80,7 +80,7 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     """
     name = weights.element_type.name
     halves = weights.half or name in ("f16", "f8e4m3", "f8e5m2")
-    if target.has("sse2") and not target.has("f16c") and halves:
+    if halves and not converts_halves(target):
         return "no kernel for f16 on this machine"
     if is_empty((weights.columns, weights.inner)):
         return "nothing to multiply"
@@ -125,7 +125,7 @@ def select_compressed(layer: Layer) -> Selection:
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
     operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     operands += [0 if array is None else array.ctypes.data for array in parameters]
-    operands += [4 * groups, Out(0), rows, weights.inner, weights.columns]
+    operands += [groups, Out(0), rows, weights.inner, weights.columns]
     operands.append(0 if weights.numbers is None else weights.numbers.ctypes.data)
     given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
     parts: list[tuple[_Part, AtLeast | None]] = []
@@ -313,14 +313,14 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
     """Zero points and scales, one for each column or for each of its groups."""
     groups = weights.shape[1] if stored.group else 1
     return [
-        None if array is None else _laid_out(array, (weights.columns, groups))
-        for array in (weights.zero_points, weights.scales)
+        None if array is None else _laid_out(array, kind, (weights.columns, groups))
+        for array, kind in ((weights.zero_points, stored.zeros), (weights.scales, stored.scales))
     ]
 
 
-def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
-    """The values of a constant as f32 of this shape, one after the other."""
-    return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
+def _laid_out(array: Array, kind: str, shape: tuple[int, int]) -> Array:
+    """The values of a constant in this type and shape, one after the other."""
+    return np.ascontiguousarray(np.broadcast_to(array, shape), ElementType.parse(kind).dtype)
 
 
 def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:

@@ -71,7 +71,7 @@ def dot_rows(
 def _are_moderate(scales: Array | None) -> bool:
     if scales is None:
         return True
-    sizes = np.abs(scales)
+    sizes = np.abs(scales.astype(np.float32))
     return bool(((sizes == 0) | ((sizes >= _LEAST_SCALE) & (sizes <= _MOST_SCALE))).all())
 
 

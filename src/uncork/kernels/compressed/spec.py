@@ -29,8 +29,9 @@ class Stored(Struct, frozen=True):
     element_type: str
     lanes: int
     group: int = 0
-    zeros: bool = False
-    scales: bool = False
+    #: The types of zero points and scales; nothing where there are none.
+    zeros: str = ""
+    scales: str = ""
     rounds_difference: bool = False
     rounds_product: str = ""
     #: The codes are numbers of a table of 16.
@@ -66,16 +67,19 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book", "zeros", "scales", "rounds_difference")
+            + flags(self, "book")
+            + (f"_zeros_{self.zeros}" if self.zeros else "")
+            + (f"_scales_{self.scales}" if self.scales else "")
+            + flags(self, "rounds_difference")
             + rounds
         )
 
 
-#: Addresses; bytes from one column to the next of codes, of zero points and scales; the first
-#: column and how many; sizes; the numbers that codes stand for; working memory. `inner` of one
-#: column; `table` has room for the addresses of all rows.
+#: Addresses; bytes from one column to the next of codes; zero points or scales of a column; the
+#: first column and how many; sizes; the numbers that codes stand for; working memory. `inner` of
+#: one column; `table` has room for the addresses of all rows.
 ARGUMENTS = (
-    "data", "codes", "code_row", "zeros", "scales", "parameter_row", "output", "rows", "inner",
+    "data", "codes", "code_row", "zeros", "scales", "groups", "output", "rows", "inner",
     "columns", "numbers", "first", "count", "scratch", "table",
 )  # fmt: skip
 

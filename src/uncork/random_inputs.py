@@ -1,4 +1,5 @@
-"""Bounds of random inputs: ids within their tables, offsets of bags and segment ids in order.
+"""Random inputs, and their bounds: ids within their tables, offsets of bags and segment ids in
+order.
 
 Random numbers mean something there only within bounds and in order. What inputs mean is told by the
 layers that look them up, in bodies too, behind moves and conversions of integers.
@@ -6,21 +7,25 @@ layers that look them up, in bodies too, behind moves and conversions of integer
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
+from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.ops._common.embedding import Embedding
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops._operation import check_memory
 from uncork.ops.convert import limits
 from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.passes.straight_ids import Lookup, lookups
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.storage import decode, encode
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: How many segments there are where an input says it.
 _SEGMENTS = 4
@@ -163,3 +168,70 @@ def _size(spec: TensorSpec, axis: int) -> int:
         return 1
     size = spec.shape[axis].static_size
     return 1 if size is None else size
+
+
+def random_array(
+    name: str,
+    element_type: ElementType,
+    shape: tuple[int, ...],
+    seed: int,
+    bounds: tuple[float, float] | None,
+) -> Array:
+    """Values that depend on the seed and the input's name only: floats in [-1, 1), integers in [0,
+    10), or in [low, high).
+    """
+    try:
+        check_memory([TensorSpec(element_type, PartialShape(shape))])
+    except InputError:
+        raise InputError(
+            f"shape {list(shape)} of {element_type} is more than this machine's memory holds",
+            f"input '{name}'",
+        ) from None
+    generator = np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))])
+    if element_type is ElementType.boolean or element_type is ElementType.string:
+        if bounds is not None:
+            raise InputError(f"random {element_type} values have no range", f"input '{name}'")
+        return (
+            generator.integers(0, 2, shape).astype(bool)
+            if element_type is ElementType.boolean
+            else _words(generator, shape)
+        )
+    if element_type.is_integer:
+        low, high = _integer_bounds(name, element_type, bounds)
+        values = generator.integers(
+            low, high, shape, np.uint64 if low >= 0 else np.int64, endpoint=True
+        )
+        return np.asarray(values).astype(element_type.dtype)
+    start, end = (-1.0, 1.0) if bounds is None else bounds
+    real = np.asarray(generator.random(shape)) * (end - start) + start
+    with np.errstate(over="ignore"):
+        return decode(encode(real, element_type), element_type)
+
+
+def _integer_bounds(
+    name: str, element_type: ElementType, bounds: tuple[float, float] | None
+) -> tuple[int, int]:
+    """Smallest and largest random value."""
+    signed = element_type.kind == "signed"
+    least = -(1 << (element_type.bits - 1)) if signed else 0
+    most = (1 << (element_type.bits - signed)) - 1
+    if bounds is None:
+        return 0, min(9, most)
+    low, high = bounds
+    if low != int(low) or high != int(high) or int(low) < least or int(high) > most + 1:
+        raise InputError(
+            f"a range of {element_type} has whole numbers within {least}:{most + 1}, "
+            f"got {low}:{high}",
+            f"input '{name}'",
+        )
+    return int(low), int(high) - 1
+
+
+def _words(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = np.empty(shape, object)
+    for position in np.ndindex(*shape):
+        words[position] = "".join(
+            letters[i] for i in generator.integers(0, len(letters), int(generator.integers(1, 9)))
+        )
+    return words
