@@ -41,7 +41,8 @@ if sys.version_info < (3, 12):
     import importlib, pkgutil
     import queue
     for package in (uncork.compiler, uncork.kernels, uncork.functional, uncork.ops):
-        for found in pkgutil.walk_packages(getattr(package, "__path__", []), package.__name__ + "."):
+        inside_it = package.__name__ + "."
+        for found in pkgutil.walk_packages(getattr(package, "__path__", []), inside_it):
             importlib.import_module(found.name)
 
 shared = uncork.compile_model(model(1), threads=THREADS)
