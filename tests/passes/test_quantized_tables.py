@@ -151,7 +151,7 @@ def test_recognised_and_exact(name: str, numbers: dict[str, np.ndarray]) -> None
     np.testing.assert_array_equal(
         sums, [table[IDS[:3]].sum(0), np.zeros(COLUMNS), table[IDS[3:]].sum(0)]
     )
-    lean = compressed_tables(model)
+    lean = compressed_tables(model, None)
     assert {n.name for n in lean.nodes if isinstance(n.operation, CompressedLookup)} == {
         "bags",
         "pick",
@@ -168,7 +168,7 @@ def test_recognised_and_exact(name: str, numbers: dict[str, np.ndarray]) -> None
 def test_a_scalar_serves_all_rows(numbers: dict[str, np.ndarray]) -> None:
     for scale in (np.float32(0.5), np.full(1, 0.5), np.full((1, 1), 0.5)):
         model = Chain(numbers["codes"], "u8").minus(3).times(scale).looked_up()
-        assert compressed_tables(model) is not model
+        assert compressed_tables(model, None) is not model
         np.testing.assert_array_equal(
             uncork.compile_model(model)(IDS, OFFSETS)["rows"], (numbers["codes"][IDS] - 3.0) / 2
         )
@@ -198,7 +198,7 @@ def test_other_chains_are_left_as_they_are(name: str, numbers: dict[str, np.ndar
     elif name == "twice scaled":
         chain, table = chain.times(2).times(numbers["scale"]), table * 2 * numbers["scale"]
     model = chain.looked_up()
-    assert compressed_tables(model) is model
+    assert compressed_tables(model, None) is model
     np.testing.assert_array_equal(
         uncork.compile_model(model)(*given, IDS, OFFSETS)["rows"], table[IDS]
     )
@@ -216,7 +216,7 @@ def test_gather_along_another_axis_is_left_as_it_is(
     )
     chain.builder.result(out, "rows")
     model = chain.builder.model()
-    assert compressed_tables(model) is model
+    assert compressed_tables(model, None) is model
     np.testing.assert_array_equal(
         uncork.compile_model(model)(places)[0], numbers["codes"][:, 3:4] / 4
     )
@@ -423,7 +423,7 @@ def test_tables_of_groups(name: str, stored: str) -> None:
     model = chain.looked_up()
     lookups = [
         node.operation
-        for node in compressed_tables(packed_tables(model)).nodes
+        for node in compressed_tables(packed_tables(model), None).nodes
         if isinstance(node.operation, CompressedLookup)
     ]
     assert bool(lookups) == as_stored

@@ -6,7 +6,8 @@ Passes make it of a product whose matrix other layers compute from small numbers
         -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
 
 The matrix is never made. The meaning is that of the layers one after the other, each result rounded
-to its type.
+to its type. Of experts there are several matrices, all of which multiply, or those that a Gather
+chooses.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Struct
 from uncork.concurrency import lazy
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
-from uncork.ops._ports import REAL, Field, Input, Output
+from uncork.ops._ports import INTEGER, REAL, Field, Input, Output
 from uncork.storage import decode, unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -45,6 +46,8 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     `scales` are [columns or 1, groups or 1], of f32 or of a type (u8, f16) that holds the same
     numbers in fewer bytes; None where the layers have no such step.
     `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
+
+    Of a `stack` of several matrices the columns follow each other, a matrix after the other.
     """
 
     element_type: ElementType
@@ -55,16 +58,18 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
     half: bool = False
     packed: tuple[int, ...] | None = None
     numbers: Array | None = None
+    stack: int = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape: columns, groups, and size of a group."""
+        """The shape: columns of all matrices, groups, and size of a group."""
         sizes = self.packed or self.codes.shape
         return sizes[self.axes[0]], sizes[self.axes[1]], sizes[self.axes[2]]
 
     @property
     def columns(self) -> int:
-        return self.shape[0]
+        """The columns of a matrix."""
+        return self.shape[0] // self.stack
 
     @property
     def inner(self) -> int:
@@ -101,7 +106,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
         return (int(sizes.min()), int(sizes.max())) if sizes.size else (_ONE, _ONE)
 
     def values(self) -> Array:
-        """The matrix in f32, [columns, inner]."""
+        """The matrix in f32, [columns of all matrices, inner]."""
         codes = self.carriers()
         if self.numbers is None:
             result = self._rounded(decode(codes, self.element_type).astype(np.float32))
@@ -112,7 +117,7 @@ class CompressedMatrix(Struct, frozen=True, eq=False, dict=True):
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])
             if self.scales is not None:
                 result = self._rounded(result * self.scales[:, :, np.newaxis])
-        return result.reshape(self.columns, self.inner)
+        return result.reshape(self.shape[0], self.inner)
 
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values
@@ -146,9 +151,11 @@ def rounded_rows(data: Array, run: int, count: int) -> Array:
 
 
 class CompressedLinear(Operation):
-    """MatMul with weights as they are stored.
+    """MatMul with weights as they are stored: all matrices of a stack, or those that `chosen` says,
+    as the Gather along the first axis does that is `choice`.
 
-    `product` is the MatMul, which may transpose its second matrix. `numbers` is a type that has all
+    `product` is the MatMul, which may transpose its second matrix; `lead` are the first dimensions
+    of what it multiplies by. `numbers` is a type that has all
     numbers of the data: f32, or a narrower one to which they have been rounded. `activations` is
     what the data are rounded to, where the matrix has runs: f32, i16 or i8.
     """
@@ -156,12 +163,15 @@ class CompressedLinear(Operation):
     multiplies = True
     type_name, opset = "CompressedLinear", 0
     data = Input(REAL, "T")
+    chosen = Input(INTEGER, optional=True)
     output = Output("T")
 
     product = Field[Operation]()
     weights = Field[CompressedMatrix]()
     numbers = Field[ElementType]()
     activations = Field[str]()
+    lead = Field[tuple[int, ...]]()
+    choice = Field[Operation | None]()
 
     def __init__(
         self,
@@ -169,25 +179,40 @@ class CompressedLinear(Operation):
         weights: CompressedMatrix,
         numbers: ElementType = ElementType.f32,
         activations: str = "f32",
+        lead: tuple[int, ...] = (),
+        choice: Operation | None = None,
     ) -> None:
-        super().__init__(product=product, weights=weights, numbers=numbers, activations=activations)
+        super().__init__(
+            product=product,
+            weights=weights,
+            numbers=numbers,
+            activations=activations,
+            lead=lead,
+            choice=choice,
+        )
 
     @property
     def _transposed(self) -> bool:
         return bool(getattr(self.product, "transpose_b", False))
 
-    def infer(self, data: TensorSpec) -> PartialShape:
+    def infer(self, data: TensorSpec, chosen: TensorSpec | None = None) -> PartialShape:
         shape = (self.weights.columns, self.weights.inner)
         matrix = TensorSpec(
-            ElementType.f32, PartialShape(shape if self._transposed else shape[::-1])
+            ElementType.f32,
+            PartialShape((*self.lead, *(shape if self._transposed else shape[::-1]))),
         )
         return self.product.describe([data, matrix])[0].shape
 
-    def reference(self, data: Array) -> Array:
-        matrix, run = self.weights.values(), self.weights.run(self.activations)
+    def reference(self, data: Array, chosen: Array | None = None) -> Array:
+        weights, run = self.weights, self.weights.run(self.activations)
         if self.activations != "f32" and run and data.size:
             data = rounded_rows(data, run, ACTIVATION_BYTES[self.activations])
-        return np.asarray(self.product.reference(data, matrix if self._transposed else matrix.T))
+        matrix = weights.values().reshape(weights.stack, weights.columns, weights.inner)
+        if self.choice is not None:
+            matrix = np.asarray(self.choice.reference(matrix, chosen, np.array(0), np.float32(0)))
+        matrix = matrix.reshape(*self.lead, *matrix.shape[-2:])
+        turned = matrix if self._transposed else matrix.swapaxes(-1, -2)
+        return np.asarray(self.product.reference(data, turned))
 
 
 class FusedCompressedLinear(FusedProduct):

@@ -2,7 +2,8 @@
 
 What is recognised says `stored_values`: zero points and scales are one for all, for each column of
 the product, or for each group of so many rows that follow each other. The arithmetic is in f32, or
-in f16.
+in f16. Of experts, which are matrices in a tensor of more axes, all multiply, or those that a
+Gather along the first axis takes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.compressed.select import declined, rounded_to
 from uncork.kernels.runtime.target import Target
 from uncork.ops.convert import Convert1
+from uncork.ops.gather import Gather1, Gather7
 from uncork.ops.matmul import MatMul
 from uncork.passes.rewrite import replaced
-from uncork.passes.stored_values import stored_values
+from uncork.passes.stored_values import RESHAPES, stored_values
 from uncork.passes.widen_halves import EXACT
 from uncork.types import ElementType
 
@@ -26,7 +28,7 @@ def compressed_products(model: Model, target: Target) -> Model:
     """The model with such products, where there are kernels for them, holding their weights as they
     are stored.
     """
-    known: dict[tuple[Source, bool, str], CompressedMatrix | None] = {}
+    known: dict[tuple[Source, bool, str], tuple[CompressedMatrix | None, Node | None]] = {}
     new: dict[int, Node] = {}
     brains: frozenset[Source] | None = None
     for node in model.nodes:
@@ -35,20 +37,24 @@ def compressed_products(model: Model, target: Target) -> Model:
             continue
         key = node.inputs[1], bool(product.transpose_b), node.hints.decompression
         if key not in known:
-            stored = stored_values(model, key[0])
+            chosen, after = chosen_matrices(model, key[0]) or (None, [])
+            stored = stored_values(model, chosen.inputs[0] if chosen else key[0], after)
             found = None if stored is None else stored.matrix(key[1])
             if found is not None and found.half and key[2] == "f32":
                 found = replace(found, half=False)
-            known[key] = found
-        weights = known[key]
+            known[key] = found, chosen
+        weights, chosen = known[key]
         if weights is not None and not declined(weights, target):
             numbers = ElementType.f32
             if weights.element_type is ElementType.bf16:
                 brains = _brains(model) if brains is None else brains
                 numbers = ElementType.bf16 if node.inputs[0] in brains else numbers
             activations = rounded_to(weights, target, node.hints.activations)
-            operation = CompressedLinear(product, weights, numbers, activations)
-            new[node.id] = replace(node, inputs=node.inputs[:1], operation=operation)
+            lead = model.spec(node.inputs[1]).shape.static[:-2]
+            choice = None if chosen is None else chosen.operation
+            given = (node.inputs[0], *([] if chosen is None else chosen.inputs[1:2]))
+            operation = CompressedLinear(product, weights, numbers, activations, lead, choice)
+            new[node.id] = replace(node, inputs=given, operation=operation)
     return replaced(model, new) if new else model
 
 
@@ -78,8 +84,37 @@ def _brains(model: Model) -> frozenset[Source]:
 
 def _is_linear(model: Model, node: Node) -> bool:
     """Whether a MatMul multiplies rows of f32 by a matrix that is not folded to a constant, as
-    small ones are.
+    small ones are; or by several, each of them so many rows.
     """
     data, matrix = (model.spec(source) for source in node.inputs)
-    rows = data.rank is not None and data.rank >= 2 and data.element_type is ElementType.f32
-    return rows and matrix.rank == 2 and matrix.shape.is_static and matrix.value is None
+    if data.rank is None or data.rank < 2 or data.element_type is not ElementType.f32:
+        return False
+    if not matrix.shape.is_static or (matrix.rank or 0) < 2 or matrix.value is not None:
+        return False
+    one = all(size == 1 for size in matrix.shape.static[:-2])
+    return one or all(dim.is_static for dim in data.shape.dims[:-2])
+
+
+def chosen_matrices(model: Model, source: Source) -> tuple[Node, list[Node]] | None:
+    """The Gather along the first axis that a tensor of matrices comes of, where only the call knows
+    what it takes, and the layers behind it, which change types and first axes alone; None where
+    there is none.
+    """
+    after: list[Node] = []
+    matrix = model.spec(source).shape
+    node = model.by_id[source.node]
+    while isinstance(node.operation, (Convert1, *RESHAPES)):
+        before = model.spec(node.inputs[0]).shape
+        if not (before.is_static and matrix.is_static) or before.static[-2:] != matrix.static[-2:]:
+            return None
+        after.append(node)
+        node = model.by_id[node.inputs[0].node]
+    if not isinstance(node.operation, (Gather1, Gather7)):
+        return None
+    data, indices, axis = (model.spec(given) for given in node.inputs)
+    if indices.value is not None or axis.value is None or data.rank is None or data.rank < 3:
+        return None
+    first = int(axis.value.reshape(-1)[0]) in (0, -data.rank)
+    known = indices.rank is not None and node.operation.batch_count(indices.rank) == 0
+    whole = data.rank == 3 and first and known and indices.shape.is_static
+    return (node, after[::-1]) if whole and 0 not in indices.shape.static else None

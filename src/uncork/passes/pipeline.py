@@ -104,6 +104,7 @@ AS_READ: tuple[Pass, ...] = (
         frozenset({"Convert"}),
         _SMALL,
         when=lambda options: not options.reference,
+        option="target",
         module="quantized_tables",
     ),
 )

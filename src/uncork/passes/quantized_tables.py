@@ -32,6 +32,7 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedTable,
 )
 from uncork.ir.model import Model, Node, Source
+from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
 from uncork.ops.convert import Convert1
@@ -39,9 +40,11 @@ from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBag
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
 from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.passes.absorb_index_converts import absorb_index_converts
+from uncork.passes.compressed_products import chosen_matrices
 from uncork.passes.rewrite import constant_of_floats, replaced
 from uncork.types import Array, ElementType
 
@@ -63,13 +66,25 @@ _PART = 1 << 20
 _LINE = 64
 
 
-def compressed_tables(model: Model) -> Model:
-    """The model with such look-ups holding their tables as they are stored.
+def compressed_tables(model: Model, target: Target | None) -> Model:
+    """The model with such look-ups holding their tables as they are stored, for a processor with
+    kernels or without.
 
     Layers that only made a table are gone.
     """
+    multiplied = {
+        chosen[0].id
+        for node in model.nodes
+        if isinstance(node.operation, MatMul)
+        and (chosen := chosen_matrices(model, node.inputs[1])) is not None
+    }
     lookups = [
-        node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)
+        node
+        for node in model.nodes
+        if type(node.operation) in LOOKUPS
+        and is_by_rows(model, node)
+        # products read them as they are stored
+        and (target is None or node.id not in multiplied)
     ]
     chains = {source: _chain(model, source) for source in {node.inputs[0] for node in lookups}}
     tables = {source: chain.table() for source, chain in chains.items() if chain is not None}

@@ -124,7 +124,7 @@ def _passed(model: Model, node: Node, axes: frozenset[int]) -> int | None:
         return None
     if _multiplies(node):
         data = model.spec(node.inputs[0])
-        weights = isinstance(operation, CompressedLinear) or (
+        weights = (isinstance(operation, CompressedLinear) and not operation.lead) or (
             isinstance(operation, MatMul)
             and not operation.transpose_a
             and known[1]

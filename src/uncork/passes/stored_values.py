@@ -34,7 +34,7 @@ from uncork.passes.rewrite import computed_value, known_value
 from uncork.storage import code_book, decode
 from uncork.types import Array, ElementType
 
-_RESHAPES = (Reshape1, Squeeze1, Unsqueeze1)
+RESHAPES = (Reshape1, Squeeze1, Unsqueeze1)
 _COMPUTED = (ElementType.f16, ElementType.f32)
 _WIDE = frozenset({ElementType.f16, ElementType.bf16})
 _EIGHT_BITS = frozenset({ElementType.i8, ElementType.u8, ElementType.f8e4m3, ElementType.f8e5m2})
@@ -253,10 +253,14 @@ class Stored:
         self.constant, self.codes, self.element_type = None, codes, element_type
 
     def matrix(self, transposed: bool) -> CompressedMatrix | None:
-        """The tensor as the second matrix of a product; None where it is none that is stored."""
-        if len(self.dims) != 2 or self.computed is not ElementType.f32:
+        """The tensor as the second matrix of a product, or a stack of such; None where it is none
+        that is stored.
+        """
+        if len(self.dims) < 2 or self.computed is not ElementType.f32:
             return None
-        columns, inner = self.dims if transposed else self.dims[::-1]
+        columns, inner = self.dims[-2:] if transposed else self.dims[:-3:-1]
+        matrices = [axis for dim in self.dims[:-2] for axis in dim]
+        columns = [*matrices, *columns]
         operands = [operand for operand in (self.zero_points, self.scales) if operand is not None]
         varies = [
             any(operand.shape[self.order.index(axis)] > 1 for operand in operands) for axis in inner
@@ -284,7 +288,10 @@ class Stored:
             return None  # NaN, which the other codes' arithmetic does not make
         zero_points = _narrowed(zero_points, np.uint8)
         scales = _narrowed(scales, np.float16)
-        return CompressedMatrix(held, codes, axes, zero_points, scales, self.half, packed, numbers)
+        stack = math.prod(self.sizes[axis] for axis in matrices)
+        return CompressedMatrix(
+            held, codes, axes, zero_points, scales, self.half, packed, numbers, stack
+        )
 
     def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
         """An operand as f32 [columns or 1, groups or 1]."""
@@ -331,8 +338,11 @@ _UNSIGNED = frozenset(
 )
 
 
-def stored_values(model: Model, source: Source) -> Stored | None:
-    """What a tensor is made of; None where that is not what is described above."""
+def stored_values(model: Model, source: Source, after: Sequence[Node] = ()) -> Stored | None:
+    """What a tensor is made of; None where that is not what is described above.
+
+    `after` are layers that change the type only, of rows of the tensor that somebody takes.
+    """
     path: list[Node] = []
     node = model.by_id[source.node]
     while not isinstance(node.operation, Const):
@@ -346,13 +356,16 @@ def stored_values(model: Model, source: Source) -> Stored | None:
     if not path or not kept or constant.element_type is ElementType.boolean or not constant.count:
         return None
     stored = Stored(constant)
-    return stored if all(_step(model, node, stored) for node in reversed(path)) else None
+    if not all(_step(model, node, stored) for node in reversed(path)):
+        return None
+    converts = [node for node in after if isinstance(node.operation, Convert1)]
+    return stored if all(_step(model, node, stored) for node in converts) else None
 
 
 def _data(model: Model, node: Node) -> int | None:
     """The input that codes come by; None of a layer that is no step."""
     operation = node.operation
-    if isinstance(operation, (Convert1, Transpose1, Subtract, *_RESHAPES)):
+    if isinstance(operation, (Convert1, Transpose1, Subtract, *RESHAPES)):
         return 0
     if isinstance(operation, (Gather1, Gather7)):
         return 1
@@ -370,7 +383,7 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     operation, spec = node.operation, node.outputs[0].spec
     if isinstance(operation, Convert1):
         return stored.convert(spec.element_type)
-    if isinstance(operation, _RESHAPES):
+    if isinstance(operation, RESHAPES):
         return stored.reshape(spec.shape.static)
     position = _data(model, node)
     assert position is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, relative_operands
 from uncork.kernels.compressed.emit_few import in_order_of_words, multiply_rows
-from uncork.kernels.compressed.emit_stored import Decoder, column_at
+from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import FewRows, Stored
 from uncork.kernels.compressed.spec_dots import FLAG, DotRows, record
 from uncork.kernels.epilogue import Epilogue
@@ -30,7 +30,7 @@ _TILE_ARGUMENTS = (
 def emit_dot_rows(spec: DotRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = arguments_of(k, spec)
     tile = _tile(k, spec)
     places = relative_operands(spec.end, a, a["output"])
     runs = (a["inner"] + (spec.unit - 1)) // spec.unit

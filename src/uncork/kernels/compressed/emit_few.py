@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 from uncork.kernels.codegen.epilogue import apply_epilogue
-from uncork.kernels.compressed.emit_stored import Decoder, column_at
+from uncork.kernels.compressed.emit_stored import Decoder, arguments_of, column_at
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
 from uncork.kernels.epilogue import ELEMENT, NUMBER, Epilogue
 from uncork.kernels.movement.emit_transpose import columns_of
@@ -21,7 +21,7 @@ _ACCUMULATORS = 8
 def emit_few_rows(spec: FewRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = arguments_of(k, spec)
     stored = spec.stored
     decoder = Decoder(k, stored, a["inner"], a["numbers"])
     data, row_bytes = a["data"], a["inner"] * (2 if spec.pairs else 4)

@@ -13,7 +13,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Value, Variable
 from uncork.kernels.compressed.emit_dots import rows_without_digits
 from uncork.kernels.compressed.emit_few import across, store_columns
-from uncork.kernels.compressed.emit_stored import Column, Operand, column_at
+from uncork.kernels.compressed.emit_stored import Column, Operand, arguments_of, column_at
 from uncork.kernels.compressed.spec_dots import DotFew
 from uncork.kernels.gemm.dots import flipped
 from uncork.kernels.gemm.microkernel_dots import added
@@ -28,7 +28,7 @@ _AHEAD, _COLUMNS_AHEAD = 8192, 64
 def emit_few_dots(spec: DotFew, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = arguments_of(k, spec)
     last = a["rows"] - 1
     with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
         # The last columns again, where there are not so many: what is written twice is the same.

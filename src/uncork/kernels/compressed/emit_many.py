@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
-from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, column_at
+from uncork.kernels.compressed.emit_stored import Column, Decoder, Operand, arguments_of, column_at
 from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.gemm.emit_matmul import row_epilogue
 from uncork.kernels.gemm.microkernel import Microkernel, RegisterTile, Widening, of_panels
@@ -22,7 +22,7 @@ _EXTRA = ("target", "target_row", "left")
 def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
-    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    a = arguments_of(k, spec)
     extra = (*_EXTRA, *spec.end.arguments)
     tile = RegisterTile(
         spec.lanes,

@@ -15,7 +15,8 @@ from msgspec import Struct
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel, Value
 from uncork.kernels.codegen.scalar_types import Type
-from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, Stored
+from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
+from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.emit import widened
 
 
@@ -58,6 +59,24 @@ class Column(Struct, frozen=True):
     codes: Value
     zeros: Operand
     scales: Operand
+
+
+def arguments_of(k: Kernel, spec: FewRows | ManyRows | DotRows | DotFew) -> dict[str, Value]:
+    """The arguments of a kernel by their names. Of several matrices those of the chosen one; where
+    there is none such, the kernel gives up.
+    """
+    a = dict(zip(spec.arguments, k.arguments, strict=True))
+    stored = spec.stored
+    if stored.chosen:
+        number = k.load(a["matrix"], I64)
+        k.stop_unless(number > 0, k.integer(1))
+        before = (number - 1) * a["columns"]
+        a["codes"] = a["codes"] + before * a["code_row"]
+        for name, kind in (("zeros", stored.zeros), ("scales", stored.scales)):
+            if kind:
+                size = Operand(a[name], kind).type_.bytes
+                a[name] = a[name] + before * a["groups"] * size
+    return a
 
 
 def column_at(a: Mapping[str, Value], number: Value, stored: Stored) -> Column:

@@ -4,10 +4,12 @@ f32, or in integers where those are as exact), or a choice between them at each 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import (
@@ -34,6 +36,7 @@ from uncork.kernels.compressed.spec_dots import DotFew, DotRows
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import (
+    KernelDeclined,
     certainly,
     extents,
     is_empty,
@@ -55,9 +58,12 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
+from uncork.kernels.movement.spec_gather import Gather
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
+from uncork.ops import Operation
+from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
@@ -82,7 +88,7 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     halves = weights.half or name in ("f16", "f8e4m3", "f8e5m2")
     if halves and not converts_halves(target):
         return "no kernel for f16 on this machine"
-    if is_empty((weights.columns, weights.inner)):
+    if is_empty((*weights.shape,)):
         return "nothing to multiply"
     stored = stored_of(weights, target)
     if name in FOUR_BITS and (weights.inner % PER_WORD or stored.group % PER_WORD):
@@ -111,23 +117,35 @@ def select_compressed(layer: Layer) -> Selection:
     shape = extents(data)
     if len(shape) < 2 or is_empty(shape):
         return "no kernel for vectors"
-    rows = product(shape[:-1])
-    stored = stored_of(weights, target)
+    turns = _turns(linear, shape)
+    rows = shape[-2] if len(turns) > 1 else product(shape[:-1])
+    stored = replace(stored_of(weights, target), chosen=linear.choice is not None)
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     dots = dot_rows(weights, stored, target, end, linear.activations)
     limit = _FEW if dots is None else least_rows(dots) - 1
     pairs = _multiplies_pairs(linear, target)
-    panels = not isinstance(rows, Size) and rows >= _TILE and _fits_panels(stored, target, pairs)
+    panels = weights.stack == 1 and not isinstance(rows, Size) and rows >= _TILE
+    panels = panels and _fits_panels(stored, target, pairs)
     limit = _TILE - 1 if panels or pairs else limit
     width = _vectors(target) * target.lanes
     kept, lying = _in_panels(weights, width, pairs) if panels else _codes(weights, stored)
     parameters = _parameters(weights, stored)
     groups = max((array.shape[1] for array in parameters if array is not None), default=0)
-    operands: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
-    operands += [0 if array is None else array.ctypes.data for array in parameters]
-    operands += [groups, Out(0), rows, weights.inner, weights.columns]
-    operands.append(0 if weights.numbers is None else weights.numbers.ctypes.data)
-    given = _Product(rows, weights, stored, operands, operands_for(end, others, 0, 0))
+    code_row = weights.inner * stored.bits // 8
+    choice = None if linear.choice is None else _choice(layer, linear.choice)
+    products: list[_Product] = []
+    for turn in turns:
+        before = 0 if choice else turn.matrix * weights.columns
+        result = turn.number * (rows * weights.columns * 4)
+        operands: list[Operand] = [In(0, turn.data * (rows * weights.inner * 4))]
+        operands += [lying.ctypes.data + before * code_row, code_row]
+        operands += [0 if p is None else p[before:].ctypes.data for p in parameters]
+        operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
+        operands.append(0 if weights.numbers is None else weights.numbers.ctypes.data)
+        operands.append(Scratch(8 * turn.matrix) if choice else 0)
+        products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
+    before = choice.bytes if choice else 0
+    given = _Products(rows, product(shape[:-1]), weights, stored, products, before)
     parts: list[tuple[_Part, AtLeast | None]] = []
     if isinstance(rows, Size) or rows <= limit:
         spec = None if dots is None else dot_few(dots, weights.columns, rows)
@@ -136,10 +154,11 @@ def select_compressed(layer: Layer) -> Selection:
     if isinstance(rows, Size) or rows > limit:
         many = given.many(target, end, panels, pairs) if dots is None else given.dots(dots, groups)
         parts.append((many, _where(rows, limit + 1)))
-    cost = nanoseconds(rows * weights.inner * weights.columns, 1 / 30)
+    cost = nanoseconds(rows * len(turns) * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
-        stages, when = [], []
+        stages: list[Sequence[KernelCall]] = [choice.calls] if choice else []
+        when: list[AtLeast | None] = [None] * len(stages)
         scratch: SizeLike = 0
         for part, condition in parts:
             found = part.stages(threads)
@@ -151,11 +170,79 @@ def select_compressed(layer: Layer) -> Selection:
     alone = split(1)
     name = " or ".join(part.name for part, _ in parts)
     calls = [call for stage in alone.stages for call in stage]
-    conditions = [condition for condition in alone.when if condition is not None]
+    conditions = [
+        condition for stage, condition in zip(alone.stages, alone.when, strict=True) for _ in stage
+    ]
     keep = [kept, *(array for array in (*parameters, weights.numbers) if array is not None)]
+    keep += choice.keep if choice else []
     return KernelPlan(
-        name, calls, scratch=alone.scratch, keep=keep, cost=cost, split=split, when=conditions
+        name,
+        calls,
+        scratch=alone.scratch,
+        keep=keep,
+        cost=cost,
+        split=split,
+        when=conditions if any(conditions) else (),
     )
+
+
+class _Turn(Struct, frozen=True):
+    """A product of a matrix: the number of its rows of data among all such, of the matrix in the
+    stack, or of what is chosen, and of the result.
+    """
+
+    data: int
+    matrix: int
+    number: int
+
+
+def _turns(linear: CompressedLinear, shape: Sequence[SizeLike]) -> list[_Turn]:
+    """The products of a layer with data of this shape."""
+    if math.prod(linear.lead) == 1:
+        return [_Turn(0, 0, 0)]
+    batch = [size for size in shape[:-2] if isinstance(size, int)]
+    if len(batch) < len(shape) - 2:
+        raise KernelDeclined("no kernel for several matrices and an open batch")
+    of_data = np.arange(math.prod(batch)).reshape(batch)
+    of_matrices = np.arange(math.prod(linear.lead)).reshape(linear.lead)
+    pairs = np.broadcast_arrays(of_data, of_matrices)
+    numbers = zip(*(array.reshape(-1).tolist() for array in pairs), strict=True)
+    return [_Turn(data, matrix, index) for index, (data, matrix) in enumerate(numbers)]
+
+
+class _Choice(Struct, frozen=True):
+    """The calls that write the numbers of chosen matrices to the beginning of the working
+    memory.
+    """
+
+    calls: Sequence[KernelCall]
+    keep: Sequence[object]
+    #: Of working memory.
+    bytes: int
+
+
+def _choice(layer: Layer, operation: Operation) -> _Choice:
+    """The calls that look up numbers from 1 on, as the Gather would matrices; 0 stands for none."""
+    indices, linear = layer.input(1), layer.operation
+    linear = linear.product if isinstance(linear, FusedCompressedLinear) else linear
+    assert isinstance(linear, CompressedLinear)
+    assert isinstance(operation, Gather1 | Gather7)
+    numbers = np.arange(1, linear.weights.stack + 1)
+    count = math.prod(linear.lead)
+    name = indices.element_type.name
+    spec = Gather(numbers.itemsize, name, operation.counts_from_end, operation.strict)
+    operands: list[Operand] = [
+        numbers.ctypes.data,
+        In(1),
+        Scratch(0),
+        1,
+        1,
+        linear.weights.stack,
+        count,
+        0,
+    ]
+    room = -(-count * numbers.itemsize // _LINE) * _LINE
+    return _Choice([(spec, operands)], [numbers], room)
 
 
 def _where(rows: SizeLike, least: int, below: bool = False) -> AtLeast | None:
@@ -172,15 +259,26 @@ class _Part(Struct, frozen=True):
 
 
 class _Product(Struct, frozen=True):
-    """A product; `operands` are the arguments that all its kernels have, `others` those of its
+    """A product: the number of its data, the arguments that all kernels have, and those of its
     end.
     """
 
-    rows: SizeLike
-    weights: CompressedMatrix
-    stored: Stored
+    data: int
     operands: Sequence[Operand]
     others: Sequence[Operand]
+
+
+class _Products(Struct, frozen=True):
+    """The products of a layer: `rows` of each, `all_rows` of the data; working memory is what
+    begins at `begin`.
+    """
+
+    rows: SizeLike
+    all_rows: SizeLike
+    weights: CompressedMatrix
+    stored: Stored
+    products: Sequence[_Product]
+    begin: int
 
     @property
     def _padded(self) -> int:
@@ -218,59 +316,73 @@ class _Product(Struct, frozen=True):
             lanes //= 2
         member = Member("convert", (0,), "bf16")
         spec = Expression(("f32",), (True,), (member,), 2, lanes)
-        for first, number in shares(self.rows, threads):
+        for first, number in shares(self.all_rows, threads):
             line = inner * 2
-            yield (
-                spec,
-                [Scratch(first * line), In(0, first * inner * 4), number, inner, line, inner * 4],
-            )
+            target, source = Scratch(self.begin + first * line), In(0, first * inner * 4)
+            yield spec, [target, source, number, inner, line, inner * 4]
+
+    def _shares(self, threads: int, block: int) -> Iterator[tuple[int, _Product, tuple[int, int]]]:
+        """The parts of all products that may be computed together: which working memory is its own,
+        the product, and some columns.
+        """
+        parts = -(-threads // len(self.products))
+        number = 0
+        for one in self.products:
+            for columns in shares(self.weights.columns, parts, block):
+                yield (number if threads > 1 else 0), one, columns
+                number += 1
+
+    def _own(self, threads: int, block: int) -> int:
+        """How many parts have a working memory of their own."""
+        return 1 + max(number for number, *_ in self._shares(threads, block))
 
     def _decoded(
         self, spec: FewRows | ManyRows, block: int, table: int, scratch: SizeLike
     ) -> _Part:
-        #: Bytes of the data in bf16, before the working memory of the threads.
-        narrow: SizeLike = 0
-        if spec.pairs:
-            narrow = (self.rows * self.weights.inner * 2 + (_LINE - 1)) // _LINE * _LINE
-        given = [Scratch(0), *self.operands[1:]] if spec.pairs else self.operands
-
-        def call(first: int, count: int, begin: SizeLike) -> KernelCall:
-            operands = [*given, first, count, Scratch(begin), Scratch(begin + table)]
-            found = [*operands, *self.others]
-            assert len(found) == len(spec.arguments)
-            return spec, found
+        #: Bytes of a row of the data in bf16, which lie before the working memory of the threads.
+        line = self.weights.inner * 2 if spec.pairs else 0
+        begin = self.begin + (self.all_rows * line + (_LINE - 1)) // _LINE * _LINE
 
         def stages(threads: int) -> list[Sequence[KernelCall]]:
-            runs = shares(self.weights.columns, threads, block)
             before = [list(self._narrowed(threads))] if spec.pairs else []
-            products = [
-                call(first, count, narrow + scratch * index)
-                for index, (first, count) in enumerate(runs)
-            ]
+            products = []
+            for number, one, (first, count) in self._shares(threads, block):
+                own = begin + scratch * number
+                given = [*one.operands, first, count, Scratch(own), Scratch(own + table)]
+                if spec.pairs:
+                    given[0] = Scratch(self.begin + self.rows * one.data * line)
+                found = [*given, *one.others]
+                assert len(found) == len(spec.arguments)
+                products.append((spec, found))
             return [*before, products]
 
-        return _Part(spec.name, lambda threads: narrow + scratch * threads, stages)
+        return _Part(spec.name, lambda threads: begin + scratch * self._own(threads, block), stages)
 
     def few_dots(self, spec: DotFew, most: int) -> _Part:
         """The way by a kernel that sums in integers, of up to so many rows."""
-        rows = smallest(self.rows, most)
-        return self._of_digits(FewCalls(spec, rows, self.weights.inner), spec, spec.columns)
+        several = len(self.products) > 1
+        rows = self.all_rows if several else smallest(self.rows, most)
+        calls = FewCalls(spec, rows, self.weights.inner, self.begin)
+        return self._of_digits(calls, spec, spec.columns)
 
     def dots(self, spec: DotRows, groups: int) -> _Part:
         """The way by a kernel that sums in integers."""
-        calls = DotCalls(spec, self.rows, self.weights.inner, groups)
+        calls = DotCalls(spec, self.all_rows, self.weights.inner, groups, self.begin)
         return self._of_digits(calls, spec, spec.width)
 
     def _of_digits(self, calls: DotCalls | FewCalls, spec: DotRows | DotFew, width: int) -> _Part:
         def stages(threads: int) -> list[Sequence[KernelCall]]:
-            runs = shares(self.weights.columns, threads, width)
             products = [
-                calls.product(self.operands, first, count, index, self.others)
-                for index, (first, count) in enumerate(runs)
+                calls.product(one.operands, *columns, number, one.others, self.rows * one.data)
+                for number, one, columns in self._shares(threads, width)
             ]
             return [calls.digits(threads), products]
 
-        return _Part(spec.name, lambda threads: calls.shared + calls.own * threads, stages)
+        return _Part(
+            spec.name,
+            lambda threads: calls.shared + calls.own * self._own(threads, width),
+            stages,
+        )
 
 
 def _vectors(target: Target) -> int:
@@ -313,7 +425,7 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
     """Zero points and scales, one for each column or for each of its groups."""
     groups = weights.shape[1] if stored.group else 1
     return [
-        None if array is None else _laid_out(array, kind, (weights.columns, groups))
+        None if array is None else _laid_out(array, kind, (weights.shape[0], groups))
         for array, kind in ((weights.zero_points, stored.zeros), (weights.scales, stored.scales))
     ]
 
@@ -361,7 +473,7 @@ def _in_panels(weights: CompressedMatrix, width: int, pairs: bool) -> tuple[obje
 
 def _packed(weights: CompressedMatrix, stored: Stored) -> Array:
     """Codes column by column; the array itself where they lie so."""
-    codes = np.ascontiguousarray(weights.carriers()).reshape(weights.columns, weights.inner)
+    codes = np.ascontiguousarray(weights.carriers()).reshape(weights.shape[0], weights.inner)
     if stored.element_type not in FOUR_BITS:
         return codes
     return np.frombuffer(storage.pack(codes.reshape(-1), weights.element_type), np.uint8)

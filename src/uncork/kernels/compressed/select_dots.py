@@ -81,8 +81,8 @@ def least_rows(spec: DotRows) -> int:
 
 
 class DotCalls(Struct, frozen=True):
-    """The calls of a product of so many rows: working memory has the digits first, then a share of
-    every thread.
+    """The calls of products of so many rows in all: working memory has the digits first, from
+    `begin` on, then a share of every thread.
     """
 
     spec: DotRows
@@ -90,6 +90,7 @@ class DotCalls(Struct, frozen=True):
     inner: int
     #: Zero points or scales of a column.
     parameters: int
+    begin: int = 0
 
     @property
     def _runs(self) -> int:
@@ -98,11 +99,17 @@ class DotCalls(Struct, frozen=True):
     @property
     def _records(self) -> SizeLike:
         """Where the records begin; the flags lie behind them."""
-        return self.rows * (self._runs * self.spec.digits * self.spec.unit)
+        return self.begin + self.rows * self._sizes[0]
 
     @property
     def _flags(self) -> SizeLike:
-        return self._records + self.rows * (self._runs * record(self.spec.digits))
+        return self._records + self.rows * self._sizes[1]
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        """Bytes of a row: digits, records and the flag."""
+        spec = self.spec
+        return self._runs * spec.digits * spec.unit, self._runs * record(spec.digits), FLAG
 
     @property
     def shared(self) -> SizeLike:
@@ -125,7 +132,8 @@ class DotCalls(Struct, frozen=True):
     def digits(self, threads: int) -> Sequence[KernelCall]:
         """The calls that turn rows into digits, shared by threads."""
         spec = Digits(self.spec.unit, self.spec.stored.element_type in FOUR_BITS, self.spec.digits)
-        given: list[Operand] = [In(0), Scratch(0), Scratch(self._records), Scratch(self._flags)]
+        places = (self.begin, self._records, self._flags)
+        given: list[Operand] = [In(0), *map(Scratch, places)]
         return [
             (spec, [*given, self.inner, first, count])
             for first, count in shares(self.rows, threads)
@@ -138,15 +146,18 @@ class DotCalls(Struct, frozen=True):
         count: int,
         number: int,
         others: Sequence[Operand],
+        row: SizeLike = 0,
     ) -> KernelCall:
-        """The call by which thread `number` computes some columns; `operands` are the arguments
-        that all products have.
+        """The call by which thread `number` computes some columns of the rows from `row` on;
+        `operands` are the arguments that all products have.
         """
         own = self.shared + self.own * number
+        places = (self.begin, self._records, self._flags)
         found = [
             *operands,
             *(first, count, Scratch(own + self._panel)),
-            *(Scratch(0), Scratch(self._records), Scratch(self._flags), Scratch(own)),
+            *(Scratch(p + row * size) for p, size in zip(places, self._sizes, strict=True)),
+            Scratch(own),
             *others,
         ]
         assert len(found) == len(self.spec.arguments)
@@ -176,13 +187,14 @@ def dot_few(spec: DotRows, columns: int, rows: SizeLike) -> DotFew | None:
 
 
 class FewCalls(Struct, frozen=True):
-    """The calls of a product of few rows: working memory has what is made of the rows first, then a
-    share of every thread.
+    """The calls of products of few rows, so many in all: working memory has what is made of the
+    rows first, from `begin` on, then a share of every thread.
     """
 
     spec: DotFew
     rows: SizeLike
     inner: int
+    begin: int = 0
 
     @property
     def _groups(self) -> int:
@@ -202,7 +214,7 @@ class FewCalls(Struct, frozen=True):
     @property
     def _places(self) -> list[SizeLike]:
         """Where each of these begins, and where the shares of threads do."""
-        places: list[SizeLike] = [0]
+        places: list[SizeLike] = [self.begin]
         for size in self._sizes:
             places.append((places[-1] + self.rows * size + (_LINE - 1)) // _LINE * _LINE)
         return places
@@ -231,15 +243,16 @@ class FewCalls(Struct, frozen=True):
         count: int,
         number: int,
         others: Sequence[Operand],
+        row: SizeLike = 0,
     ) -> KernelCall:
-        """The call by which thread `number` computes some columns; `operands` are the arguments
-        that all products have.
+        """The call by which thread `number` computes some columns of the rows from `row` on;
+        `operands` are the arguments that all products have.
         """
         *places, own = self._places
         found = [
             *operands,
             *(first, count, Scratch(own + self.own * number)),
-            *map(Scratch, places),
+            *(Scratch(p + row * size) for p, size in zip(places, self._sizes, strict=True)),
             *others,
         ]
         assert len(found) == len(self.spec.arguments)

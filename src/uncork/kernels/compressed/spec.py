@@ -36,6 +36,8 @@ class Stored(Struct, frozen=True):
     rounds_product: str = ""
     #: The codes are numbers of a table of 16.
     book: bool = False
+    #: There are several matrices, and the call tells which one.
+    chosen: bool = False
 
     @property
     def block(self) -> int:
@@ -67,7 +69,7 @@ class Stored(Struct, frozen=True):
         rounds = f"_{self.rounds_product}" if self.rounds_product else ""
         return (
             f"{self.element_type}{group}"
-            + flags(self, "book")
+            + flags(self, "book", "chosen")
             + (f"_zeros_{self.zeros}" if self.zeros else "")
             + (f"_scales_{self.scales}" if self.scales else "")
             + flags(self, "rounds_difference")
@@ -76,11 +78,12 @@ class Stored(Struct, frozen=True):
 
 
 #: Addresses; bytes from one column to the next of codes; zero points or scales of a column; the
-#: first column and how many; sizes; the numbers that codes stand for; working memory. `inner` of
-#: one column; `table` has room for the addresses of all rows.
+#: first column and how many; sizes; the numbers that codes stand for; the number of the chosen
+#: matrix, from 1 on, and 0 for none; working memory. `inner` of one column; `table` has room for
+#: the addresses of all rows.
 ARGUMENTS = (
     "data", "codes", "code_row", "zeros", "scales", "groups", "output", "rows", "inner",
-    "columns", "numbers", "first", "count", "scratch", "table",
+    "columns", "numbers", "matrix", "first", "count", "scratch", "table",
 )  # fmt: skip
 
 
