@@ -89,7 +89,7 @@ def test_profile_as_text(command: Command, rows: Path) -> None:
         (["--seconds", "0"], "expected seconds, above 0 and at most 3600, got '0'"),
         (["--seconds", "long"], "expected seconds"),
         (["--threads", "0"], "expected a whole number of at least 1, got '0'"),
-        (["--precision", "f16"], "expected f32 or bf16 or bf16x3, got 'f16'"),
+        (["--precision", "f16"], "expected f32 or bf16 or bf16x3 or fast, got 'f16'"),
         (["--against", "tensorflow"], "expected openvino, got 'tensorflow'"),
     ],
 )

@@ -219,7 +219,10 @@ def test_strict_makes_errors_of_tolerated_oddities(backend: Any) -> None:
     ("options", "message"),
     [
         ({"backend": "gpu"}, "backend: expected 'cpu' or 'reference', got 'gpu'"),
-        ({"precision": "f16"}, "precision: expected 'f32', 'bf16' or 'bf16x3', got 'f16'"),
+        (
+            {"precision": "f16"},
+            "precision: expected 'f32', 'bf16', 'bf16x3' or 'fast', got 'f16'",
+        ),
         ({"threads": 0}, "threads: expected a number of at least 1, got 0"),
         ({"threads": "all"}, "threads: expected a number of at least 1, got 'all'"),
         ({"loop_limit": -1}, "loop_limit: expected a number of at least 0, got -1"),

@@ -18,10 +18,11 @@ def add_threads(parser: Parser) -> None:
     )
     parser.add_argument(
         "--precision",
-        type=one_of("f32", "bf16", "bf16x3"),
+        type=one_of("f32", "bf16", "bf16x3", "fast"),
         default="f32",
         metavar="NAME",
-        help="f32 (default), or of recurrent layers' products bf16 or bf16x3",
+        help="f32 (default), of recurrent layers' products bf16 or bf16x3, or fast: the fastest of "
+        "all that round",
     )
     parser.add_argument(
         "--decompression",

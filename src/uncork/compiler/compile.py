@@ -99,6 +99,10 @@ def compile_model(
     of two bytes (an error of 2e-5 of the largest result), "i8" of one byte, in runs of 32 (5e-3, as
     OpenVINO's default); "f32" keeps them.
 
+    `precision="fast"` takes of these what is fastest on this machine: bf16 where it has it,
+    `decompression="f32"` and `activations="i8"` (or the "i16" that is given); what cannot be had is
+    left out, and nothing else is rounded.
+
     `threads` is the most threads a call may use (None: the processors that this process may run
     on), which only steps of more than some 0.01 to 0.03 ms do; `loop_limit` the most iterations any
     Loop may make. `tables` takes the values of constants from files, which are mapped: `{"users":
@@ -135,15 +139,24 @@ def compile_model(
         warn_if_dropped(model, stacklevel=2)
     if backend not in ("cpu", "reference"):
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
-    if precision not in ("f32", "bf16", "bf16x3"):
-        raise ValidationError(f"precision: expected 'f32', 'bf16' or 'bf16x3', got {precision!r}")
+    if precision not in ("f32", "bf16", "bf16x3", "fast"):
+        raise ValidationError(
+            f"precision: expected 'f32', 'bf16', 'bf16x3' or 'fast', got {precision!r}"
+        )
     if decompression not in ("as-written", "f32"):
         raise ValidationError(
             f"decompression: expected 'as-written' or 'f32', got {decompression!r}"
         )
     if activations not in ("f32", "i16", "i8"):
         raise ValidationError(f"activations: expected 'f32', 'i16' or 'i8', got {activations!r}")
+    fast = precision == "fast"
+    if fast and backend == "cpu":
+        precision = _fast_precision()
+    elif fast:
+        precision = "f32"
     target = kernel_target(precision) if backend == "cpu" else None
+    if fast and target is not None:
+        decompression, activations = "f32", "i8" if activations == "f32" else activations
     if backend == "cpu" and target is None:
         warn_if_unavailable()
     if precision != "f32" and (missing := _missing_for(precision, backend, target)):
@@ -182,6 +195,12 @@ def compile_model(
             ),
         )
     return compile_for(model, target, threads, precision, ids, memory_limit)
+
+
+def _fast_precision() -> Precision:
+    """What products of recurrent layers are fastest in on this machine."""
+    target = kernel_target("bf16")
+    return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
@@ -226,9 +245,9 @@ def load(
     weights instead of mapping them. `backend` is "cpu" (kernels) or "reference" (NumPy from the
     formulas); `strict=True` refuses odd data that is tolerated otherwise; `threads` is the most
     threads of a call (None: all processors); `precision` is "f32", or of recurrent layers' products
-    "bf16" or "bf16x3"; `decompression="f32"` drops roundings to f16 on the way from stored weights
-    to products, `activations` "i16" or "i8" lets these round their data; `loop_limit` is the most
-    iterations of a Loop; `tables` takes constants from files, `{"users": "users.npy"}`;
+    "bf16" or "bf16x3", or "fast"; `decompression="f32"` drops roundings to f16 on the way from
+    stored weights to products, `activations` "i16" or "i8" lets these round their data;
+    `loop_limit` is the most iterations of a Loop; `tables` takes constants from files, `{"users": "users.npy"}`;
     `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
     `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True`
     multiplies what FakeQuantize rounded in f32; `memory_limit` is the most bytes of working memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Backend = Literal["cpu", "reference"]
-Precision = Literal["f32", "bf16", "bf16x3"]
+Precision = Literal["f32", "bf16", "bf16x3", "fast"]
 Decompression = Literal["as-written", "f32"]
 Activations = Literal["f32", "i16", "i8"]
 Ids = Literal["64-bit", "as-written"]

@@ -54,8 +54,16 @@ def compressed_products(model: Model, target: Target) -> Model:
             choice = None if chosen is None else chosen.operation
             given = (node.inputs[0], *([] if chosen is None else chosen.inputs[1:2]))
             operation = CompressedLinear(product, weights, numbers, activations, lead, choice)
-            new[node.id] = replace(node, inputs=given, operation=operation)
+            hints = replace(node.hints, note=_note(operation))
+            new[node.id] = replace(node, inputs=given, operation=operation, hints=hints)
     return replaced(model, new) if new else model
+
+
+def _note(operation: CompressedLinear) -> str:
+    """What the plan says of a product: what its weights are, and what is rounded."""
+    weights, activations = operation.weights, operation.activations
+    rows = "" if activations == "f32" else f", rows in {activations}"
+    return f"weights in {weights.element_type}{' by f16' if weights.half else ''}{rows}"
 
 
 def _brains(model: Model) -> frozenset[Source]:
