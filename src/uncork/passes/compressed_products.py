@@ -38,11 +38,9 @@ def compressed_products(model: Model, target: Target) -> Model:
         key = node.inputs[1], bool(product.transpose_b), node.hints.decompression
         if key not in known:
             chosen, after = chosen_matrices(model, key[0]) or (None, [])
-            stored = stored_values(model, chosen.inputs[0] if chosen else key[0], after)
-            found = None if stored is None else stored.matrix(key[1])
-            if found is not None and found.half and key[2] == "f32":
-                found = replace(found, half=False)
-            known[key] = found, chosen
+            start = chosen.inputs[0] if chosen else key[0]
+            stored = stored_values(model, start, after, rounds=key[2] == "as-written")
+            known[key] = None if stored is None else stored.matrix(key[1]), chosen
         weights, chosen = known[key]
         if weights is not None and not declined(weights, target):
             numbers = ElementType.f32

@@ -64,7 +64,9 @@ class Stored:
     the axes that it is made of, by number; those of size 1 are nowhere.
     """
 
-    def __init__(self, constant: Const) -> None:
+    def __init__(self, constant: Const, rounds: bool = True) -> None:
+        #: Whether steps in f16 round to it; else they are in f32.
+        self.rounds = rounds
         shape = constant.shape.static
         self.element_type = constant.element_type
         self.constant: Const | None = constant
@@ -158,7 +160,7 @@ class Stored:
                 return False
             # What follows is in f32: nothing may have been rounded before but the numbers.
             self.computed = to
-            if self.zero_points is None and self.scales is None:
+            if self.scales is None and self._is_whole():
                 self.half = False
             return True
         if to in _COMPUTED:
@@ -224,7 +226,7 @@ class Stored:
             return False
         scales = carried.astype(np.float32)
         if self.scales is not None:
-            if self.half:  # which rounds in between
+            if self.half and self.rounds:  # in between
                 return False
             scales = self.scales * scales
         self.scales = scales
@@ -232,7 +234,15 @@ class Stored:
 
     def _is_rounded_late(self) -> bool:
         """Whether steps in f16 came before, and the next one is in f32."""
-        return self.half and self.computed is ElementType.f32
+        return self.rounds and self.half and self.computed is ElementType.f32
+
+    def _is_whole(self) -> bool:
+        """Whether zero points, if there are any, are taken off without rounding in f16."""
+        points = self.zero_points
+        if points is None:
+            return True
+        whole = self.element_type.is_integer and self.numbers is None
+        return whole and bool(((np.abs(points) <= 1024) & (points == np.rint(points))).all())
 
     # ---- codes
 
@@ -289,8 +299,9 @@ class Stored:
         zero_points = _narrowed(zero_points, np.uint8)
         scales = _narrowed(scales, np.float16)
         stack = math.prod(self.sizes[axis] for axis in matrices)
+        half = self.half and self.rounds
         return CompressedMatrix(
-            held, codes, axes, zero_points, scales, self.half, packed, numbers, stack
+            held, codes, axes, zero_points, scales, half, packed, numbers, stack
         )
 
     def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
@@ -338,10 +349,13 @@ _UNSIGNED = frozenset(
 )
 
 
-def stored_values(model: Model, source: Source, after: Sequence[Node] = ()) -> Stored | None:
+def stored_values(
+    model: Model, source: Source, after: Sequence[Node] = (), rounds: bool = True
+) -> Stored | None:
     """What a tensor is made of; None where that is not what is described above.
 
-    `after` are layers that change the type only, of rows of the tensor that somebody takes.
+    `after` are layers that change the type only, of rows of the tensor that somebody takes. Where
+    nobody wants what steps in f16 round, it does not count.
     """
     path: list[Node] = []
     node = model.by_id[source.node]
@@ -355,7 +369,7 @@ def stored_values(model: Model, source: Source, after: Sequence[Node] = ()) -> S
     kept = constant.element_type.bits <= 8 or constant.element_type in _WIDE
     if not path or not kept or constant.element_type is ElementType.boolean or not constant.count:
         return None
-    stored = Stored(constant)
+    stored = Stored(constant, rounds)
     if not all(_step(model, node, stored) for node in reversed(path)):
         return None
     converts = [node for node in after if isinstance(node.operation, Convert1)]
