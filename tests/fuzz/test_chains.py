@@ -1,4 +1,6 @@
-"""Random chains of decompression with a fixed seed. `python -m tests.fuzz.chains` does thousands."""
+"""Random chains of decompression with a fixed seed. `python -m tests.fuzz.chains` does
+thousands.
+"""
 
 from __future__ import annotations
 

@@ -405,8 +405,8 @@ GROUPS = {
     "for each number": ((500, 3, 8), (500, 1, 1), (500, 3, 8), False),
     "for each column": ((500, 3, 8), (500, 1, 1), (1, 3, 8), False),
     "for each place in a group": ((500, 3, 8), (500, 1, 1), (500, 1, 8), False),
-    "for the same group of all rows": ((500, 3, 8), (500, 1, 1), (1, 3, 1), False),
-    "rows joined": ((250, 2, 3, 8), (250, 2, 3, 1), (250, 2, 3, 1), False),
+    "for the same group of all rows": ((500, 3, 8), (500, 1, 1), (1, 3, 1), True),
+    "rows joined": ((250, 2, 3, 8), (250, 2, 3, 1), (250, 2, 3, 1), True),
 }
 
 

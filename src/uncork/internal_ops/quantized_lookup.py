@@ -2,8 +2,8 @@
 
 Passes make them of a look-up whose table other layers compute from small numbers.
 
-    Const (u8, i8, u4, i4, f16, bf16) -> Convert -> Subtract (zero points)
-        -> Multiply (scales) -> Reshape -> Convert -> the look-up
+    Const (u8, i8, u4, i4, f16, bf16, f8e4m3, f8e5m2) -> Convert, or a table of 16 numbers
+        -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> the look-up
 
 Every element of such a table depends on one number of the constant, one zero point and one scale,
 so the table is never made: a look-up computes the rows that it reads. The meaning is that of the
@@ -32,8 +32,9 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
     4-bit values, two a byte, the first in the low bits. A row is made of `groups` parts of one
-    length, one after the other; `zero_point` and `scale` are f32 [rows * groups] or [1]; None where
-    the chain has no such step.
+    length, one after the other; `zero_point` and `scale` are [rows * groups] or [1], of f32 or of a
+    type (u8, f16) that holds the same numbers in fewer bytes; None where the chain has no such
+    step. `numbers` f32 [16] are what codes below 16 stand for, where that is not themselves.
     """
 
     element_type: ElementType
@@ -44,6 +45,7 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
     half: bool = False
     packed: bool = False
     groups: int = 1
+    numbers: Array | None = None
 
     @property
     def columns(self) -> int:
@@ -52,20 +54,29 @@ class CompressedTable(Struct, frozen=True, eq=False, dict=True):
 
     @lazy
     def parameters(self) -> Array | None:
-        """The zero points and scales beside each other, f32 [rows * groups, 2], or [1, 2] for all:
-        both in one cache line. None without both.
+        """The zero points and scales beside each other, [rows * groups, 2], or [1, 2] for all: both
+        in one cache line; [.., 1] where there are only the ones. None without both. They are f32,
+        or of groups f16 where that is the same: rows have many.
         """
         given = [p for p in (self.zero_point, self.scale) if p is not None]
         if not given:
             return None
-        pairs = np.empty((max(len(p) for p in given), 2), np.float32)
-        pairs[:, 0] = 0 if self.zero_point is None else self.zero_point
-        pairs[:, 1] = 1 if self.scale is None else self.scale
+        narrow = self.groups > 1 and all(p.dtype in (np.uint8, np.float16) for p in given)
+        kind = np.float16 if narrow else np.float32
+        if len(given) == 1:
+            return given[0].astype(kind, copy=False).reshape(-1, 1)
+        pairs = np.empty((max(len(p) for p in given), 2), kind)
+        for column, parameter in enumerate(given):
+            pairs[:, column] = parameter
         return pairs
 
     def rows(self, ids: Array) -> Array:
         """The rows `ids` [n], which are in range, as f32 [n, columns]."""
-        values = decode(self._codes(ids), self.element_type).astype(np.float32)
+        codes = self._codes(ids)
+        if self.numbers is None:
+            values = decode(codes, self.element_type).astype(np.float32)
+        else:
+            values = self.numbers[codes]
         if self.zero_point is not None:
             values = self._rounded(values - self._of_rows(self.zero_point, ids))
         if self.scale is not None:

@@ -14,7 +14,6 @@ from uncork.ir.diagnostics import shown, unsigned
 from uncork.ir.weights import Weights
 from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const
-from uncork.types import ElementType
 
 
 def read_constant(constant: Const, attributes: Mapping[str, str], weights: Weights) -> Const:
@@ -45,9 +44,9 @@ def read_constant(constant: Const, attributes: Mapping[str, str], weights: Weigh
             f"expected a shape of less than 2**63 bytes, got [{constant.shape.format()}]"
         )
     data = weights.slice(offset, size) if size else memoryview(b"")
-    if constant.element_type in (ElementType.u4, ElementType.i4) and constant.count > FOLD_LIMIT:
-        # As arrays these would take twice the room, and memory of their own: they stay mapped
-        # until somebody asks for values.
+    if constant.element_type.is_packed and constant.count > FOLD_LIMIT:
+        # As arrays these would take twice the room or more, and memory of their own: they stay
+        # mapped until somebody asks for values.
         return PackedConst.of(
             constant.element_type, constant.shape.static, np.frombuffer(data, np.uint8, needed)
         )

@@ -20,5 +20,11 @@ def stored_type(element_type: ElementType) -> str | None:
 
 def converted_type(element_type: ElementType, target: Target) -> str | None:
     """`stored_type`, but None also for f16 where the processor cannot convert it."""
-    converts = target.has("f16c") or not target.has("sse2")
-    return None if element_type.name == "f16" and not converts else stored_type(element_type)
+    if element_type.name == "f16" and not converts_halves(target):
+        return None
+    return stored_type(element_type)
+
+
+def converts_halves(target: Target) -> bool:
+    """Whether the processor turns f16 into f32 by an instruction."""
+    return not target.has("sse2") or target.has("f16c")

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedMatrix
@@ -81,6 +82,8 @@ class Stored:
         self.half = False
         self.zero_points: Array | None = None
         self.scales: Array | None = None
+        #: Scales are the product of several: what they scale is rounded otherwise.
+        self.merged = False
 
     # ---- moves
 
@@ -216,7 +219,7 @@ class Stored:
             return True
         if self.scales is not None or self.zero_points is not None or self._is_rounded_late():
             return False
-        self.zero_points = carried.astype(np.float32)
+        self.zero_points = carried
         return True
 
     def multiply(self, operand: Array) -> bool:
@@ -224,12 +227,12 @@ class Stored:
         carried = self.carried(operand)
         if carried is None or self.computed is None or self._is_rounded_late():
             return False
-        scales = carried.astype(np.float32)
         if self.scales is not None:
             if self.half and self.rounds:  # in between
                 return False
-            scales = self.scales * scales
-        self.scales = scales
+            carried = self.scales.astype(np.float32) * carried.astype(np.float32)
+            self.merged = True
+        self.scales = carried
         return True
 
     def _is_rounded_late(self) -> bool:
@@ -266,11 +269,35 @@ class Stored:
         """The tensor as the second matrix of a product, or a stack of such; None where it is none
         that is stored.
         """
-        if len(self.dims) < 2 or self.computed is not ElementType.f32:
+        if len(self.dims) < 2:
             return None
         columns, inner = self.dims[-2:] if transposed else self.dims[:-3:-1]
         matrices = [axis for dim in self.dims[:-2] for axis in dim]
-        columns = [*matrices, *columns]
+        found = self._runs([*matrices, *columns], inner, _PER_WORD)
+        if found is None:
+            return None
+        return replace(found, stack=math.prod(self.sizes[axis] for axis in matrices))
+
+    def table(self) -> CompressedMatrix | None:
+        """The tensor as a table, whose rows are along the first axis and exactly the numbers that
+        the layers make; None where it is none that is stored.
+        """
+        if not self.dims or self.merged:
+            return None
+        found = self._runs(self.dims[0], [axis for dim in self.dims[1:] for axis in dim], 1)
+        if found is None or found.axes == (0, 1, 2):
+            return found
+        # Rows lie one after the other.
+        codes = np.ascontiguousarray(found.carriers())
+        if found.packed is not None:
+            packed = np.frombuffer(storage.pack(codes, found.element_type), np.uint8)
+            return replace(found, codes=packed, axes=(0, 1, 2), packed=found.shape)
+        return replace(found, codes=codes, axes=(0, 1, 2))
+
+    def _runs(self, columns: list[int], inner: list[int], whole: int) -> CompressedMatrix | None:
+        """The tensor as columns of groups; a group of 4-bit codes has a multiple of `whole`."""
+        if self.computed is not ElementType.f32:
+            return None
         operands = [operand for operand in (self.zero_points, self.scales) if operand is not None]
         varies = [
             any(operand.shape[self.order.index(axis)] > 1 for operand in operands) for axis in inner
@@ -278,34 +305,30 @@ class Stored:
         lead = max((i + 1 for i, varied in enumerate(varies) if varied), default=0)
         blocks = (columns, inner[:lead], inner[lead:])
         shape = tuple(math.prod(self.sizes[axis] for axis in block) for block in blocks)
-        zero_points, scales = (
-            None if operand is None else self._of_groups(operand, blocks[:2])
-            for operand in (self.zero_points, self.scales)
-        )
-        element_type, group = self.element_type, shape[2] if lead else 0
+        group = shape[2] if lead else 0
         if lead and group < _LEAST_GROUP:
             return None
-        numbers = self.numbers
-        if numbers is not None:
-            element_type = ElementType.u4
+        element_type = self.element_type if self.numbers is None else ElementType.u4
         held = _HELD_AS.get(element_type, element_type)
-        if held in _FOUR_BITS and (shape[1] * shape[2] % _PER_WORD or group % _PER_WORD):
+        if held in _FOUR_BITS and (shape[1] * shape[2] % whole or group % whole):
             held = ElementType.i8 if held is ElementType.i4 else ElementType.u8
         if held not in _FOUR_BITS | _EIGHT_BITS | _WIDE:
             return None
         codes, axes, packed = self._lying(blocks, shape, held)
-        if held is ElementType.f8e4m3 and bool(((codes & 0x7F) == 0x7F).any()):
-            return None  # NaN, which the other codes' arithmetic does not make
-        zero_points = _narrowed(zero_points, np.uint8)
-        scales = _narrowed(scales, np.float16)
-        stack = math.prod(self.sizes[axis] for axis in matrices)
-        half = self.half and self.rounds
-        return CompressedMatrix(
-            held, codes, axes, zero_points, scales, half, packed, numbers, stack
+        if held is ElementType.f8e4m3 and _has_nan(codes):
+            return None
+        zero_points, scales = (
+            None if operand is None else _narrowed(self._of_groups(operand, blocks[:2]), *narrow)
+            for operand, narrow in (
+                (self.zero_points, (np.uint8, np.float16)),
+                (self.scales, (np.float16,)),
+            )
         )
+        half = self.half and self.rounds
+        return CompressedMatrix(held, codes, axes, zero_points, scales, half, packed, self.numbers)
 
     def _of_groups(self, operand: Array, blocks: Sequence[Sequence[int]]) -> Array:
-        """An operand as f32 [columns or 1, groups or 1]."""
+        """An operand as [columns or 1, groups or 1]."""
         places = [[self.order.index(axis) for axis in block] for block in blocks]
         rest = [i for i in range(operand.ndim) if i not in places[0] and i not in places[1]]
         turned = operand.transpose([*places[0], *places[1], *rest])
@@ -317,7 +340,7 @@ class Stored:
             sizes += whole if any(size > 1 for size in given) else [1] * len(block)
         shape = [math.prod(sizes[: len(blocks[0])]), math.prod(sizes[len(blocks[0]) :])]
         spread = np.broadcast_to(turned, [*sizes, *(1 for _ in rest)])
-        return np.ascontiguousarray(spread, np.float32).reshape(shape)
+        return np.ascontiguousarray(spread).reshape(shape)
 
     def _lying(
         self, blocks: Sequence[Sequence[int]], shape: tuple[int, ...], held: ElementType
@@ -328,12 +351,19 @@ class Stored:
         """
         places = [[self.order.index(axis) for axis in block] for block in blocks]
         there = sorted(range(3), key=lambda block: places[block][:1] or [-1])
+        empty = [block for block in there if not places[block]]
+        there = [block for block in there if places[block]]
+        for block in sorted(empty):  # which lies anywhere: in the order of columns, if others do
+            there.insert(block, block)
         flat = [place for block in there for place in places[block]]
         if flat == sorted(flat):
             sizes = tuple(shape[block] for block in there)
             axes = there.index(0), there.index(1), there.index(2)
-            if isinstance(self.constant, PackedConst) and held is self.constant.element_type:
-                return self.constant.packed, axes, sizes
+            if isinstance(self.constant, PackedConst) and held in _FOUR_BITS:
+                stored = self.constant.element_type
+                if held is stored or (held.bits == stored.bits and self.numbers is not None):
+                    return self.constant.packed, axes, sizes
+                return self.constant.in_four_bits, axes, sizes
             codes = self.made_codes().reshape(sizes)
         else:
             rest = [i for i in range(len(self.order)) if i not in flat]
@@ -357,15 +387,11 @@ def stored_values(
     `after` are layers that change the type only, of rows of the tensor that somebody takes. Where
     nobody wants what steps in f16 round, it does not count.
     """
-    path: list[Node] = []
-    node = model.by_id[source.node]
-    while not isinstance(node.operation, Const):
-        position = _data(model, node)
-        if position is None or not node.outputs[0].spec.shape.is_static:
-            return None
-        path.append(node)
-        node = model.by_id[node.inputs[position].node]
-    constant = node.operation
+    path = steps_from_constant(model, source)
+    if path is None:
+        return None
+    constant = path.pop().operation
+    assert isinstance(constant, Const)
     kept = constant.element_type.bits <= 8 or constant.element_type in _WIDE
     if not path or not kept or constant.element_type is ElementType.boolean or not constant.count:
         return None
@@ -374,6 +400,20 @@ def stored_values(
         return None
     converts = [node for node in after if isinstance(node.operation, Convert1)]
     return stored if all(_step(model, node, stored) for node in converts) else None
+
+
+def steps_from_constant(model: Model, source: Source) -> list[Node] | None:
+    """The layers that a tensor comes of, the last one first, down to a constant; None where there
+    are others than steps on the way.
+    """
+    path = [model.by_id[source.node]]
+    while not isinstance(path[-1].operation, Const):
+        node = path[-1]
+        position = _data(model, node)
+        if position is None or not node.outputs[0].spec.shape.is_static:
+            return None
+        path.append(model.by_id[node.inputs[position].node])
+    return path
 
 
 def _data(model: Model, node: Node) -> int | None:
@@ -423,13 +463,37 @@ def _step(model: Model, node: Node, stored: Stored) -> bool:
     return stored.computed is not None and stored.subtract(-numbers, spec.element_type)
 
 
-def _narrowed(operand: Array | None, dtype: npt.DTypeLike) -> Array | None:
-    """An operand of f32 as this type, where that holds its numbers: a fifth of the bytes of 4-bit
-    weights in groups of 64 are operands.
+#: Values that are looked at together.
+_PART = 1 << 20
+
+
+def _narrowed(operand: Array, *dtypes: npt.DTypeLike) -> Array:
+    """An operand as the first of these types that holds its numbers, else as f32: a fifth of the
+    bytes of 4-bit weights in groups of 64 are operands.
     """
-    if operand is None:
-        return None
+    for dtype in dtypes:
+        held = operand if operand.dtype == dtype else _as(operand, dtype)
+        if held is not None:
+            return held
+    return operand.astype(np.float32, copy=False)
+
+
+def _as(operand: Array, dtype: npt.DTypeLike) -> Array | None:
+    """An operand as this type; None where that changes a number."""
+    narrow = np.empty(operand.shape, dtype)
+    given, into = operand.reshape(-1), narrow.reshape(-1)
     with np.errstate(all="ignore"):
-        narrow = operand.astype(dtype)
-    same = narrow.astype(np.float32).view(np.uint32) == operand.view(np.uint32)
-    return narrow if same.all() else operand
+        for start in range(0, len(given), _PART):
+            part = given[start : start + _PART].astype(np.float32)
+            into[start : start + _PART] = part
+            wide = into[start : start + _PART].astype(np.float32)
+            if (wide.view(np.uint32) != part.view(np.uint32)).any():
+                return None
+    return narrow
+
+
+def _has_nan(codes: Array) -> bool:
+    """Whether any code of f8e4m3 is NaN, which the arithmetic of the other codes does not make."""
+    flat = codes.reshape(-1)
+    starts = range(0, len(flat), _PART)
+    return any(bool(((flat[i : i + _PART] & 0x7F) == 0x7F).any()) for i in starts)

@@ -17,7 +17,7 @@ from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, U8, U16, Kernel,
 from uncork.kernels.codegen.scalar_types import Type
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
 from uncork.kernels.compressed.spec_dots import DotFew, DotRows
-from uncork.kernels.elementwise.emit import widened
+from uncork.kernels.elementwise.emit import decoded, widened
 
 
 class Operand(Struct, frozen=True):
@@ -141,13 +141,8 @@ class Decoder:
             if left is None
             else k.load_masked(address, type_, k.lanes_below(left, lanes))
         )
-        if type_ == U16:
-            return widened(k, name, value)
-        if name == "f8e5m2":  # the upper byte of f16
-            return widened(k, "f16", value.to(U16) << 8)
-        if name == "f8e4m3":  # the bits of f16, whose exponents count from 8 further on
-            wide = value.to(U16)
-            return widened(k, "f16", ((wide & 0x80) << 8) | ((wide & 0x7F) << 7)) * 256.0
+        if type_ == U16 or name.startswith("f8"):
+            return decoded(k, name, value)
         return self._number(value.to(I32))
 
     def _number(self, code: Value) -> Value:

@@ -7,6 +7,7 @@ import numpy as np
 from uncork.internal_ops.compressed_linear import CompressedMatrix
 from uncork.kernels.compressed.spec import CONVERTED, SPLIT, Stored
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import converts_halves
 from uncork.types import Array, ElementType
 
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
@@ -49,11 +50,6 @@ def type_of(operand: Array | None, target: Target) -> str:
     held = ElementType.of_dtype(operand.dtype)
     assert held is not None
     return held.name
-
-
-def converts_halves(target: Target) -> bool:
-    """Whether the processor turns f16 into f32 by an instruction."""
-    return not target.has("sse2") or target.has("f16c")
 
 
 def _is_normal(weights: CompressedMatrix) -> bool:

@@ -17,7 +17,7 @@ from uncork.internal_ops.compressed_linear import (
     CompressedMatrix,
     FusedCompressedLinear,
 )
-from uncork.kernels.compressed.form import converts_halves, stored_of
+from uncork.kernels.compressed.form import stored_of
 from uncork.kernels.compressed.select_dots import (
     DotCalls,
     FewCalls,
@@ -62,6 +62,7 @@ from uncork.kernels.movement.spec_gather import Gather
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
+from uncork.kernels.stored_types import converts_halves
 from uncork.ops import Operation
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike

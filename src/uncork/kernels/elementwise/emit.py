@@ -165,6 +165,16 @@ def widened(k: Kernel, element_type: str, value: Value) -> Value:
     return (value.to(U32) << 16).bits_as(F32) if element_type == "bf16" else value
 
 
+def decoded(k: Kernel, name: str, codes: Value) -> Value:
+    """What codes of eight bits and more stand for, as f32; f8e4m3 has no NaN."""
+    if name == "f8e5m2":  # the upper byte of f16
+        return widened(k, "f16", codes.to(U16) << 8)
+    if name == "f8e4m3":  # the bits of f16, whose exponents count from 8 further on
+        wide = codes.to(U16)
+        return widened(k, "f16", ((wide & 0x80) << 8) | ((wide & 0x7F) << 7)) * 256.0
+    return widened(k, name, codes) if name in ("f16", "bf16") else codes.to(F32)
+
+
 def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
     """A computed value rounded as it is stored."""
     if element_type == "f16":

@@ -9,7 +9,7 @@ between them. Rows that are summed as they are stored have several chains and fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,12 +29,12 @@ from uncork.kernels.codegen.emit import (
     pieces,
 )
 from uncork.kernels.codegen.scalar_ops import COMPUTED
-from uncork.kernels.elementwise.emit import STORED, narrowed, widened
+from uncork.kernels.elementwise.emit import STORED, decoded, narrowed, widened
 from uncork.kernels.embedding.spec_bags import DenseRows, QuantizedRows
 
 #: The vectors of some columns: of each the first column and the number of columns.
 Parts = list[tuple[int, int]]
-_TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
+_TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16, "f8e4m3": U8, "f8e5m2": U8}
 #: Vector accumulators that stay in registers beside the operands: a block of columns has no more
 #: vectors than this.
 _BLOCK_VECTORS = 16
@@ -205,6 +205,8 @@ class _QuantizedReader(RowReader):
 
     def __init__(self, k: Kernel, rows: QuantizedRows, table: Value, parameters: Value) -> None:
         self.rows, self.parameters = rows, parameters
+        #: Of a zero point or a scale.
+        self.parameter: Type = U16 if rows.narrow else F32
         self.nibbles = rows.stored in ("u4", "i4")
         #: Rows of an odd number of 4-bit values begin in the middle of a byte: they are read one by
         #: one.
@@ -222,21 +224,16 @@ class _QuantizedReader(RowReader):
     def prefetch(self, index: Value, column: Value, columns: int) -> None:
         super().prefetch(index, column, columns)
         if self.rows.per_row:
-            self.k.prefetch(self.parameters + index * 8)
+            self.k.prefetch(self._place(index))
 
     def row(self, index: Value, column: Value) -> RowInTable:
-        k = self.k
-        place = self.parameters + index * 8 if self.rows.per_row else self.parameters
-        zero_point = k.load(place, F32) if self.rows.zero_point else None
-        scale = k.load(place + 4, F32) if self.rows.scale else None
+        place = self._place(index) if self.rows.per_row else self.parameters
+        zero_point = self._parameter(place) if self.rows.zero_point else None
+        after = self.parameter.bytes if self.rows.zero_point else 0
+        scale = self._parameter(place + after) if self.rows.scale else None
         if not self.rows.permutes:
             return RowInTable(index, column, zero_point, scale)
-        codes = [code - 16 if code > 7 and self.rows.stored == "i4" else code for code in range(16)]
-        vector = ir.VectorType(F32.llvm, 16)
-        numbers = Value(
-            k, ir.Constant(vector, [ir.Constant(F32.llvm, float(code)) for code in codes]), F32, 16
-        )
-        values = self._computed(numbers, zero_point, scale)
+        values = self._computed(self._book(), zero_point, scale)
         return RowInTable(index, column, zero_point, scale, values)
 
     def values(self, row: RowInTable, first: int, lanes: int) -> Value:
@@ -244,8 +241,29 @@ class _QuantizedReader(RowReader):
         if row.values is not None and lanes == 32:
             return self._looked_up(row.values, self.address(row.index, column))
         codes = self._codes(row.index, column, lanes)
-        x = (codes.to(U32) << 16).bits_as(F32) if self.rows.stored == "bf16" else codes.to(F32)
-        return self._computed(x, row.zero_point, row.scale)
+        return self._computed(self._numbers(codes), row.zero_point, row.scale)
+
+    def _place(self, index: Value) -> Value:
+        """Where the parameters of a row lie."""
+        count = self.rows.zero_point + self.rows.scale
+        return self.parameters + index * (count * self.parameter.bytes)
+
+    def _parameter(self, place: Value) -> Value:
+        value = self.k.load(place, self.parameter)
+        return widened(self.k, "f16", value) if self.rows.narrow else value
+
+    def _book(self) -> Value:
+        """The number of every code of 4 bits."""
+        codes = [code - 16 if code > 7 and self.rows.stored == "i4" else code for code in range(16)]
+        numbers = [ir.Constant(F32.llvm, float(number)) for number in self.rows.numbers or codes]
+        return Value(self.k, ir.Constant(ir.VectorType(F32.llvm, 16), numbers), F32, 16)
+
+    def _numbers(self, codes: Value) -> Value:
+        """What codes stand for."""
+        k, stored = self.k, self.rows.stored
+        if self.rows.numbers:
+            return _chosen(k, self.rows.numbers, codes, 8)
+        return codes.to(F32) if stored == "f16" else decoded(k, stored, codes)
 
     def store(self, x: Value, address: Value) -> None:
         if self.rows.permutes and x.lanes == 32:
@@ -303,6 +321,14 @@ def reader_of(
     if isinstance(rows, DenseRows):
         return _DenseReader(k, rows, arguments["table"])
     return _QuantizedReader(k, rows, arguments["table"], arguments["parameters"])
+
+
+def _chosen(k: Kernel, numbers: Sequence[float], codes: Value, bit: int) -> Value:
+    """Of some numbers those that the lower bits of codes choose, up to this bit."""
+    if len(numbers) == 1:
+        return k.constant(numbers[0], F32, codes.lanes)
+    low, high = (_chosen(k, some, codes, bit // 2) for some in (numbers[:bit], numbers[bit:]))
+    return k.select((codes & bit).equals(0), low, high)
 
 
 def _permuted(values: Value, places: Value) -> Value:

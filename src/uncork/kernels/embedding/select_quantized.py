@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from uncork.internal_ops.quantized_lookup import (
     CompressedBag,
     CompressedGather,
@@ -21,7 +23,9 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import converts_halves
 from uncork.ops.gather import Gather1, Gather7
+from uncork.types import Array
 
 
 def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
@@ -29,17 +33,31 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     stored = table.element_type.name
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
-    per_row = table.parameters is not None and len(table.parameters) > 1
+    pairs = _parameters(table, target)
+    per_row = pairs is not None and len(pairs) > 1
     columns = table.columns // table.groups
     row_bits = columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
     aligned = begins_a_line(table.codes) and row_bits % 512 == 0
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
-    return QuantizedRows(stored, columns, *steps, aligned, target.lanes, permutes, table.groups)
+    narrow = pairs is not None and pairs.dtype == np.float16
+    numbers = () if table.numbers is None else tuple(table.numbers.tolist())
+    return QuantizedRows(
+        stored, columns, *steps, aligned, target.lanes, permutes, table.groups, narrow, numbers
+    )
+
+
+def _parameters(table: CompressedTable, target: Target) -> Array | None:
+    """Zero points and scales in pairs of a type that the processor reads."""
+    pairs = table.parameters
+    if pairs is None or pairs.dtype == np.float32 or converts_halves(target):
+        return pairs
+    return pairs.astype(np.float32)
 
 
 def _quantized(table: CompressedTable, target: Target) -> LookupTable:
-    keep = [table.codes] if table.parameters is None else [table.codes, table.parameters]
+    pairs = _parameters(table, target)
+    keep = [table.codes] if pairs is None else [table.codes, pairs]
     addresses = [int(array.ctypes.data) for array in keep]
     operands: dict[str, Operand] = {
         "table": addresses[0],
@@ -54,6 +72,8 @@ def select_lookup(layer: Layer) -> Selection:
     operation = layer.of(CompressedLookup)
     if not operation.table.columns:
         return "rows without elements"
+    if operation.table.element_type.name.startswith("f8") and not converts_halves(layer.target):
+        return "no kernel for f16 on this machine"
     table, lookup = _quantized(operation.table, layer.target), operation.lookup
     if isinstance(operation, CompressedBag):
         if not has_extents(layer.input(1)):

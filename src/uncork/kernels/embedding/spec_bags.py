@@ -5,6 +5,7 @@ of rows.
 from __future__ import annotations
 
 from typing import ClassVar, Union
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -36,7 +37,8 @@ class QuantizedRows(Struct, frozen=True):
     a pair of parameters of its own. `aligned`: every row begins at a cache line. `permutes`: the
     machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
     values of their row. A row of a look-up is `groups` rows of this kind, one after the other, each
-    with parameters of its own.
+    with parameters of its own. `narrow`: parameters are f16. `numbers`: what the 16 codes stand
+    for, where that is not themselves.
     """
 
     stored: str
@@ -49,12 +51,15 @@ class QuantizedRows(Struct, frozen=True):
     lanes: int
     permutes: bool
     groups: int = 1
+    narrow: bool = False
+    numbers: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
         groups = f"{self.groups}x" if self.groups > 1 else ""
-        return f"{self.stored}_{groups}{self.columns}" + flags(
-            self, "zero_point", "scale", "per_row", "half", "aligned"
+        book = f"_book_{crc32(repr(self.numbers).encode()):08x}" if self.numbers else ""
+        return f"{self.stored}_{groups}{self.columns}{book}" + flags(
+            self, "zero_point", "scale", "per_row", "half", "aligned", "narrow"
         )
 
 
