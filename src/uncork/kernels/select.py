@@ -32,6 +32,7 @@ OLDEST_LLVMLITE = (0, 44)
 #: stands in folder/select.py, one that is `folder.name` in folder/select_name.py.
 SELECTORS: Mapping[str, str] = {
     "attention:select_attention": "FusedAttention ScaledDotProductAttention",
+    "attention:select_held": "HeldAttention",
     "compressed:select_compressed": "CompressedLinear FusedCompressedLinear",
     "convolution:select_blocked": "BlockedConvolution",
     "convolution:select_convolution": (
@@ -77,6 +78,7 @@ SELECTORS: Mapping[str, str] = {
     "fourier:select_signal": "ISTFT",
     "fourier:select_transform": "DFT IDFT IRDFT RDFT",
     "gemm.einsum:select_einsum": "Einsum",
+    "gemm.matmul:select_held": "HeldProduct",
     "gemm.matmul:select_linear": "FusedLinear MatMul",
     "gemm.state_product:select_state_product": "StateProduct",
     "generation:select_eye": "Eye",

@@ -28,3 +28,8 @@ def converted_type(element_type: ElementType, target: Target) -> str | None:
 def converts_halves(target: Target) -> bool:
     """Whether the processor turns f16 into f32 by an instruction."""
     return not target.has("sse2") or target.has("f16c")
+
+
+def multiplies_pairs(target: Target) -> bool:
+    """Whether the processor multiplies pairs of bf16 and adds them in f32."""
+    return target.has("avx512bf16") and target.lanes == 16

@@ -73,7 +73,7 @@ _CODES = _SMALL | {
 AS_READ: tuple[Pass, ...] = (
     Pass(
         "set_precision",
-        "recurrent layers multiply in bf16",
+        "layers may multiply in bf16",
         option="precision",
         when=lambda options: options.precision != "f32",
     ),
@@ -234,6 +234,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         "block_channels",
         "convolutions pass blocks of channels on",
         types_of("convolution"),
+        option="target",
+    ),
+    # Before `fuse_elementwise`, which takes the conversions into the chains.
+    Pass(
+        "hold_halves",
+        "products and attention that may be rounded to bf16 read tensors of bf16",
+        frozenset({"FusedLinear", "MatMul"}),
         option="target",
     ),
     Pass("fuse_elementwise", "chains of operations element by element become one", option="target"),

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from uncork.kernels.attention.emit_blocks import ScoreBlock
 from uncork.kernels.attention.spec import ARGUMENTS, Attention
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, U16, U32, Kernel, Value
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
@@ -41,7 +41,7 @@ def emit_attention(spec: Attention, machine: Target) -> str:
     block = ScoreBlock(k, spec, a)
     packed = a["scratch"] + spec.fixed_offsets["keys"]
     copied = packed + (
-        ((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64
+        ((a["sources"] + (spec.panel - 1)) // spec.panel * spec.panel_bytes + 63) & -64
     )
     blocks = (a["targets"] + (spec.queries - 1)) // spec.queries
     before, plain = k.variable(k.integer(-1)), k.variable(k.integer(1))
@@ -65,7 +65,7 @@ def emit_attention(spec: Attention, machine: Target) -> str:
         own = _Head(
             begin("query"),
             copied if spec.copies_values else values,
-            k.integer(spec.width * 4) if spec.copies_values else a["value_row"],
+            k.integer(spec.width * spec.packed_size) if spec.copies_values else a["value_row"],
             begin("output"),
             begin("mask"),
             begin("sink"),
@@ -77,15 +77,15 @@ def emit_attention(spec: Attention, machine: Target) -> str:
 
 
 def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:
-    """Pack all keys as panels `[size][panel]` of f32, transposed in registers; lanes past the last
-    key are not used.
+    """Pack all keys as panels `[size][panel]` of f32, or `[size / 2][panel]` of pairs of bf16,
+    transposed in registers; lanes past the last key are not used.
     """
     k, spec, a = block.k, block.spec, block.a
     lanes, sources = spec.lanes, a["sources"]
 
     def place(key: Value) -> Value:
         panel = key // spec.panel
-        return packed + panel * (spec.panel * spec.size * 4) + (key - panel * spec.panel) * 4
+        return packed + panel * spec.panel_bytes + (key - panel * spec.panel) * 4
 
     if spec.turned:
         whole = sources // lanes * lanes
@@ -111,16 +111,32 @@ def _pack_keys(block: ScoreBlock, source: Value, packed: Value) -> None:
             d: Value, count: int, lines: Sequence[Value] = lines, target: Value = target
         ) -> None:
             there = block.tail(count)
-            rows = [block.load(line + d * block.stored.bytes, lanes, there) for line in lines]
+            rows = [_of_key(block, line, d, there) for line in lines]
             for i, column in enumerate(columns_of(rows)[:count]):
                 k.store(column, target + (d + i) * (spec.panel * 4))
 
-        full = spec.size // lanes * lanes
+        words = _words(spec)
+        full = words // lanes * lanes
         if full:
             with k.loop(0, full, lanes) as d:
                 square(d, lanes)
-        if spec.size > full:
-            square(k.integer(full), spec.size - full)
+        if words > full:
+            square(k.integer(full), words - full)
+
+
+def _words(spec: Attention) -> int:
+    """The words of 32 bits that the numbers of a head are: numbers of f32, or pairs of bf16."""
+    return spec.size // 2 if spec.pairs else spec.size
+
+
+def _of_key(block: ScoreBlock, line: Value, word: Value, there: Value | None) -> Value:
+    """A vector of the words of a key."""
+    if not block.spec.pairs:
+        return block.load(line + word * block.stored.bytes, block.spec.lanes, there)
+    k, place = block.k, line + word * F32.bytes
+    return (
+        k.load(place, F32, block.spec.lanes) if there is None else k.load_masked(place, F32, there)
+    )
 
 
 def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
@@ -131,6 +147,8 @@ def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
     if not spec.copies_values and not spec.causal:
         return k.integer(1)
     lanes = spec.lanes
+    if spec.pairs:
+        return _pair_values(block, values, copied)
     zeros = k.variable(k.constant(0.0, F32, lanes))
     with k.loop(0, a["sources"]) as key:
         address = values + key * a["value_row"]
@@ -142,6 +160,30 @@ def _take_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
             )  # NaN of infinities and NaN
             if spec.copies_values:
                 k.store(x, copied + (key * spec.width + column) * 4)
+    return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
+
+
+def _pair_values(block: ScoreBlock, values: Value, copied: Value) -> Value:
+    """Copy the values as pairs of neighbouring keys; beside the last one alone lies 0. The result
+    is as in `_take_values`.
+    """
+    k, spec, a = block.k, block.spec, block.a
+    lanes, row = spec.lanes, a["value_row"]
+    zeros = k.variable(k.constant(0.0, F32, lanes))
+    with k.loop(0, a["sources"], 2) as key:
+        address = values + key * row
+        beside = k.select(key + 1 < a["sources"], k.integer(spec.depth), k.integer(0))
+        for column in range(0, spec.width, lanes):
+            place = address + column * U16.bytes
+            low, high = (
+                k.load_masked(at, U16, k.lanes_below(count - column, lanes)).to(U32)
+                for at, count in ((place, k.integer(spec.depth)), (place + row, beside))
+            )
+            if spec.causal:
+                for codes in (low, high):
+                    x = (codes << 16).bits_as(F32)
+                    zeros.set(k.fma(x, k.constant(0.0, F32, lanes), zeros.get()))
+            k.store(low | (high << 16), copied + (key // 2 * spec.width + column) * U32.bytes)
     return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
 
 
@@ -210,7 +252,7 @@ def _score(
 
     def scores(number: Value, vectors: int, begin: Value) -> None:
         """Compute the scores with some vectors of a panel, from its key `begin` on."""
-        table = packed + (base // panel + number) * (panel * spec.size * 4) + begin * 4
+        table = packed + (base // panel + number) * spec.panel_bytes + begin * 4
         key = number * panel + begin
         with k.loop(0, rows, spec.rows) as first:
             lines = [address(first + r) for r in range(spec.rows)]
@@ -221,19 +263,20 @@ def _score(
 
             def step(d: Value) -> None:
                 columns = [
-                    k.load(table + d * (panel * 4) + v * lanes * 4, F32, lanes)
+                    k.load(table + d * (panel * 4) + v * lanes * 4, block.factor, lanes)
                     for v in range(vectors)
                 ]
                 for r in range(spec.rows):
-                    x = k.splat(k.load(lines[r] + d * 4, F32), lanes)
+                    x = k.splat(k.load(lines[r] + d * 4, block.factor), lanes)
                     for v in range(vectors):
-                        sums[r][v].set(k.fma(x, columns[v], sums[r][v].get()))
+                        sums[r][v].set(block.multiplied(x, columns[v], sums[r][v].get()))
 
-            with k.loop(0, spec.size // 2 * 2, 2) as d:
+            words = _words(spec)
+            with k.loop(0, words // 2 * 2, 2) as d:
                 step(d)
                 step(d + 1)
-            if spec.size % 2:
-                step(k.integer(spec.size - 1))
+            if words % 2:
+                step(k.integer(words - 1))
             for r in range(spec.rows):
                 bias = mask(first + r)
                 line = block.scores + (first + r) * spec.score_row + key * 4

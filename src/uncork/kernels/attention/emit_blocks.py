@@ -29,6 +29,8 @@ _POWER = (
     0.009671512991189957,
     0.001326472731307149,
 )
+#: The same with a relative error of 1.4e-4, for weights that are rounded to bf16.
+_ROUGH_POWER = (1.0, 0.69310567, 0.24226399, 0.05588052)
 #: 1.5 * 2**23: from here on f32 has no digits behind the point.
 _WHOLE = 12582912.0
 #: Values of keys are added up in so many sums in turn where few sums are made at once.
@@ -38,7 +40,7 @@ _ACCUMULATORS = 8
 Limit = Callable[[Value], Value]
 
 
-def power(k: Kernel, x: Value) -> Value:
+def power(k: Kernel, x: Value, series: Sequence[float] = _POWER) -> Value:
     """e**x of x <= 0: exactly 1 at 0, exactly 0 from -88.03 down. NaN stays NaN."""
     n = x.lanes
     x = x * _LOG2_E
@@ -47,8 +49,8 @@ def power(k: Kernel, x: Value) -> Value:
     shifted = x + _WHOLE
     scale = ((shifted.bits_as(I32) + 127) << 23).bits_as(F32)  # of -127 it is 0
     part = x - (shifted - _WHOLE)
-    result = k.constant(_POWER[-1], F32, n)
-    for coefficient in reversed(_POWER[:-1]):
+    result = k.constant(series[-1], F32, n)
+    for coefficient in reversed(series[:-1]):
         result = k.fma(result, part, k.constant(coefficient, F32, n))
     return result * scale
 
@@ -73,6 +75,8 @@ class ScoreBlock:
     def __init__(self, k: Kernel, spec: Attention, arguments: dict[str, Value]) -> None:
         self.k, self.spec, self.a = k, spec, arguments
         self.stored = STORED[spec.element_type]
+        #: The type of factors: numbers, or pairs of bf16.
+        self.factor = I32 if spec.pairs else F32
         offsets = spec.fixed_offsets  # what depends on the number of keys comes last
         self.state, self.sums, self.scores, self.queries = (
             arguments["scratch"] + offsets[name] for name in ("state", "sums", "scores", "queries")
@@ -91,6 +95,12 @@ class ScoreBlock:
             else self.k.load_masked(address, self.stored, mask)
         )
         return widened(self.k, self.spec.element_type, value)
+
+    def multiplied(self, x: Value, y: Value, total: Value) -> Value:
+        """A vector of sums with the products of a factor, the same for all lanes, and a vector of
+        factors added.
+        """
+        return self.k.dot_pairs(total, x, y) if self.spec.pairs else self.k.fma(x, y, total)
 
     def tail(self, count: int) -> Value | None:
         """The mask of the last vector of so many numbers; None where it is a full one."""
@@ -193,9 +203,13 @@ class ScoreBlock:
                 most: Sequence[Value] = most,
                 totals: Sequence[Variable] = totals,
             ) -> None:
-                found = [power(k, score(u, key, edge) - most[u]) for u in each]
+                pairs = self.spec.pairs
+                series = _ROUGH_POWER if pairs else _POWER
+                found = [power(k, score(u, key, edge) - most[u], series) for u in each]
                 for u in each:
-                    k.store(found[u], lines[u] + key * 4)
+                    # over the scores that they come of: rows of half the bytes end before those
+                    weight, size = (k.to_bf16(found[u]), 2) if pairs else (found[u], 4)
+                    k.store(weight, lines[u] + key * size)
                     totals[u].set(totals[u].get() + found[u])
 
             along(weights)
@@ -256,7 +270,7 @@ class ScoreBlock:
         def value(address: Value, v: int) -> Value:
             place = address + v * lanes * size
             if spec.copies_values:
-                return k.load(place, F32, lanes)
+                return k.load(place, self.factor, lanes)
             if masked is None:
                 return self.load(place, lanes)
             # Which vector is the last one is known where all of them are computed at once, else as
@@ -265,13 +279,17 @@ class ScoreBlock:
             return self.load(place, lanes, k.lanes_below(left, lanes))
 
         def add(key: Value, chain: int) -> None:
-            address = values + key * value_row + column * size
+            address = values + key * row + column * size
             numbers = [value(address, v) for v in range(vectors)]
             for r in rows:
-                weight = k.splat(k.load(lines[r] + key * 4, F32), lanes)
+                weight = k.splat(k.load(lines[r] + key * 4, self.factor), lanes)
                 for v in range(vectors):
                     total = sums[chain][r][v]
-                    total.set(k.fma(weight, numbers[v], total.get()))
+                    total.set(self.multiplied(weight, numbers[v], total.get()))
+
+        row = value_row
+        if spec.pairs:  # of keys
+            row, width = value_row * 2, (width + 1) // 2
 
         step = max(2, accumulators)
         turns = width // step * step
@@ -299,9 +317,8 @@ class ScoreBlock:
             inverse = k.splat(factor, spec.lanes)
             for column in range(0, spec.width, spec.lanes):
                 x = k.load(self.sums + (r * spec.width + column) * 4, F32, spec.lanes) * inverse
-                stored, place = (
-                    narrowed(k, x, spec.element_type),
-                    target + column * self.stored.bytes,
-                )
+                # of rounded weights the processor's own rounding, which takes subnormals for 0
+                stored = k.to_bf16(x) if spec.pairs else narrowed(k, x, spec.element_type)
+                place = target + column * self.stored.bytes
                 for start, n in pieces(min(spec.lanes, spec.depth - column), spec.lanes):
                     k.store(stored.part(start, n), place + start * self.stored.bytes)

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from uncork import storage
 from uncork.internal_ops.attention import FusedAttention
+from uncork.internal_ops.held import HALF, HeldAttention
 from uncork.kernels.attention.spec import ARGUMENTS, Attention, FewQueries
 from uncork.kernels.attention.strides import (
     BatchLoop,
@@ -34,6 +36,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -60,7 +63,21 @@ class _Tensors(Struct, frozen=True):
         return {name: self.views[name].axes[:-2] for name in _TENSORS if name in self.views}
 
 
+def select_held(layer: Layer) -> Selection:
+    """Attention over tensors of bf16, whose numbers are multiplied in pairs."""
+    held = layer.of(HeldAttention)
+    if not multiplies_pairs(layer.target):
+        return "no products of bf16 on this machine"
+    if held.result is not HALF or any(layer.input(i).element_type is not HALF for i in range(3)):
+        return "a query, key, value or result of another type than bf16"
+    return _selected(replace(layer, operation=held.operation), pairs=True)
+
+
 def select_attention(layer: Layer) -> Selection:
+    return _selected(layer, pairs=False)
+
+
+def _selected(layer: Layer, pairs: bool) -> Selection:
     operation, target, query = layer.operation, layer.target, layer.input(0)
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     attention = fused.attention
@@ -81,6 +98,8 @@ def select_attention(layer: Layer) -> Selection:
     if is_empty((targets, sources, size, depth, *tensors.sizes)) or max(size, depth) > _LONGEST:
         return "no kernel for empty or very long heads"
     spec = _spec(layer, fused, given, tensors)
+    if pairs and (spec.turned or spec.sink or spec.scaled or size % 2):
+        return "no kernel in bf16 for sinks, scales of the call, turned or odd heads"
     batches, heads, members = loops = _loops(tensors)
     operands = {
         **_addresses(tensors, *loops),
@@ -90,18 +109,19 @@ def select_attention(layer: Layer) -> Selection:
         "heads": heads.size,
         "members": members.size,
     }
-    pairs = batches.size * heads.size
+    number = batches.size * heads.size
     blocks = (targets + (spec.queries - 1)) // spec.queries
-    many = _Work(spec, operands, pairs * members.size * blocks)
+    many = _Work(replace(spec, pairs=pairs), operands, number * members.size * blocks)
     few = None
     if not spec.turned and not (isinstance(targets, int) and targets > _FEW):
         shared = {name: getattr(spec, name) for name in spec.__struct_fields__}
         few = _Work(
             FewQueries(**shared, query_rows=_query_rows(spec, targets, members.size)),
             operands,
-            pairs,
+            number,
         )
-    cost = nanoseconds(pairs * members.size * targets * sources * (size + depth), 1 / 30)
+    speed = 60 if pairs else 30
+    cost = nanoseconds(number * members.size * targets * sources * (size + depth), 1 / speed)
     return _native(many, few, targets, sources, cost)
 
 
@@ -141,8 +161,10 @@ def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     fixed = spec.fixed_offsets["keys"]
     if isinstance(spec, FewQueries):
         return fixed
-    keys = (sources + (spec.panel - 1)) // spec.panel * spec.panel * (spec.size * 4)
-    values = sources * (spec.width * 4) if spec.copies_values else 0
+    keys = (sources + (spec.panel - 1)) // spec.panel * spec.panel_bytes
+    # of pairs a whole one where the last key is alone
+    whole = (sources + 1) // 2 * 2 if spec.pairs else sources
+    values = whole * (spec.width * spec.packed_size) if spec.copies_values else 0
     return fixed + sum(((size + (_LINE - 1)) // _LINE * _LINE for size in (keys, values)), 0)
 
 

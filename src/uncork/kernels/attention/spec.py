@@ -45,7 +45,8 @@ class Attention(KernelSpec, frozen=True):
 
     `vectors` of `lanes` keys, or columns of values, are computed at once. The mask's type is ""
     where there is none; it may be one number for all keys of a row (`row_mask`). `scaled`: the
-    factor lies in memory. `turned`: keys are neighbours, not the numbers of one.
+    factor lies in memory. `turned`: keys are neighbours, not the numbers of one. `pairs`: tensors
+    of bf16 are multiplied as they are, two numbers at a time, and weights are rounded to bf16.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.attention.emit:emit_attention"
@@ -61,13 +62,14 @@ class Attention(KernelSpec, frozen=True):
     causal: bool = False
     scaled: bool = False
     turned: bool = False
+    pairs: bool = False
 
     @property
     def name(self) -> str:
         mask = f"_mask_{self.mask}" if self.mask else ""
         return (
             f"{self._kind}_{self.element_type}_{self.size}_{self.depth}_{self.vectors}x{self.lanes}{mask}"
-            + flags(self, "row_mask", "sink", "causal", "scaled", "turned")
+            + flags(self, "row_mask", "sink", "causal", "scaled", "turned", "pairs")
         )
 
     @property
@@ -109,12 +111,24 @@ class Attention(KernelSpec, frozen=True):
     @property
     def copies_queries(self) -> bool:
         """Whether the queries of a block are first copied as f32."""
-        return self.element_type != "f32"
+        return self.element_type != "f32" and not self.pairs
 
     @property
     def copies_values(self) -> bool:
-        """Whether the values are copied once for all queries, as f32 in rows of whole vectors."""
+        """Whether the values are copied once for all queries, as f32 in rows of whole vectors, or
+        as pairs of neighbouring keys.
+        """
         return self.element_type != "f32" or self.width != self.depth
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of a number of packed keys and of copied values."""
+        return 2 if self.pairs else 4
+
+    @property
+    def panel_bytes(self) -> int:
+        """Bytes of a panel of keys."""
+        return self.panel * self.size * self.packed_size
 
     @property
     def fixed_offsets(self) -> dict[str, int]:

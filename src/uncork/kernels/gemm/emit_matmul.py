@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from uncork.kernels.codegen.emit import F32, F64, Kernel, Type, Value
+from uncork.kernels.codegen.emit import F32, F64, U16, Kernel, Type, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, is_long, relative_operands
+from uncork.kernels.elementwise.emit import widened
 from uncork.kernels.gemm.microkernel import (
     MANY,
     NEVER,
@@ -51,15 +52,22 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         most_rows=1 if spec.one_row else 8,
         long=is_long(spec.end),
         prefetches=spec.ahead,
+        pairs=spec.pairs,
     )
     full, tail = of_panels(
-        k, tile, extra, spec.tail, masked, lambda columns: row_epilogue(spec, columns, type_)
+        k,
+        tile,
+        extra,
+        spec.tail,
+        masked,
+        lambda columns: row_epilogue(spec, columns, type_, spec.narrow),
     )
     places = relative_operands(spec.end, a, a["output"])
     panels = (a["columns"] + (spec.width - 1)) // spec.width
     whole = panels if tail is full else a["columns"] // spec.width
     row_bytes = a["output_row"]
     panel_bytes = a["inner"] * (spec.width * spec.size)
+    result_bytes = spec.width * spec.result_size
 
     def ahead_of(row: Value, weights: Value) -> dict[str, Value]:
         """What the block of rows from this one on asks for: its share of the next panel."""
@@ -91,7 +99,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
             def extra_of(row: Value) -> dict[str, Value]:
                 number = row if first is None else row + first
                 return {
-                    "target": output + number * row_bytes + panel * (spec.width * spec.size),
+                    "target": output + number * row_bytes + panel * result_bytes,
                     "target_row": row_bytes,
                     "left": a["columns"] - panel * spec.width,
                     **ahead_of(row, weights),
@@ -117,17 +125,25 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     return k.text()
 
 
-def row_epilogue(spec: PanelSpec, columns: int, type_: Type = F32) -> EpilogueEmitter:
-    """The epilogue of a row; only the first `columns` of the panel exist in memory."""
+def row_epilogue(
+    spec: PanelSpec, columns: int, type_: Type = F32, narrow: bool = False
+) -> EpilogueEmitter:
+    """The epilogue of a row; only the first `columns` of the panel exist in memory. Where `narrow`,
+    results and operands of elements are bf16 there.
+    """
+    held = U16 if narrow else type_
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
 
         def element(name: str, column: int, lanes: int, mask: Value | None) -> Value:
-            return loaded(k, target + row.extra[name] + column * type_.bytes, lanes, mask, type_)
+            place = target + row.extra[name] + column * held.bytes
+            there = loaded(k, place, lanes, mask, held)
+            return widened(k, "bf16", there) if narrow else there
 
         for column, part, mask in row_results(k, row, spec.lanes, columns, spec.end, element):
-            stored(k, part, target + column * type_.bytes, mask)
+            rounded = k.to_bf16(part) if narrow else part
+            stored(k, rounded, target + column * held.bytes, mask)
 
     return end
 

@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.fused import FusedLinear
-from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds
+from uncork.internal_ops.held import HALF, HeldProduct, widened
+from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
+from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds
 from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
 from uncork.kernels.gemm.spec_matmul import DOUBLE, MASKED, SINGLE, Matmul
 from uncork.kernels.kernel_plan import (
@@ -33,7 +34,9 @@ from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.matmul import MatMul
+from uncork.storage import encode
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
 
@@ -59,6 +62,8 @@ def specialised(
     inner: SizeLike = 1,
     size: int = SINGLE,
     rows: SizeLike = 0,
+    pairs: bool = False,
+    narrow: bool = False,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
@@ -70,7 +75,7 @@ def specialised(
     numbers = inner * columns
     large = isinstance(numbers, int) and numbers * size > _SECOND_CACHE
     ahead = packed and large and not deep and not one_row
-    return Matmul(vectors, tail, width, end, packed, size, deep, one_row, ahead)
+    return Matmul(vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, narrow)
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
@@ -105,6 +110,72 @@ def select_linear(layer: Layer) -> Selection:
     return _Maker(shape, constant, end, others, target, size).native()
 
 
+def select_held(layer: Layer) -> Selection:
+    """The product of a tensor of bf16, whose numbers are taken in pairs, and constant weights."""
+    held, target = layer.of(HeldProduct), layer.target
+    if refused := refused_pairs(layer):
+        return refused
+    shape, end, others = _held_product(layer)
+    for kind, position in zip(end.operands, others, strict=True):
+        wanted = held.result if kind == ELEMENT else ElementType.f32
+        if layer.input(position).element_type is not wanted:
+            return f"an operand of {layer.input(position).element_type} where {wanted} is read"
+    assert isinstance(shape.inner, int)
+    words = replace(shape, inner=shape.inner // 2)
+    weights = layer.constant(1, "weights")
+    narrow = held.result is HALF
+    return _Maker(words, weights, end, others, target, SINGLE, pairs=True, narrow=narrow).native()
+
+
+def refused_pairs(layer: Layer) -> str:
+    """Why no kernel multiplies a tensor of bf16 by constant weights, whatever the types of its
+    other inputs and its result; nothing where one does.
+    """
+    if not multiplies_pairs(layer.target):
+        return "no products of bf16 on this machine"
+    if layer.input(0).element_type is not HALF or layer.input(1).value is None:
+        return "no kernel in bf16 for weights known at the call only"
+    try:
+        shape, _, _ = _held_product(layer)
+    except KernelDeclined as declined:
+        return str(declined)
+    if not shape.is_one_product or shape.turned_first:
+        return "no kernel in bf16 for this product"
+    if not isinstance(shape.inner, int) or shape.inner % 2:
+        return "no kernel in bf16 for rows of an odd number of elements"
+    return ""
+
+
+def _held_product(layer: Layer) -> tuple[MatMulShape, Epilogue, list[int]]:
+    """The shape of a product of bf16, its epilogue, and the input that each operand of it is.
+    Raises KernelDeclined where no kernel has such an epilogue, or knows how batches meet.
+    """
+    operation = layer.of(HeldProduct).operation
+    matmul = operation.product if isinstance(operation, FusedLinear) else operation
+    assert isinstance(matmul, MatMul)
+    left, right = layer.shape(0), layer.shape(1)
+    if refused := unsuited(matmul, left, right):
+        raise KernelDeclined(refused)
+    shape = matmul_shape(matmul, left, right)
+    assert isinstance(shape, MatMulShape)
+    result = widened(layer.outputs[0])
+    assert result is not None
+    end, others = epilogue_of(operation, [widened(spec) for spec in layer.inputs], result, -1)
+    return shape, end, others
+
+
+def pack_pairs(spec: Matmul, matrix: Array) -> Array:
+    """`matrix [K, N]` of f32, K even, as panels of pairs of bf16 `[P, K / 2, width]`: of two
+    numbers below each other the upper one is in the low bits of a word.
+    """
+    columns = np.empty((matrix.shape[1], matrix.shape[0]), np.uint16)
+    for first in range(0, len(columns), spec.width):  # rounding takes several times the room
+        part = slice(first, first + spec.width)
+        columns[part] = encode(np.ascontiguousarray(matrix.T[part]), HALF)
+    words: Array = columns.view("<u4")
+    return panels_of(words, spec.width, np.uint32)
+
+
 class _Part(Struct, frozen=True):
     """Some of a product, each (first, number): rows of every batch, batches for each of `outer`,
     and columns; `memory` is where its part of the working memory begins.
@@ -128,6 +199,8 @@ class _Maker:
         others: Sequence[int],
         target: Target,
         size: int,
+        pairs: bool = False,
+        narrow: bool = False,
     ) -> None:
         self.shape, self.others, self.target, self.size = shape, others, target, size
         #: One matrix is brought into panels before all rows are multiplied; of several, and of f64
@@ -141,6 +214,8 @@ class _Maker:
             inner=shape.inner,
             size=size,
             rows=shape.rows,
+            pairs=pairs,
+            narrow=narrow,
         )
         self.packed_weights = None
         if constant is not None:
@@ -148,8 +223,11 @@ class _Maker:
             turned = matrix.T if shape.turned_second else matrix
             self.packed_weights = packed(
                 [constant],
-                (replace(spec, end=PLAIN, one_row=False, ahead=False), shape.turned_second),
-                lambda: [pack(spec, turned)],
+                (
+                    replace(spec, end=PLAIN, one_row=False, ahead=False, narrow=False),
+                    shape.turned_second,
+                ),
+                lambda: [(pack_pairs if pairs else pack)(spec, turned)],
             )
         panels = (shape.columns + (spec.width - 1)) // spec.width
         #: Bytes in the step's memory: of the first matrices the right way round, of panels, of
@@ -240,7 +318,8 @@ class _Maker:
             own = 0 if batches.one_second else each
             second = [In(1, which * each), *strides, own, seconds * each]
         result = run.result + group * batches.count + batch
-        made = ((result * shape.rows + row) * shape.columns + column) * size
+        stored = self.spec.result_size
+        made = ((result * shape.rows + row) * shape.columns + column) * stored
         operands: list[Operand] = [
             source,
             inner * size,
@@ -248,8 +327,8 @@ class _Maker:
             firsts * matrix,
             *second,
             Out(0, made),
-            shape.columns * size,
-            shape.rows * shape.columns * size,
+            shape.columns * stored,
+            shape.rows * shape.columns * stored,
         ]
         operands += [
             part.outer[1],

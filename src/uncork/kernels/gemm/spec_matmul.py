@@ -12,6 +12,8 @@ MASKED = -1
 FREE_MASKS = 16
 #: Bytes of a number: of f32, of f64.
 SINGLE, DOUBLE = 4, 8
+#: Bytes of a number of bf16.
+HALF = 2
 
 
 class Matmul(EpilogueSpec, frozen=True):
@@ -43,6 +45,10 @@ class Matmul(EpilogueSpec, frozen=True):
     #: The packed matrix is larger than the second cache: while blocks of many rows multiply a panel
     #: they ask for the next one.
     ahead: bool = False
+    #: The first matrix and the packed one hold pairs of bf16, and `inner` counts pairs.
+    pairs: bool = False
+    #: Results, and operands of elements, are bf16.
+    narrow: bool = False
 
     @property
     def name(self) -> str:
@@ -51,7 +57,13 @@ class Matmul(EpilogueSpec, frozen=True):
         double = "_f64" if self.size == DOUBLE else ""
         kind = ("_deep" if self.deep else "") + ("_row" if self.one_row else "")
         kind += "_ahead" if self.ahead else ""
+        kind += ("_pairs" if self.pairs else "") + ("_narrow" if self.narrow else "")
         return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}{kind}"
+
+    @property
+    def result_size(self) -> int:
+        """Bytes of a result."""
+        return HALF if self.narrow else self.size
 
     @property
     def width(self) -> int:

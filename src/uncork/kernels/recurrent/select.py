@@ -15,6 +15,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.recurrent.sequence_calls import Lookup, SequenceCalls
 from uncork.kernels.recurrent.spec import DOUBLE, SINGLE, Recurrent
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops._common.recurrent import Recurrent as RecurrentOperation
 from uncork.ops.gru_cell import GRU
@@ -25,7 +26,7 @@ from uncork.types import ElementType, TensorSpec
 
 def supports(precision: str, target: Target) -> bool:
     """Whether the target has instructions for products in this precision, or f32 is as fast."""
-    return precision != "bf16" or (target.has("avx512bf16") and target.lanes == 16)
+    return precision != "bf16" or multiplies_pairs(target)
 
 
 def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str]:
