@@ -13,6 +13,7 @@ from uncork.internal_ops.blocks import OnBlocks
 from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.final_states import LastStates
 from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.held import Held
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.internal_ops.quantized import OnCodes, QuantizedProduct
 from uncork.internal_ops.state_product import StateProduct
@@ -57,6 +58,8 @@ def work(
         return 2.0 * _count(outputs[0]) * matrix.inner, moved
     if operation.type_name in ("FusedAttention", "ScaledDotProductAttention"):
         return _attention(operation, inputs, outputs[0])
+    if isinstance(operation, Held):
+        return work(operation.operation, inputs, outputs)
     if isinstance(operation, AppendState):
         return 0.0, 2 * _bytes(inputs[2])
     if isinstance(operation, StateProduct):

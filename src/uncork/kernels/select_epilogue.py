@@ -139,6 +139,16 @@ def epilogue_of(
     return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 
 
+#: What is computed with fewer digits where results are rounded to bf16.
+_ROUGH = {"gelu": "rough_gelu"}
+
+
+def roughened(epilogue: Epilogue) -> Epilogue:
+    """The epilogue for results that are rounded to bf16."""
+    ops = tuple(replace(op, op=_ROUGH.get(op.op, op.op)) for op in epilogue.ops)
+    return replace(epilogue, ops=ops)
+
+
 def bounded(
     epilogue: Epilogue, positions: Sequence[int | Array]
 ) -> tuple[Epilogue, list[int | Array]]:

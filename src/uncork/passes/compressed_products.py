@@ -15,6 +15,7 @@ from uncork.internal_ops.rounded import Rounded
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.compressed.select import declined, rounded_to
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.convert import Convert1
 from uncork.ops.gather import Gather1, Gather7
 from uncork.ops.matmul import MatMul
@@ -42,7 +43,9 @@ def compressed_products(model: Model, target: Target) -> Model:
             stored = stored_values(model, start, after, rounds=key[2] == "as-written")
             known[key] = None if stored is None else stored.matrix(key[1]), chosen
         weights, chosen = known[key]
-        if weights is not None and not declined(weights, target):
+        if weights is not None and not (
+            declined(weights, target) or _is_held(node, weights, target)
+        ):
             numbers = ElementType.f32
             if weights.element_type is ElementType.bf16:
                 brains = _brains(model) if brains is None else brains
@@ -55,6 +58,12 @@ def compressed_products(model: Model, target: Target) -> Model:
             hints = replace(node.hints, note=_note(operation))
             new[node.id] = replace(node, inputs=given, operation=operation, hints=hints)
     return replaced(model, new) if new else model
+
+
+def _is_held(node: Node, weights: CompressedMatrix, target: Target) -> bool:
+    """Whether a product reads its weights of 16 bits as bf16, which `hold_halves` does."""
+    allowed = node.hints.precision == "bf16" and multiplies_pairs(target)
+    return allowed and weights.element_type in (ElementType.f16, ElementType.bf16)
 
 
 def _note(operation: CompressedLinear) -> str:

@@ -64,6 +64,7 @@ _SHORT = frozenset(
         "negative",
         "abs",
         "round_f16",
+        "rough_gelu",
     )
 )
 

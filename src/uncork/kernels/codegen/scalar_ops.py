@@ -228,6 +228,7 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "log": functions.log,
     "erf": functions.erf,
     "gelu": functions.gelu,
+    "rough_gelu": functions.rough_gelu,
     "gelu_tanh": functions.gelu_tanh,
     "softplus": functions.softplus,
     "mish": functions.mish,

@@ -33,7 +33,7 @@ from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select_epilogue import epilogue_of, operands_for
+from uncork.kernels.select_epilogue import epilogue_of, operands_for, roughened
 from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops.matmul import MatMul
 from uncork.storage import encode
@@ -124,6 +124,8 @@ def select_held(layer: Layer) -> Selection:
     words = replace(shape, inner=shape.inner // 2)
     weights = layer.constant(1, "weights")
     narrow = held.result is HALF
+    if narrow:
+        end = roughened(end)
     return _Maker(words, weights, end, others, target, SINGLE, pairs=True, narrow=narrow).native()
 
 
