@@ -39,7 +39,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
     type_ = F64 if spec.size == DOUBLE else F32
-    blocks = InnerBlocks(k, spec, type_) if spec.deep else None
+    blocks = InnerBlocks(k, spec, type_, spec.pairs) if spec.deep else None
     extra = (*(RESUMED if blocks else ()), *_EXTRA, *(_AHEAD if spec.ahead else ()))
     extra = (*extra, *spec.end.arguments)
     free = spec.lanes * spec.size == FREE_MASKS * F32.bytes

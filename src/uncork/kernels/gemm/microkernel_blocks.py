@@ -23,12 +23,12 @@ RESUMED = ("begin", "sums")
 class InnerBlocks:
     """Sums of a chunk of rows and a panel, block by block."""
 
-    def __init__(self, k: Kernel, spec: PanelSpec, type_: Type = F32) -> None:
+    def __init__(self, k: Kernel, spec: PanelSpec, type_: Type = F32, pairs: bool = False) -> None:
         self.k, self.type = k, type_
         self.vector = spec.lanes * type_.bytes
         self.line = spec.vectors * self.vector
         self.lanes, self.vectors = spec.lanes, spec.vectors
-        self.tile = RegisterTile(spec.lanes, spec.vectors, type_, resumed=True)
+        self.tile = RegisterTile(spec.lanes, spec.vectors, type_, pairs, resumed=True)
         self.sums = k.stack_bytes(ROWS * self.line)
         self.adding: dict[int, Microkernel] = {}
 

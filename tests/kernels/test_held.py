@@ -1,0 +1,197 @@
+"""Kernels of products and of attention over tensors of bf16, beside the same sums in f64."""
+
+from __future__ import annotations
+
+from math import erf
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.kernels._run import run_native
+from uncork import storage
+from uncork.internal_ops.fused import FusedLinear, FusedMember
+from uncork.internal_ops.held import HeldAttention, HeldProduct
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.stored_types import multiplies_pairs
+from uncork.ops.activation import Gelu7
+from uncork.ops.arithmetic import Add
+from uncork.ops.attention import ScaledDotProductAttention
+from uncork.ops.matmul import MatMul
+from uncork.types import ElementType, PartialShape, TensorSpec
+
+F32, BF16 = ElementType.f32, ElementType.bf16
+needs_pairs = pytest.mark.skipif(
+    not multiplies_pairs(host_target()), reason="the processor has no products of bf16"
+)
+
+
+def known(value: np.ndarray, element_type: ElementType = F32) -> TensorSpec:
+    return TensorSpec(element_type, PartialShape(value.shape), value)
+
+
+def halves(value: np.ndarray) -> TensorSpec:
+    return known(storage.encode(value.astype(np.float32), BF16), BF16)
+
+
+def numbers(spec: TensorSpec) -> np.ndarray:
+    assert spec.value is not None
+    return storage.decode(spec.value, spec.element_type).astype(np.float64)
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def rounded(value: np.ndarray) -> np.ndarray:
+    """What bf16 makes of numbers: 8 digits, ties to even."""
+    bits = np.ascontiguousarray(value, np.float32).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def result_of(operation: HeldProduct | HeldAttention, specs: list[TensorSpec]) -> np.ndarray:
+    found, selection = run_native(operation, specs)
+    assert found is not None, selection
+    assert isinstance(selection, KernelPlan)
+    assert "pairs" in selection.kernel
+    return storage.decode(found[0], operation.result).astype(np.float64)
+
+
+@needs_pairs
+@pytest.mark.parametrize("result", [F32, BF16], ids=str)
+@pytest.mark.parametrize("rows", [1, 3, 8, 21])
+@pytest.mark.parametrize(("inner", "columns"), [(2, 1), (64, 48), (66, 50), (130, 7), (6000, 49)])
+def test_products(rows: int, inner: int, columns: int, result: ElementType) -> None:
+    x, w = halves(random(rows, inner)), random(columns, inner, seed=1)
+    operation = HeldProduct(MatMul(transpose_b=True), result)
+    expected = numbers(x) @ rounded(w).T
+    found = result_of(operation, [x, known(w)])
+    assert found.shape == expected.shape
+    most = abs(numbers(x)) @ abs(rounded(w)).T
+    last = abs(expected) * 2**-8 if result is BF16 else 0
+    assert (abs(found - expected) <= most * 1e-6 + last).all()
+
+
+@needs_pairs
+@pytest.mark.parametrize("result", [F32, BF16], ids=str)
+def test_residuals_have_the_type_of_the_result(result: ElementType) -> None:
+    x, w, bias = halves(random(9, 32)), random(32, 70, seed=1), random(70, seed=2)
+    residual = random(9, 70, seed=3)
+    other = halves(residual) if result is BF16 else known(residual)
+    members = [FusedMember(Add(), (0, 1)), FusedMember(Add(), (3, 2))]
+    operation = HeldProduct(FusedLinear(MatMul(), 2, members), result)
+    expected = numbers(x) @ rounded(w) + bias + numbers(other)
+    found = result_of(operation, [x, known(w), known(bias), other])
+    assert np.allclose(found, expected, rtol=2**-8 if result is BF16 else 0, atol=2e-5)
+    wrong = known(residual) if result is BF16 else halves(residual)
+    refused, why = run_native(operation, [x, known(w), known(bias), wrong])
+    assert refused is None
+    assert "an operand of" in str(why)
+
+
+@needs_pairs
+def test_a_rough_gelu_is_that_of_rounded_results() -> None:
+    """At most 7e-5 of the argument off, and f32's last digit of it far out."""
+    x = np.zeros((64, 2), np.float32)
+    x[:, 0] = np.concatenate([np.linspace(-6, 6, 60), [-1e30, -50, 50, 1e30]])
+    operation = HeldProduct(
+        FusedLinear(MatMul(), 2, [FusedMember(Gelu7(approximation_mode="ERF"), (0,))]), BF16
+    )
+    given = halves(x)
+    found = result_of(operation, [given, known(np.array([[1.0], [0.0]], np.float32))])[:, 0]
+    exact = numbers(given)[:, 0]
+    expected = np.array([v * (1 + erf(v / 2**0.5)) / 2 for v in exact])
+    last = abs(expected) * 2**-8
+    near = abs(exact) <= 6
+    assert (abs(found - expected)[near] <= 7e-5 * abs(exact)[near] + last[near] + 1e-7).all()
+    assert (abs(found - expected)[~near] <= 2e-7 * abs(exact)[~near] + last[~near]).all()
+
+
+@needs_pairs
+def test_numbers_that_are_none() -> None:
+    x = np.ones((3, 4), np.float32)
+    x[1, 2], x[2, 3] = np.nan, np.inf
+    found = result_of(HeldProduct(MatMul(), BF16), [halves(x), known(np.ones((4, 5), np.float32))])
+    assert found[0].tolist() == [4.0] * 5
+    assert np.isnan(found[1]).all()
+    assert (found[2] == np.inf).all()
+
+
+def attention_of(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None, causal: bool
+) -> np.ndarray:
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(weights / weights.sum(-1, keepdims=True) @ v)
+
+
+@needs_pairs
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("targets", "sources"), [(1, 5), (7, 7), (16, 33), (70, 301), (9, 64)])
+@pytest.mark.parametrize(("size", "depth"), [(64, 64), (32, 40), (2, 5)])
+def test_attention(
+    size: int, depth: int, targets: int, sources: int, masked: bool, causal: bool
+) -> None:
+    if causal and masked:
+        pytest.skip("a causal attention takes no mask")
+    q, k, v = (
+        halves(random(2, 3, n, d, seed=s))
+        for s, (n, d) in enumerate([(targets, size), (sources, size), (sources, depth)])
+    )
+    mask = np.where(random(2, 1, targets, sources, seed=9) > -1, 0, -np.inf).astype(np.float32)
+    mask[..., 0] = 0.5
+    specs = [q, k, v, *([known(mask)] if masked else [])]
+    expected = attention_of(numbers(q), numbers(k), numbers(v), mask if masked else None, causal)
+    operation = HeldAttention(ScaledDotProductAttention(causal=causal), BF16)
+    found, selection = run_native(operation, specs)
+    assert found is not None, selection
+    # Weights are rounded, and the sums: each by half of the last of 8 digits.
+    most = attention_of(numbers(q), numbers(k), abs(numbers(v)), mask if masked else None, causal)
+    error = abs(storage.decode(found[0], BF16) - expected)
+    assert (error <= 2**-7 * most).all()
+
+
+@needs_pairs
+def test_values_that_are_none_spread_where_they_are_seen() -> None:
+    """The last key stands alone in its pair; what lies beside it counts as 0."""
+    q, k, v = (random(1, 1, 5, 16, seed=s) for s in range(3))
+    v[0, 0, 4, 3] = np.inf
+    given = [halves(array) for array in (q, k, v)]
+    causal = HeldAttention(ScaledDotProductAttention(causal=True), BF16)
+    found, _ = run_native(causal, given)
+    assert found is not None
+    result = storage.decode(found[0], BF16)[0, 0]
+    assert result[4, 3] == np.inf
+    assert np.isfinite(result[:, :3]).all()
+
+
+def test_references_round_as_kernels_do() -> None:
+    x, w = halves(random(4, 6)), random(6, 3, seed=1)
+    for result in (F32, BF16):
+        (made,) = HeldProduct(MatMul(), result).evaluate([x, known(w)])
+        expected = numbers(x) @ rounded(w)
+        if result is BF16:
+            expected = rounded(expected)
+        assert made.element_type is result
+        assert np.allclose(numbers(made), expected, rtol=2**-7 if result is BF16 else 1e-6)
+
+
+def test_other_processors_have_no_kernel() -> None:
+    x, w = halves(random(4, 6)), known(random(6, 3, seed=1))
+    q = halves(random(2, 3, 4))
+    older = Target.of("x86_64", "x86-64-v4", "+avx512f,+avx512bw")
+    for operation, given in (
+        (HeldProduct(MatMul(), F32), [x, w]),
+        (HeldAttention(ScaledDotProductAttention(causal=False), BF16), [q, q, q]),
+    ):
+        found, why = run_native(operation, given, target=older)
+        assert found is None
+        assert why == "no products of bf16 on this machine"
