@@ -1,5 +1,5 @@
 """The command line: `python -m benchmarks
-ops|models|zoo|peak|gain|kernels|startup|cold|memory|growth|limits|scoring|shrink|traffic
+ops|models|zoo|precision|peak|gain|kernels|startup|cold|memory|growth|limits|scoring|shrink|traffic
 [options]`.
 """
 
@@ -16,6 +16,7 @@ COMMANDS = {
     "ops": "each operation alone, in many sizes",
     "models": "whole models",
     "zoo": "well-known networks with recorded inputs (--models)",
+    "precision": "networks in f32 and bf16, with errors (--models)",
     "peak": "the most memory that a process needs which loads and calls a network (--models)",
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",
     "kernels": "single layers of networks",

@@ -21,7 +21,7 @@ def add_threads(parser: Parser) -> None:
         type=one_of("f32", "bf16", "bf16x3", "fast"),
         default="f32",
         metavar="NAME",
-        help="f32 (default), of recurrent layers' products bf16 or bf16x3, or fast: the fastest of "
+        help="f32 (default), bf16 of products, bf16x3 of recurrent layers, or fast: the fastest of "
         "all that round",
     )
     parser.add_argument(

@@ -87,10 +87,12 @@ def compile_model(
 
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where
     there are some. `strict` makes errors of tolerated oddities in the data (unsorted segment ids,
-    indices out of range where zeros are the rule). `precision="bf16"` rounds the factors of the
-    products of GRU, LSTM and RNN layers to bf16; "bf16x3" makes them sums of two bf16, which is
-    nearly f32, where that is faster (by AMX). Sums, states, activations and all other layers stay
-    f32.
+    indices out of range where zeros are the rule). `precision="bf16"` rounds the factors of
+    products to bf16: of GRU, LSTM and RNN layers, of MatMul with constant weights, and of attention
+    between such; what those alone read is held as bf16. Sums, states, sums of two tensors
+    (residuals), everything behind the last product and all other layers stay f32. "bf16x3" makes
+    the factors of recurrent layers sums of two bf16, which is nearly f32, where that is faster (by
+    AMX).
 
     Products read weights of 8 bits and fewer as they are stored. `decompression="f32"` makes
     numbers of them in f32 where the model rounds on the way to f16, as compressed models say: that
@@ -198,7 +200,7 @@ def compile_model(
 
 
 def _fast_precision() -> Precision:
-    """What products of recurrent layers are fastest in on this machine."""
+    """What products are fastest in on this machine."""
     target = kernel_target("bf16")
     return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"
 
