@@ -164,7 +164,8 @@ FUNCTIONS = """
 """
 TAKEN = {
     "INFERENCE_NUM_THREADS": "taken: the most threads of a call",
-    "INFERENCE_PRECISION_HINT": "taken: f32, bf16 (products, attention and recurrent layers) or f16 (as f32)",
+    "INFERENCE_PRECISION_HINT": "taken: f32, bf16 (products, convolutions, attention and recurrent "
+    "layers) or f16 (as f32)",
     "NUM_STREAMS": "taken: threads are shared among so many calls; the size of an AsyncInferQueue",
     "PERFORMANCE_HINT": "taken: THROUGHPUT is as many streams as processors",
     "PERFORMANCE_HINT_NUM_REQUESTS": "taken: with THROUGHPUT, so many streams",

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from uncork import storage
+from uncork.internal_ops.held import HALF, widened
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
@@ -78,7 +80,8 @@ class OnBlocks(Operation):
 
     All else is as in the operation.
 
-    `lies` says of each input whether it does; the result's blocks have `block` channels.
+    `lies` says of each input whether it does; the result's blocks have `block` channels. What lies
+    in blocks is f32 or, where `half`, bf16: it is widened, and the result rounded once.
     """
 
     values = Input(ANY, variadic=True)
@@ -87,6 +90,7 @@ class OnBlocks(Operation):
     operation = Field[Operation]()
     lies = Field[tuple[bool, ...]]()
     block = Field[int]()
+    half = Field(False)
 
     def __init__(
         self, operation: Operation, lies: Sequence[bool], block: int, **others: object
@@ -102,16 +106,16 @@ class OnBlocks(Operation):
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.describe(self.plain(specs))
-        return (
-            replace(
-                result, shape=blocked_shape(result.shape, self.block), value=None, elements=None
-            ),
-        )
+        shape = blocked_shape(result.shape, self.block)
+        held = HALF if self.half else result.element_type
+        return (replace(result, element_type=held, shape=shape, value=None, elements=None),)
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.evaluate(self.plain(specs))
         assert result.value is not None
         value = to_blocks(np.asarray(result.value), self.block)
+        if self.half:
+            return (TensorSpec(HALF, PartialShape(value.shape), storage.encode(value, HALF)),)
         return (TensorSpec(result.element_type, PartialShape(value.shape), value),)
 
 
@@ -127,9 +131,14 @@ class BlockedConvolution(OnBlocks):
     side = Field[int]()
 
     def __init__(
-        self, operation: Operation, lies: Sequence[bool], block: int, side: int = 0
+        self,
+        operation: Operation,
+        lies: Sequence[bool],
+        block: int,
+        side: int = 0,
+        half: bool = False,
     ) -> None:
-        super().__init__(operation, lies, block, side=side)
+        super().__init__(operation, lies, block, side=side, half=half)
 
 
 class BlockedPooling(OnBlocks):
@@ -139,5 +148,7 @@ class BlockedPooling(OnBlocks):
 
 
 def _plain(spec: TensorSpec) -> TensorSpec:
-    value = None if spec.value is None else from_blocks(spec.value)
-    return TensorSpec(spec.element_type, plain_shape(spec.shape), value)
+    wide = widened(spec)
+    assert wide is not None
+    value = None if wide.value is None else from_blocks(wide.value)
+    return TensorSpec(wide.element_type, plain_shape(wide.shape), value)

@@ -9,6 +9,7 @@ spares changes of layout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import gcd
 
 import numpy as np
 from msgspec import Struct
@@ -16,29 +17,36 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.blocks import (
     BlockedConvolution,
+    BlockedPooling,
     FromBlocks,
     ToBlocks,
     blocked_shape,
     to_blocks,
 )
 from uncork.internal_ops.fused import FusedConvolution
+from uncork.internal_ops.held import HALF
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, all_finite, geometry, known, typical
 from uncork.kernels.convolution.group_places import lie_in_blocks
 from uncork.kernels.convolution.layout import direct
+from uncork.kernels.convolution.spec_blocks import multiplies_transformed
 from uncork.kernels.convolution.tap_regions import regions_of
 from uncork.kernels.convolution.tiles import block_of, is_few
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, is_empty
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.ops import Operation
+from uncork.ops.concat import Concat1
+from uncork.ops.convert import Convert1
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.parameter import Const
 from uncork.passes.between_blocks import Between, between
 from uncork.passes.rewrite import readers
+from uncork.storage import encode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: Transformed filters of a model take at most so many bytes; what comes after that is summed
@@ -54,6 +62,10 @@ _TURNED = 5.0
 #: the same sets of a cache.
 _BY_TILES, _BY_CHANNEL, _ELSE, _MEETING = {4: 0.6, 2: 0.4}, 0.6, 0.06, 0.25
 _PAGE = 1 << 12
+#: The part of its time that a convolution saves in bf16, and numbers that are converted in a
+#: nanosecond.
+_HALVED, _CONVERTED = 0.5, 20.0
+_SINGLE = ElementType.f32
 #: What an open size is taken to be.
 _SOME = 64
 _ROUNDS = 4
@@ -71,6 +83,8 @@ class _Candidate(Struct, frozen=True):
     saved: float
     #: How it is done where it is no convolution.
     other: Between | None = None
+    #: What bf16 saves of it; None where it may not be rounded, or has no kernel for that.
+    halved: float | None = None
 
     @property
     def sources(self) -> list[Source]:
@@ -95,7 +109,8 @@ def block_channels(model: Model, target: Target) -> Model:
                     node, other.lies, other.block, 0, other.saved, other
                 )
     chosen = _profitable(model, candidates) if candidates else candidates
-    return _rewritten(model, chosen, target) if chosen else model
+    halves = _halves(model, chosen) if multiplies_pairs(target) else set()
+    return _rewritten(model, chosen, halves, target) if chosen else model
 
 
 def _candidate(
@@ -119,11 +134,8 @@ def _candidate(
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
     if not inner or not block:
         return None
-    if (
-        g.groups > 1
-        and not groups_fit(g.channels, g.outputs, inner, block)
-        and not lie_in_blocks(g, inner, block)
-    ):
+    apart = g.groups > 1 and groups_fit(g.channels, g.outputs, inner, block)
+    if g.groups > 1 and not apart and not lie_in_blocks(g, inner, block):
         return None
     try:
         epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
@@ -138,7 +150,12 @@ def _candidate(
         return None
     side = 0 if node.hints.direct_sums else _side(g, room)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
-    found = _Candidate(node, lies, block, side, _saved(g, side, block, target))
+    saved = _saved(g, side, block, target)
+    halved = None
+    if node.hints.precision == "bf16" and (apart or gcd(g.channels, inner) % 2 == 0):
+        halved = 0.0 if apart or (side and not multiplies_transformed(True, side)) else _HALVED
+        halved *= _products(g) / (_DENSE * target.lanes)
+    found = _Candidate(node, lies, block, side, saved, halved=halved)
     return found, filter_bytes(g, side) if side else 0
 
 
@@ -174,8 +191,7 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     """The time that blocks save, without changes of layout; negative where blocks are much shorter
     than vectors.
     """
-    one = typical(g)
-    products = known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
+    one, products = typical(g), _products(g)
     if g.groups > 1:
         rate = _APART if g.channels == 1 else _GROUPED
         return products / (rate * target.lanes) * (1 - (1 - _BY_CHANNEL) * target.lanes / block)
@@ -191,6 +207,12 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
         target.lanes / block if side or g.outputs == block else 1
     )
     return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+def _products(g: Geometry) -> float:
+    """The products of a convolution, with typical numbers for open sizes."""
+    one = typical(g)
+    return known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
 
 
 # ---- which of them pay
@@ -254,6 +276,23 @@ def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int,
     return {number: candidate for number, candidate in candidates.items() if number in chosen}
 
 
+def _halves(model: Model, chosen: Mapping[int, _Candidate]) -> set[int]:
+    """Those of the chosen layers whose tensors are held as bf16: groups that hand blocks to each
+    other, where all may be rounded and that saves more than conversions at their borders take.
+    """
+    found: set[int] = set()
+    borders = _Borders(model, chosen)
+    for group in _connected(chosen, set(chosen)):
+        saved = [chosen[number].halved for number in group if chosen[number].other is None]
+        if not saved or any(time is None for time in saved):
+            continue
+        tensors = {s for n in group for s in (*chosen[n].sources, Source(n, 0))}
+        spent = sum(borders.of(s, group) for s in tensors) * (_TURNED / _CONVERTED)
+        if sum(time for time in saved if time is not None) > spent:
+            found |= group
+    return found
+
+
 def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterator[set[int]]:
     """Chosen convolutions that hand blocks to each other."""
     neighbours: dict[int, set[int]] = {number: set() for number in chosen}
@@ -278,9 +317,16 @@ def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterat
 # ---- the other model
 
 
-def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -> Model:
+def _rewritten(
+    model: Model, chosen: Mapping[int, _Candidate], halves: set[int], target: Target
+) -> Model:
+    """The model with the chosen layers over blocks; tensors between those of `halves` are bf16, and
+    all that is computed element by element is computed in f32 between two conversions.
+    """
     nodes: list[Node] = []
+    names = {node.id: node.name for node in model.nodes}
     changed: dict[tuple[Source, bool], Source] = {}
+    converted: dict[tuple[Source, ElementType], Source] = {}
     next_id = max(node.id for node in model.nodes) + 1
 
     def added(
@@ -298,8 +344,29 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
         operation = Const(element_type=spec.element_type, shape=spec.shape, value=value)
         return added(name, operation, (), spec)
 
-    def turned(source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec) -> Source:
-        """A tensor in the other layout, made where it is first read."""
+    def held(source: Source, spec: TensorSpec, element_type: ElementType) -> Source:
+        """A tensor of the spec's type as one of another type."""
+        if spec.element_type is element_type:
+            return source
+        key = source, element_type
+        if key not in converted:
+            operation = Convert1(destination_type=element_type)
+            made = replace(spec, element_type=element_type, value=None, elements=None)
+            name = f"{names.get(source.node, 'blocks')}/{element_type}"
+            converted[key] = added(name, operation, (source,), made)
+        return converted[key]
+
+    def lying(source: Source, block: int) -> TensorSpec:
+        """The spec of a tensor that a chosen layer makes."""
+        spec = model.spec(source)
+        kind = HALF if source.node in halves else spec.element_type
+        shape = blocked_shape(spec.shape, block)
+        return replace(spec, element_type=kind, shape=shape, value=None, elements=None)
+
+    def turned(
+        source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec, there: Source
+    ) -> Source:
+        """A tensor, which lies `there` in f32, in the other layout, made where it is first read."""
         key = source, isinstance(operation, ToBlocks)
         if key not in changed:
             name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"
@@ -313,7 +380,7 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
                 pixels = spec.shape.dims[2:-1] if key[1] else spec.shape.dims[2:]
                 moves = any(dim.static_size != 1 for dim in pixels)
                 how = operation if moves else View(spec.shape)
-                changed[key] = added(name, how, (source,), spec)
+                changed[key] = added(name, how, (there,), spec)
         return changed[key]
 
     def given(node: Node, position: int) -> Source:
@@ -329,14 +396,22 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
                 model.spec(source).element_type,
             )
         spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
-        if lies == (source.node in chosen):
+        if not lies and source.node not in chosen:
             return source
-        if not lies:
-            return turned(source, FromBlocks(), spec)
         block = block_of(int(spec.shape[1]), target)
-        return turned(
-            source, ToBlocks(block), replace(spec, shape=blocked_shape(spec.shape, block))
-        )
+        if not lies:
+            return turned(source, FromBlocks(), spec, held(source, lying(source, block), _SINGLE))
+        # What is computed element by element is given f32.
+        kind = HALF if node.id in halves and not _in_f32(candidate) else _SINGLE
+        if source.node in chosen:
+            return held(source, lying(source, block), kind)
+        blocked = replace(spec, shape=blocked_shape(spec.shape, block))
+        there = turned(source, ToBlocks(block), blocked, source)
+        if kind is HALF and spec.value is not None:
+            return constant(
+                f"{names[source.node]} (bf16)", encode(to_blocks(spec.value, block), HALF), HALF
+            )
+        return held(there, blocked, kind)
 
     for node in model.nodes:
         inputs = tuple(given(node, position) for position in range(len(node.inputs)))
@@ -346,14 +421,28 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
             continue
         assert node.operation is not None
         other = candidate.other
+        half = node.id in halves
         blocked = (
-            BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side)
+            BlockedConvolution(
+                node.operation, candidate.lies, candidate.block, candidate.side, half
+            )
             if other is None
             else other.operation
         )
-        spec = node.outputs[0].spec
-        port = replace(
-            node.outputs[0], spec=replace(spec, shape=blocked_shape(spec.shape, candidate.block))
-        )
+        if half and isinstance(blocked, BlockedPooling):
+            blocked = blocked.replace(half=True)
+        made = lying(Source(node.id, 0), candidate.block)
+        if half and _in_f32(candidate):
+            wide = added(f"{node.name}/f32", blocked, inputs, replace(made, element_type=_SINGLE))
+            inputs, blocked = (wide,), Convert1(destination_type=HALF)
+        port = replace(node.outputs[0], spec=made)
         nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=blocked))
     return replace(model, nodes=tuple(nodes))
+
+
+def _in_f32(candidate: _Candidate | None) -> bool:
+    """Whether a layer over blocks of bf16 computes in f32, between two conversions: element by
+    element, or a mean.
+    """
+    other = None if candidate is None else candidate.other
+    return other is not None and not isinstance(other.operation, (BlockedPooling, Concat1))

@@ -188,15 +188,17 @@ class Kernel:
         return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
 
     def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
-        """`total` of 16 f32 plus, lane by lane, the products of two pairs of bf16, each pair in a
-        32-bit integer (AVX512-BF16; subnormal numbers count as 0).
+        """`total` of 8 or 16 f32 plus, lane by lane, the products of two pairs of bf16, each pair
+        in a 32-bit integer (AVX512-BF16; subnormal numbers count as 0).
         """
-        pairs = ir.VectorType(BF16.llvm, 32)
+        pairs = ir.VectorType(BF16.llvm, 2 * total.lanes)
         function = self.declared(
-            "llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs]
+            f"llvm.x86.avx512bf16.dpbf16ps.{F32.bits * total.lanes}",
+            total.llvm.type,
+            [total.llvm.type, pairs, pairs],
         )
         given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
-        return Value(self, self.builder.call(function, given), F32, 16)
+        return Value(self, self.builder.call(function, given), F32, total.lanes)
 
     def gathered(self, numbers: Sequence[Value]) -> Value:
         """A vector of single numbers."""

@@ -10,6 +10,7 @@ from math import gcd
 from msgspec import Struct
 
 from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.spec_blocks import number_size
 from uncork.kernels.epilogue import Epilogue
 from uncork.symbolic import SizeLike
 from uncork.types import Array
@@ -34,6 +35,13 @@ class BlockedWork(Struct, frozen=True):
     others: Sequence[int | Array]
     #: What tells the filters from others of the same source and sizes.
     kind: tuple[object, ...] = ()
+    #: Data and result are bf16.
+    half: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number of the data and the result."""
+        return number_size(self.half)
 
     @property
     def channels(self) -> int:
@@ -65,10 +73,10 @@ class BlockedWork(Struct, frozen=True):
     @property
     def result_image(self) -> SizeLike:
         """Bytes of an image of the result."""
-        return self.outputs * self.geometry.pixels * self.lanes * 4
+        return self.outputs * self.geometry.pixels * self.lanes * self.size
 
     @property
     def cost(self) -> float:
         """The rough cost of a pixel of the result, in nanoseconds."""
         g = self.geometry
-        return g.groups * g.outputs * g.inner / (RATE * self.lanes)
+        return g.groups * g.outputs * g.inner / (RATE * self.lanes * (2 if self.half else 1))

@@ -71,7 +71,7 @@ def _meets(work: BlockedWork) -> bool:
     cells = work.geometry.data_size
     return (
         isinstance(cells, int)
-        and cells * work.inner * 4 % _SETS == 0
+        and cells * work.inner * work.size % _SETS == 0
         and work.geometry.channels > _WAYS * work.inner
     )
 
@@ -106,7 +106,7 @@ class _Maker:
         #: Rows of taps that lie outside of the data are left out.
         self.skips = self.padded and not g.rows.inside and g.rows.lhs_dilation == 1
         self.width = g.columns.windows_extent(g.columns.count) if self.padded else g.columns.size
-        self.row = self.width * work.inner * 4
+        self.row = self.width * work.inner * work.size
         #: Rows of the result whose data are laid out together.
         self.strips = self._strips() if self.padded else [(0, g.rows.count)]
         self.height = g.rows.windows_extent(self.strips[0][1]) if self.padded else g.rows.size
@@ -116,7 +116,7 @@ class _Maker:
         #: Blocks that a vector holds: short ones stand side by side.
         self.vector_members = max(1, target.lanes // work.lanes)
         self.runs = sets_of_outputs(work, 2 * self.vector_members)
-        how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
+        how = ("blocks", g.weights, work.inner, work.lanes, work.kind, work.half)
         self.packed_weights = packed(
             [work.source], how, lambda: [packed_sets(work, run) for run in self.runs]
         )
@@ -175,20 +175,20 @@ class _Maker:
         """Bytes from one row of taps, step over channels and column of taps to the next in the
         filters.
         """
-        tap = self.work.step * blocks * self.work.lanes * 4
+        tap = self.work.step * blocks * self.work.lanes * self.work.size
         columns = self.g.columns.taps
         return self.work.group_steps * columns * tap, columns * tap, tap
 
     def _channels_of(self, run: SetsOfOutputs, step: int) -> SizeLike:
         """Bytes from the first block of a group's data to the channels of a step."""
         blocks, lane = divmod(run.alike.channels_before + step * self.work.step, self.work.inner)
-        return blocks * self.block + lane * 4
+        return blocks * self.block + lane * self.work.size
 
     @property
     def _tap(self) -> tuple[SizeLike, int]:
         """Bytes from one row of taps, and one column of taps, to the next in the data."""
         g = self.g
-        return g.rows.dilation * self.row, g.columns.dilation * self.work.inner * 4
+        return g.rows.dilation * self.row, g.columns.dilation * self.work.inner * self.work.size
 
     def _table(self, region: Region, number: int) -> Operand:
         """The table of a region's taps, for a run of sets; counted from the first of these taps in
@@ -243,7 +243,7 @@ class _Maker:
         if not self.padded:
             return
         g, work = self.g, self.work
-        pixel = work.inner * 4
+        pixel = work.inner * work.size
         height = g.rows.windows_extent(strip[1])
         rows, columns = (
             g.rows.data_range(strip[0] * g.rows.stride, height),
@@ -260,7 +260,7 @@ class _Maker:
             (1, 0, 0),
             (planes, g.data_size * pixel, self.block),
             (rows.length, g.columns.size * pixel, self.row),
-            (columns.length * work.inner, 4, 4),
+            (columns.length * (pixel // 4), 4, 4),  # words of 4 bytes
         ]
         yield strided_copy_call(
             self.target.lanes,
@@ -307,6 +307,7 @@ class _Maker:
             vector_members,
             not isinstance(columns, int),
             alike.blocks * work.lanes > g.outputs,
+            work.half,
         )
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
@@ -317,12 +318,16 @@ class _Maker:
             - begin[1]
         )
         x = x + left * g.columns.stride
-        seen = y * self.row + x * work.inner * 4 + group * g.channels // work.inner * self.block
+        seen = (
+            y * self.row
+            + x * work.inner * work.size
+            + group * g.channels // work.inner * self.block
+        )
         image = work.channels * self.block
         before = run.first + sets[0] * blocks
         block = group * g.outputs // work.lanes + before
         pixel = first * g.columns.count + region.columns[0] + left
-        made = images[0] * work.result_image + (block * g.pixels + pixel) * work.lanes * 4
+        made = images[0] * work.result_image + (block * g.pixels + pixel) * work.lanes * work.size
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
@@ -331,7 +336,7 @@ class _Maker:
             "count": self._entries(region) // region.row_taps[1]
             if self.skips
             else self._entries(region),
-            "step": g.columns.stride * work.inner * 4,
+            "step": g.columns.stride * work.inner * work.size,
             "asks_ahead": int(self._asks_ahead(region, filters)),
             **self._rows_of_taps(first),
             "columns": columns,
@@ -342,8 +347,8 @@ class _Maker:
             "target_image": work.result_image,
             "rows": rows[1],
             "source_row": g.rows.stride * self.row,
-            "target_row": g.columns.count * work.lanes * 4,
-            "target_block": g.pixels * work.lanes * 4,
+            "target_row": g.columns.count * work.lanes * work.size,
+            "target_block": g.pixels * work.lanes * work.size,
             "passes": 1 if inside else sets[1],
             "groups": sets[1] if inside else 1,
             "group": filters[0].nbytes,
@@ -417,7 +422,7 @@ class _Maker:
             if isinstance(columns, int)
             else (1, 1)
         )
-        data = self.work.channels * self.g.data_size * self.work.inner * 4
+        data = self.work.channels * self.g.data_size * self.work.inner * self.work.size
         filters = sum(array.nbytes for array in self.packed_weights.arrays)
         first = isinstance(data, int) and data < filters and isinstance(rows[0], int)
         if sum(len(run.alike.groups) for run in self.runs) >= _ENOUGH * threads:

@@ -8,6 +8,7 @@ import numpy as np
 
 from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.group_places import in_pairs
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
 from uncork.kernels.convolution.tiles import most_pixels, widths_of
 from uncork.kernels.convolution.winograd import TAPS, Transformation
@@ -72,12 +73,12 @@ class _Maker:
         self.blocks = 1 if work.outputs % 2 else 2
         self.across, self.down = -(-g.columns.count // side), -(-g.rows.count // side)
         widths, self.tiles = widths_of(g.images * self.across * self.down, target)
-        self.spec = Winograd(side, work.lanes, work.inner, self.blocks, widths, work.end)
+        self.spec = Winograd(side, work.lanes, work.inner, self.blocks, widths, work.end, work.half)
         self.total: SizeLike = sum(self.tiles[1:], self.tiles[0])
         each = self.patch_size * (g.channels + g.outputs) * 4 * widths[0]
         strip = max(_FEWEST, _SCRATCH_BYTES // each)
         self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
-        how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind)
+        how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind, self.spec.pairs)
         self.packed_weights = packed([work.source], how, lambda: [self._packed()])
 
     def _packed(self) -> Array:
@@ -88,7 +89,7 @@ class _Maker:
         transformed = Transformation(self.side, wide, g.channels)
         for index in range(g.outputs // wide):  # some at a time: they fit in the cache
             made[:, index] = transformed(filters[index * wide : (index + 1) * wide])
-        return made
+        return in_pairs(made) if self.spec.pairs else made
 
     @property
     def scratch(self) -> int:
@@ -105,8 +106,9 @@ class _Maker:
     ) -> KernelCall:
         """The call by which thread `share` computes some groups of tiles for some outputs."""
         g, work = self.g, self.work
-        pixel, result = work.inner * 4, work.lanes * 4
-        of_set, channel = g.channels * self.blocks * result, outputs[0] * (self.blocks * result)
+        pixel, result = work.inner * work.size, work.lanes * work.size
+        of_set = g.channels * self.blocks * work.lanes * self.spec.inside
+        channel = outputs[0] * (self.blocks * work.lanes * 4)
         made = outputs[0] * (self.blocks * g.pixels * result)
         operands: dict[str, Operand] = {
             "source": In(0),
@@ -205,6 +207,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         work.end,
         g.channels,
         vector_members,
+        work.half,
     )
 
     def made() -> list[Array]:
@@ -217,7 +220,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         [work.source], ("depthwise", g.weights, work.lanes, vector_members), made
     )
     planes, height = g.images * work.channels, g.rows.count
-    zeros = g.columns.size * work.lanes * 4
+    zeros = g.columns.size * work.lanes * work.size
 
     def compute(
         some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int

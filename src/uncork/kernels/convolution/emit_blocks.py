@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
+from uncork.kernels.convolution.held_numbers import read as read_held
+from uncork.kernels.convolution.held_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, next_tiles
@@ -54,7 +56,7 @@ class _Rows:
         x = k.variable(k.integer(0))
 
         def run(kind: int) -> None:
-            seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * 4)
+            seen, made = source + x.get() * a["step"], target + x.get() * (spec.lanes * spec.size)
             with k.loop(0, a["groups"]) as number:  # it or the turn is 0
                 self._tile(kind, turn + number, seen, made, first, count)
             x.set(x.get() + spec.widths[kind])
@@ -96,7 +98,7 @@ class _Rows:
             given += [a["low"] - passed, a["high"] - passed]
         k.call(self.tiles[kind], [*given, *own.values()])
         with k.if_(a["asks_ahead"] > 0):  # what is left of the next set, then its last part again
-            part = count * (spec.inner * spec.blocks * spec.lanes * 4 // AHEAD_TILES)
+            part = count * (spec.inner * spec.blocks * spec.lanes * spec.size // AHEAD_TILES)
             last = a["filters"] + (group + 2) * a["group"] - part
             self.ahead.set(k.minimum(self.ahead.get() + part, last))
 
@@ -121,13 +123,15 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
     def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
         first = vector * spec.vector_members
         places = [
-            a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * 4
+            a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * spec.size
             for n in range(spec.vector_members)
         ]
 
         def operand(name: str, kind: str) -> Value:
             if kind == ELEMENT:
-                return side_by_side([k.load(place + a[name], F32, spec.lanes) for place in places])
+                return side_by_side(
+                    [read_held(k, place + a[name], spec.lanes, spec.half) for place in places]
+                )
             # Read once for all pixels: results are stored between them, so LLVM may not do that.
             if kind == CHANNEL:
                 if (name, vector) not in read:
@@ -145,9 +149,9 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
                     k.lanes_below(a[name] - (first + n) * spec.lanes, spec.lanes)
                     for name in _STORED
                 )
-                k.store_masked(part, place, before ^ end)
+                write(k, part, place, spec.half, before ^ end)
             else:
-                k.store(part, place)
+                write(k, part, place, spec.half)
 
     wide = spec.lanes * spec.vector_members
     vectors = spec.blocks // spec.vector_members
@@ -163,6 +167,7 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         arguments,
         places,
         end,
+        spec.half,
     )
 
 

@@ -16,6 +16,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_blocks import side_by_side
+from uncork.kernels.convolution.held_numbers import read, write
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
@@ -28,11 +29,11 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments, strict=True))
-    pixel = spec.lanes * 4
+    pixel, own = spec.lanes * spec.size, spec.lanes * F32.bytes
     places = relative_operands(spec.end, a, a["target"])
     line_bytes = a["width"] * pixel
     with k.loop(0, a["width"]) as x:
-        k.store(k.constant(0.0, F32, spec.lanes), a["zeros"] + x * pixel)
+        write(k, k.constant(0.0, F32, spec.lanes), a["zeros"] + x * pixel, spec.half)
     # The pixels of a row all of whose columns of taps are on the data.
     stride, span = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
     begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
@@ -42,9 +43,9 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     with k.loop(a["first"], a["end"]) as plane:
         block = plane - plane // a["channels"] * a["channels"]
         filters = a["filters"] + block * (
-            spec.rows * spec.columns * spec.members * pixel * spec.vector_members
+            spec.rows * spec.columns * spec.members * own * spec.vector_members
         )
-        ends = advanced_operands(spec.end, places, block * pixel)
+        ends = advanced_operands(spec.end, places, block * own)
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
         count = spec.rows * spec.columns * spec.members
@@ -89,7 +90,7 @@ def _inside(
     ends: Mapping[str, Value],
 ) -> None:
     """Pixels of which all columns of taps are on the data."""
-    pixel = spec.lanes * 4
+    pixel = spec.lanes * spec.size
     column = (x * spec.stride[1] - a["left"]) * pixel
     wide = spec.lanes * spec.vector_members
     sums = [k.constant(0.0, F32, wide)] * spec.width
@@ -107,7 +108,7 @@ def _inside(
                 for index in range(first, first + spec.columns * step, step)
             ]
             for place, windows in sees.items():
-                cell = _member(k, here + place * pixel, wide, member, spec.members)
+                cell = _member(k, spec, here + place * pixel, wide, member)
                 for p, tap in windows:
                     sums[p] = k.fma(cell, weights[tap], sums[p])
     for p, total in enumerate(sums):
@@ -125,16 +126,17 @@ def _border(
     ends: Mapping[str, Value],
 ) -> None:
     """A pixel of which some columns of taps may be outside."""
-    pixel = spec.lanes * 4
+    pixel = spec.lanes * spec.size
     # A sum for each row of taps: one alone would wait for each of its products.
     totals = [k.variable(k.constant(0.0, F32, spec.lanes)) for _ in lines]
     with k.loop(0, spec.columns) as tap:
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             for member, (row, line) in product(range(spec.members), enumerate(lines)):
-                seen = _member(k, line + column * pixel, spec.lanes, member, spec.members)
+                seen = _member(k, spec, line + column * pixel, spec.lanes, member)
                 number = (tap + row * spec.columns) * spec.members + member
-                weight = k.load(filters + number * pixel * spec.vector_members, F32, spec.lanes)
+                apart = number * (spec.lanes * F32.bytes * spec.vector_members)
+                weight = k.load(filters + apart, F32, spec.lanes)
                 totals[row].set(k.fma(seen, weight, totals[row].get()))
     total = totals[0].get()
     for other in totals[1:]:
@@ -142,13 +144,14 @@ def _border(
     _store(k, spec, total, made + x * pixel, ends)
 
 
-def _member(k: Kernel, place: Value, lanes: int, member: int, members: int) -> Value:
+def _member(k: Kernel, spec: Depthwise, place: Value, lanes: int, member: int) -> Value:
     """A vector that has, in each lane, the member with number `member` of that lane's group, from
     the numbers at a place.
     """
+    members = spec.members
     if members == lanes:
-        return k.splat(k.load(place + member * 4, F32), lanes)
-    cell = k.load(place, F32, lanes)
+        return k.splat(read(k, place + member * spec.size, 1, spec.half), lanes)
+    cell = read(k, place, lanes, spec.half)
     if members == 1:
         return cell
     picks = ir.Constant(
@@ -164,8 +167,8 @@ def _store(
 ) -> None:
     def operand(name: str, kind: str) -> Value:
         if kind == ELEMENT:
-            return k.load(place + ends[name], F32, total.lanes)
+            return read(k, place + ends[name], total.lanes, spec.half)
         own = k.load(ends[name], F32, spec.lanes if kind == CHANNEL else 1)
         return side_by_side([own] * (total.lanes // spec.lanes)) if kind == CHANNEL else own
 
-    k.store(apply_epilogue(k, spec.end, total, operand), place)
+    write(k, apply_epilogue(k, spec.end, total, operand), place, spec.half)

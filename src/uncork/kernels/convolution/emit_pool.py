@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.joining import COMBINE, identity
+from uncork.kernels.convolution.held_numbers import read, write
 from uncork.kernels.convolution.spec_pool import ARGUMENTS, Pooled
 from uncork.kernels.runtime.target import Target
 
@@ -30,10 +31,10 @@ def emit_pool(spec: Pooled, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments, strict=True))
-    pixel = spec.lanes * 4
+    pixel = spec.lanes * spec.size
     line_bytes = a["width"] * pixel
     with k.loop(0, a["width"]) as x:
-        k.store(_begin(k, spec), a["outside"] + x * pixel)
+        write(k, _begin(k, spec), a["outside"] + x * pixel, spec.half)
     # The pixels of a row all of whose columns of taps are on the data.
     stride, span = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
     begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
@@ -71,7 +72,7 @@ def _begin(k: Kernel, spec: Pooled) -> Value:
 
 def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
     """Pixels of which all columns of taps are on the data."""
-    pixel = spec.lanes * 4
+    pixel = spec.lanes * spec.size
     column = (x * spec.stride[1] - a["left"]) * pixel
     found = [_begin(k, spec)] * spec.width
     # Windows share columns of cells: each is joined once for all of them.
@@ -84,12 +85,12 @@ def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -
             found[p] = COMBINE[spec.op](k, joined, found[p])
     share = _share(k, spec, row, k.integer(spec.columns))
     for p, total in enumerate(found):
-        k.store(_scaled(k, total, share), row.made + x * pixel + p * pixel)
+        write(k, _scaled(k, total, share), row.made + x * pixel + p * pixel, spec.half)
 
 
 def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
     """The cells that the rows of taps see in one column, joined to one."""
-    cells = [k.load(line + place, F32, spec.lanes) for line in row.lines]
+    cells = [read(k, line + place, spec.lanes, spec.half) for line in row.lines]
     result = cells[0]
     for cell in cells[1:]:
         result = COMBINE[spec.op](k, cell, result)
@@ -98,14 +99,15 @@ def _joined(k: Kernel, spec: Pooled, row: _Row, place: Value) -> Value:
 
 def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
     """A pixel of which some columns of taps may be outside."""
-    pixel = spec.lanes * 4
+    pixel = spec.lanes * spec.size
     total, count = k.variable(_begin(k, spec)), k.variable(k.integer(0))
     with k.loop(0, spec.columns) as tap:
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             count.set(count.get() + 1)
             total.set(COMBINE[spec.op](k, _joined(k, spec, row, column * pixel), total.get()))
-    k.store(_scaled(k, total.get(), _share(k, spec, row, count.get())), row.made + x * pixel)
+    mean = _scaled(k, total.get(), _share(k, spec, row, count.get()))
+    write(k, mean, row.made + x * pixel, spec.half)
 
 
 def _share(k: Kernel, spec: Pooled, row: _Row, columns: Value) -> Value | None:

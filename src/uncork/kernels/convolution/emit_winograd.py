@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
+from uncork.kernels.convolution.held_numbers import held_type, read, write
 from uncork.kernels.convolution.microkernel_blocks import tile
 from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
 from uncork.kernels.convolution.winograd import Matrix, transforms
@@ -74,7 +75,7 @@ def _strip(k: Kernel, spec: Winograd, a: dict[str, Value], first: Value, end: Va
     # `scratch` tiles, and an odd number of cache lines from position to position: else all of them
     # would meet in a few sets of the cache.
     data_block, made_block = (
-        a["strip_tiles"] * (spec.inner * 4),
+        a["strip_tiles"] * (spec.inner * spec.inside),
         a["strip_tiles"] * (spec.lanes * 4),
     )
     data_position = a["channels"] * data_block + 64
@@ -104,13 +105,13 @@ def _each_tile(
         y, x = (line - image * a["down"]) * m, (place - line * a["across"]) * m
         if ends is None:
             source = a["source"] + image * a["source_image"] + block * a["source_block"]
-            target = strip.data + block * strip.data_block + number * (spec.inner * 4)
+            target = strip.data + block * strip.data_block + number * (spec.inner * spec.inside)
             where = [y - a["top"], x - a["left"], a["height"], a["width"], a["source_row"]]
             k.call(function, [source, target, strip.data_position, strip.patch, *where])
         else:
             source = strip.made + block * strip.made_block + number * (spec.lanes * 4)
             target = a["target"] + image * a["target_image"] + block * a["target_block"]
-            target = target + y * a["target_row"] + x * (spec.lanes * 4)
+            target = target + y * a["target_row"] + x * (spec.lanes * spec.size)
             where = [
                 k.minimum(a["result_height"] - y, k.integer(m)),
                 k.minimum(a["result_width"] - x, k.integer(m)),
@@ -135,7 +136,7 @@ def _multiply(
     outputs: Value,
 ) -> None:
     """All tiles of a strip at a position, for a group of outputs."""
-    step = spec.inner * spec.blocks * spec.lanes * 4
+    step = spec.inner * spec.blocks * spec.lanes * spec.inside
     filters = a["filters"] + (position * a["all_groups"] + outputs) * a["channels"] * step
     source = strip.data + position * strip.data_position
     target = strip.made + position * strip.made_position + outputs * strip.made_block * spec.blocks
@@ -145,7 +146,7 @@ def _multiply(
         with k.loop(k.maximum(first, begin), k.minimum(last, end)):
             place = tiles.get()
             given = [
-                source + place * (spec.inner * 4),
+                source + place * (spec.inner * spec.inside),
                 filters,
                 strip.data_block,
                 target + place * (spec.lanes * 4),
@@ -158,7 +159,7 @@ def _multiply(
 
 
 def _products(outer: Kernel, spec: Winograd, width: int) -> Kernel:
-    step = spec.inner * spec.blocks * spec.lanes * 4
+    step = spec.inner * spec.blocks * spec.lanes * spec.inside
 
     def places(k: Kernel, number: Value, a: dict[str, Value]) -> tuple[Value, Value]:
         return a["source"] + number * a["source_block"], a["filters"] + number * step
@@ -174,10 +175,11 @@ def _products(outer: Kernel, spec: Winograd, width: int) -> Kernel:
         spec.inner,
         spec.blocks,
         width,
-        spec.inner * 4,
+        spec.inner * spec.inside,
         arguments,
         places,
         end,
+        spec.pairs,
     )
 
 
@@ -190,28 +192,27 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
     k = Kernel("into", arguments, inside=outer)
     source, target, position, patch, top, left, height, width, row = k.arguments
     within = (top >= 0) & (left >= 0) & (top + side <= height) & (left + side <= width)
-    where, line = k.variable(source + top * row + left * (lanes * 4)), k.variable(row)
+    pixel, held = lanes * spec.size, held_type(spec.half)
+    where, line = k.variable(source + top * row + left * pixel), k.variable(row)
     with k.if_(_not(k, within), likely=False):
         with k.loop(0, side) as y, k.loop(0, side) as x:
-            cell = patch + (y * side + x) * (lanes * 4)
+            cell = patch + (y * side + x) * pixel
             seen = (top + y).below(height) & (left + x).below(width)
             with k.if_else(seen) as (inside, outside):
                 with inside:
-                    k.store(
-                        k.load(source + (top + y) * row + (left + x) * (lanes * 4), F32, lanes),
-                        cell,
-                    )
+                    here = source + (top + y) * row + (left + x) * pixel
+                    k.store(k.load(here, held, lanes), cell)
                 with outside:
-                    k.store(k.constant(0.0, F32, lanes), cell)
+                    write(k, k.constant(0.0, F32, lanes), cell, spec.half)
         where.set(patch)
-        line.set(k.integer(side * lanes * 4))
+        line.set(k.integer(side * pixel))
     square = [
-        [k.load(where.get() + line.get() * r + x * lanes * 4, F32, lanes) for x in range(side)]
+        [read(k, where.get() + line.get() * r + x * pixel, lanes, spec.half) for x in range(side)]
         for r in range(side)
     ]
     place = k.variable(target)
     for value in _flat(_both_sides(k, transforms(spec.outputs)[2], square)):
-        k.store(value, place.get())
+        write(k, value, place.get(), spec.pairs)
         place.set(place.get() + position)
     k.finish()
     return k
@@ -255,17 +256,15 @@ def _out(outer: Kernel, spec: Winograd) -> Kernel:
         if kind != ELEMENT
     }
     with k.loop(0, rows) as y, k.loop(0, columns) as x:
-        pixel = target + y * row + x * (lanes * 4)
+        pixel = target + y * row + x * (lanes * spec.size)
 
         def operand(name: str, kind: str) -> Value:
-            return k.load(pixel + ends[name], F32, lanes) if kind == ELEMENT else held[name]
+            if kind == ELEMENT:
+                return read(k, pixel + ends[name], lanes, spec.half)
+            return held[name]
 
-        k.store(
-            apply_epilogue(
-                k, spec.end, k.load(patch + (y * m + x) * (lanes * 4), F32, lanes), operand
-            ),
-            pixel,
-        )
+        total = k.load(patch + (y * m + x) * (lanes * 4), F32, lanes)
+        write(k, apply_epilogue(k, spec.end, total, operand), pixel, spec.half)
     k.finish()
     return k
 

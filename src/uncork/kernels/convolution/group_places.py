@@ -16,7 +16,8 @@ from uncork.kernels.convolution.blocked_work import BlockedWork
 from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.tiles import runs_of_sets
 from uncork.kernels.runtime.packed_weights import arranged
-from uncork.types import Array
+from uncork.storage import encode
+from uncork.types import Array, ElementType
 
 #: The fewest channels of a step of the sums, for which finding its place in a table pays.
 _LEAST_STEP = 2
@@ -89,4 +90,15 @@ def packed_sets(work: BlockedWork, run: SetsOfOutputs) -> Array:
         own = np.pad(own, around)
     some = own[:, run.first * work.lanes : run.first * work.lanes + wide * run.sets]
     apart = some.reshape(len(alike.groups), run.sets, wide, channels // work.step, work.step, *taps)
-    return arranged(apart.transpose(0, 1, 5, 3, 6, 4, 2))
+    sets = apart.transpose(0, 1, 5, 3, 6, 4, 2)
+    return in_pairs(sets) if work.half else arranged(sets)
+
+
+def in_pairs(filters: Array) -> Array:
+    """Filters `[.., channels, outputs]` as codes of bf16 `[.., channels / 2, outputs, 2]`, where a
+    cache line begins: two channels of an output are a pair.
+    """
+    *others, channels, outputs = filters.shape
+    pairs = np.swapaxes(filters.reshape(*others, channels // 2, 2, outputs), -1, -2)
+    codes = encode(np.ascontiguousarray(pairs, np.float32), ElementType.bf16)
+    return arranged(codes.reshape(filters.shape), np.uint16)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, Kernel, Value
 
 #: Bytes ahead at which filters are asked for, and of what is asked for at a time.
 _AHEAD, _LINE = 1 << 14, 64
@@ -41,14 +41,19 @@ def tile(
     arguments: Sequence[str],
     places: TapAddresses,
     end: EpilogueEmitter,
+    pairs: bool = False,
 ) -> Kernel:
     """A function that sums up the products of `count` steps, an argument, for `width` pixels that
     see what lies `step` bytes apart; None: the argument "step".
 
     It asks for filters that it will soon read or, where there is an argument "ahead" that is not 0,
-    for those from there on, a part of as many as it reads.
+    for those from there on, a part of as many as it reads. With `pairs` all numbers are bf16, and
+    two neighbours are multiplied at once.
     """
     k = Kernel(name, ["count", *arguments], inside=outer)
+    if pairs:
+        inner //= 2
+    type_ = I32 if pairs else F32
     a = dict(zip(["count", *arguments], k.arguments, strict=True))
     sums = {
         (p, o): k.variable(k.constant(0.0, F32, lanes)) for p in range(width) for o in range(blocks)
@@ -66,14 +71,19 @@ def tile(
             weighed = filters + first * (blocks * lanes * 4)
             for i in range(unrolled):
                 weights = [
-                    k.load(weighed + (i * blocks + o) * lanes * 4, F32, lanes)
+                    k.load(weighed + (i * blocks + o) * lanes * 4, type_, lanes)
                     for o in range(blocks)
                 ]
                 for p in range(width):
                     address = _pixel(seen, p, a["step"] if step is None else step) + 4 * i
-                    cell = k.splat(k.load(address, F32), lanes)
+                    cell = k.splat(k.load(address, type_), lanes)
                     for o in range(blocks):
-                        sums[p, o].set(k.fma(cell, weights[o], sums[p, o].get()))
+                        total = sums[p, o].get()
+                        sums[p, o].set(
+                            k.dot_pairs(total, cell, weights[o])
+                            if pairs
+                            else k.fma(cell, weights[o], total)
+                        )
     for o in range(blocks):
         for p in range(width):
             end(k, p, o, sums[p, o].get(), a)

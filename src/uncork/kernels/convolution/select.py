@@ -124,9 +124,13 @@ def select_blocked(layer: Layer) -> Selection:
     ends = epilogue_of(own, plain, result, 1)
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(
-            BlockedWork(g, ordered, filters.value, inner, lanes, *ends), target
+            BlockedWork(g, ordered, filters.value, inner, lanes, *ends, half=operation.half), target
         )
-    work = BlockedWork(g, ordered, filters.value, inner, lanes, *bounded(*ends))
+    work = BlockedWork(
+        g, ordered, filters.value, inner, lanes, *bounded(*ends), half=operation.half
+    )
+    if work.half and work.step % 2:
+        return "no kernel in bf16 for steps of an odd number of channels"
     return (
         winograd_over_blocks(work, operation.side, target)
         if operation.side

@@ -72,9 +72,10 @@ def select_pool(layer: Layer) -> Selection:
         (rows.dilation if rows else 1, columns.dilation),
         width,
         isinstance(pool, AvgPool1) and not pool.exclude_pad,
+        operation.half,
     )
     planes, height = images * blocks, rows.count if rows else 1
-    line = columns.size * lanes * 4
+    line = columns.size * lanes * spec.size
 
     def compute(
         some: tuple[SizeLike, SizeLike], lines: tuple[SizeLike, SizeLike], share: int

@@ -14,6 +14,20 @@ ENTRY = 16
 KINDS = 3
 
 
+#: The side of the tiles whose transformed numbers may be bf16: those of larger tiles lose too much.
+_ROUNDED_SIDE = 2
+
+
+def number_size(half: bool) -> int:
+    """Bytes of a number of bf16 where `half`, else of f32."""
+    return 2 if half else 4
+
+
+def multiplies_transformed(half: bool, side: int) -> bool:
+    """Whether Winograd's tiles of this side are multiplied as bf16."""
+    return half and side == _ROUNDED_SIDE
+
+
 class Dense(EpilogueSpec, frozen=True):
     """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a
     time.
@@ -47,11 +61,19 @@ class Dense(EpilogueSpec, frozen=True):
     #: Outputs from `low` to `high` are stored, counted from the first of the call; others are of
     #: groups that share a block with these.
     partial: bool = False
+    #: Data and results are bf16.
+    half: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number of the data, the filters and the result."""
+        return number_size(self.half)
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
         kind = "_partial" if self.partial else ""
+        kind += "_bf16" if self.half else ""
         kind += "_open" if self.open else ""
         lanes = (
             f"{self.lanes}x{self.vector_members}" if self.vector_members > 1 else f"{self.lanes}"
@@ -79,12 +101,30 @@ class Winograd(EpilogueSpec, frozen=True):
     blocks: int
     widths: tuple[int, ...]
     end: Epilogue = PLAIN
+    #: Data and results are bf16.
+    half: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number of the data and the result."""
+        return number_size(self.half)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether transformed data and filters are bf16, too."""
+        return multiplies_transformed(self.half, self.outputs)
+
+    @property
+    def inside(self) -> int:
+        """Bytes of a number of transformed data and filters."""
+        return number_size(self.pairs)
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
         sizes = f"{self.outputs}_{self.inner}to{self.blocks}x{self.lanes}"
-        return f"winograd_{sizes}_{widths}{self.end.name}"
+        held = "_bf16" if self.half else ""
+        return f"winograd_{sizes}_{widths}{held}{self.end.name}"
 
 
 class Depthwise(EpilogueSpec, frozen=True):
@@ -107,6 +147,13 @@ class Depthwise(EpilogueSpec, frozen=True):
     members: int = 1
     #: Neighbouring pixels that a vector holds.
     vector_members: int = 1
+    #: Data and results are bf16.
+    half: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number of the data and the result; filters are f32."""
+        return number_size(self.half)
 
     @property
     def name(self) -> str:
@@ -116,4 +163,5 @@ class Depthwise(EpilogueSpec, frozen=True):
         lanes = (
             f"{self.vector_members}x{self.lanes}" if self.vector_members > 1 else f"{self.lanes}"
         )
-        return f"depthwise_{windows}_{self.width}x{lanes}{groups}{self.end.name}"
+        held = "_bf16" if self.half else ""
+        return f"depthwise_{windows}_{self.width}x{lanes}{groups}{held}{self.end.name}"
