@@ -15,11 +15,13 @@ from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
 from tests.kernels.test_blocks import BLOCKS
 from uncork.internal_ops.blocks import BlockedPooling, to_blocks
+from uncork.internal_ops.held import HALF
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import host_target
 from uncork.kernels.select import select_kernel
 from uncork.ops import Operation, find
+from uncork.storage import decode, encode
 from uncork.types import ElementType, TensorSpec
 
 WINDOWS = [
@@ -49,6 +51,15 @@ def pooled(operation: Operation, wrapped: Operation, block: int, x: np.ndarray) 
         results = run_fenced(chosen, specs, outputs, first, threads)
         assert results is not None
         np.testing.assert_allclose(results[0], to_blocks(expected, block), rtol=1e-6, atol=1e-6)
+    held, codes = blocked.replace(half=True), encode(to_blocks(x, block), HALF)
+    specs = [spec_of(codes, HALF)]
+    (exact,) = blocked.evaluate([spec_of(decode(codes, HALF), ElementType.f32)])
+    outputs = [TensorSpec(o.element_type, o.shape) for o in held.describe(specs)]
+    chosen = select_kernel(held, specs, outputs, host_target())
+    assert isinstance(chosen, KernelPlan), chosen
+    results = run_fenced(chosen, specs, outputs, False, 2)
+    assert results is not None
+    np.testing.assert_allclose(decode(results[0], HALF), exact.value, rtol=2**-8, atol=1e-6)
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
-from uncork.kernels.convolution.held_numbers import read as read_held
-from uncork.kernels.convolution.held_numbers import write
+from uncork.kernels.convolution.emit_numbers import read as read_held
+from uncork.kernels.convolution.emit_numbers import write
 from uncork.kernels.convolution.microkernel_blocks import AHEAD_TILES, tile
 from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
 from uncork.kernels.convolution.tiles import CHOSEN, next_tiles

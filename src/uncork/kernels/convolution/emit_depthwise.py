@@ -16,7 +16,7 @@ from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
 from uncork.kernels.convolution.emit_blocks import side_by_side
-from uncork.kernels.convolution.held_numbers import read, write
+from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target

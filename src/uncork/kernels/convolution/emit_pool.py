@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.joining import COMBINE, identity
-from uncork.kernels.convolution.held_numbers import read, write
+from uncork.kernels.convolution.emit_numbers import read, write
 from uncork.kernels.convolution.spec_pool import ARGUMENTS, Pooled
 from uncork.kernels.runtime.target import Target
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
 from uncork.kernels.codegen.epilogue import advanced_operands, apply_epilogue, relative_operands
-from uncork.kernels.convolution.held_numbers import held_type, read, write
+from uncork.kernels.convolution.emit_numbers import held_type, read, write
 from uncork.kernels.convolution.microkernel_blocks import tile
 from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
 from uncork.kernels.convolution.winograd import Matrix, transforms

@@ -30,6 +30,7 @@ from uncork.kernels.convolution.geometry import (
 )
 from uncork.kernels.convolution.tiles import block_of
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
+from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.layer import Layer
@@ -122,6 +123,11 @@ def select_blocked(layer: Layer) -> Selection:
     g, ordered = results
     layer.require_room(plan_bytes(g.images, g.groups * g.channels, (g.rows, g.columns)))
     ends = epilogue_of(own, plain, result, 1)
+    if operation.half and any(
+        (kind == ELEMENT) != operation.lies[position]
+        for kind, position in zip(ends[0].operands, ends[1], strict=True)
+    ):
+        return "no kernel for channels in bf16 at the end of a convolution"
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
         return depthwise_over_blocks(
             BlockedWork(g, ordered, filters.value, inner, lanes, *ends, half=operation.half), target
