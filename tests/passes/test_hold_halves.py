@@ -136,3 +136,58 @@ def test_a_product_that_two_results_read_is_f32() -> None:
         # f32 sums of rounded factors, not rounded again: few of them are numbers of bf16
         assert ((found[name].view(np.uint32) & 0xFFFF) != 0).mean() > 0.9
         assert np.allclose(found[name], exact[name], atol=3e-2)
+
+
+def convolutional(channels: int = 32) -> uncork.Model:
+    """A residual network: direct and Winograd's convolutions, single channels, pools, a gate of
+    channels, a classifier.
+    """
+    net = Net()
+    around = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (1, 1), "pads_end": (1, 1)}
+
+    def conv(x: Tensor, inner: int, outer: int, taps: int, **given: object) -> Tensor:
+        pads = {"pads_begin": (taps // 2,) * 2, "pads_end": (taps // 2,) * 2}
+        filters = net.random.standard_normal((outer, inner, taps, taps)) / np.sqrt(inner * taps**2)
+        weights = net.builder.constant(filters.astype(np.float32))
+        y = net.add("Convolution", 1, x, weights, **{**around, **pads, **given})
+        return net.add("ReLU", 1, net.add("Add", 1, y, net.weights(1, outer, 1, 1)))
+
+    def apart(x: Tensor) -> Tensor:
+        filters = net.random.standard_normal((channels, 1, 1, 3, 3)).astype(np.float32) / 3
+        return net.add("GroupConvolution", 1, x, net.builder.constant(filters), **around)
+
+    x = net.builder.parameter("x", "f32", [None, 3, None, None])
+    x = conv(x, 3, channels, 3)
+    pool = {"kernel": (3, 3), **around, "rounding_type": "floor", "auto_pad": "explicit"}
+    x = net.builder.add("MaxPool", 1, x, **{k: v for k, v in pool.items() if k != "dilations"})[0]
+    for _ in range(2):
+        y = conv(conv(x, channels, channels, 1), channels, channels, 3)
+        y = apart(y)
+        axes = net.builder.constant(np.array([2, 3]))
+        gate = net.add("Sigmoid", 1, net.add("ReduceMean", 1, y, axes, keep_dims=True))
+        x = net.add("Add", 1, x, net.add("Multiply", 1, y, gate))
+    x = net.add("Concat", 1, x, conv(x, channels, channels, 3, strides=(1, 1)), axis=1)
+    net.builder.result(x, "features")
+    mean = net.add("ReduceMean", 1, x, net.builder.constant(np.array([2, 3])), keep_dims=False)
+    net.builder.result(net.linear(mean, 2 * channels, 64, "classes"), "y")
+    return net.builder.model()
+
+
+@needs_pairs
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("channels", [32, 24, 18])
+def test_convolutions(threads: int, channels: int) -> None:
+    """Blocks of 16 and of 8 channels, and no blocks."""
+    model = convolutional(channels)
+    plain = uncork.compile_model(model)
+    compiled = uncork.compile_model(model, precision="bf16", threads=threads)
+    for shape in ((1, 3, 30, 34), (2, 3, 17, 14), (1, 3, 5, 9)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        expected, found = plain(x), compiled(x)
+        for name in ("features", "y"):
+            error = found[name] - expected[name]
+            assert found[name].dtype == np.float32
+            assert np.sqrt(np.mean(error**2) / np.mean(expected[name] ** 2)) < 2e-2
+    held = [kind for name, kind in outputs(compiled) if name.startswith("Blocked")]
+    assert all("bf16" in kind for kind in held)
+    assert bool(held) == (channels % 8 == 0)

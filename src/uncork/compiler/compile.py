@@ -87,12 +87,13 @@ def compile_model(
 
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where
     there are some. `strict` makes errors of tolerated oddities in the data (unsorted segment ids,
-    indices out of range where zeros are the rule). `precision="bf16"` rounds the factors of
-    products to bf16: of GRU, LSTM and RNN layers, of MatMul with constant weights, and of attention
-    between such; what those alone read is held as bf16. Sums, states, sums of two tensors
-    (residuals), everything behind the last product and all other layers stay f32. "bf16x3" makes
-    the factors of recurrent layers sums of two bf16, which is nearly f32, where that is faster (by
-    AMX).
+    indices out of range where zeros are the rule).
+
+    `precision="bf16"` rounds the factors of products to bf16: of convolutions, of GRU, LSTM and RNN
+    layers, of MatMul with constant weights, and of attention between such; what those alone read is
+    held as bf16. Sums, states, sums of two tensors outside of convolutions (residuals), everything
+    behind the last MatMul and all other layers stay f32. "bf16x3" makes the factors of recurrent
+    layers sums of two bf16, which is nearly f32, where that is faster (by AMX).
 
     Products read weights of 8 bits and fewer as they are stored. `decompression="f32"` makes
     numbers of them in f32 where the model rounds on the way to f16, as compressed models say: that
