@@ -21,6 +21,7 @@ from uncork.errors import UncorkError
 from uncork.ir.build import Builder
 from uncork.kernels import select
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
+from uncork.kernels.stored_types import multiplies_pairs
 from uncork.memory import available
 from uncork.quoting import in_terminal
 
@@ -86,6 +87,7 @@ def _facts() -> dict[str, Any]:
         "cpu": None if target is None else target.cpu,
         "features": [] if target is None else [name for name in _FEATURES if target.has(name)],
         "registers": None if target is None else target.lanes,
+        "bf16": target is not None and multiplies_pairs(target),
         "threads": available_threads(),
         "memory": memory,
         "memory_by": bound_by,
@@ -140,6 +142,8 @@ def _text(facts: dict[str, Any]) -> str:
         "system": facts["system"],
         "packages": packages,
         "processor": _processor(facts),
+        "precision": "f32 unless another is asked for; the processor "
+        + ("multiplies bf16, too" if facts["bf16"] else "has no products of bf16"),
         "threads": str(facts["threads"]),
         "memory": f"{facts['memory'] / 2**30:.1f} GiB, {facts['memory_by']}",
         "kernels": facts["kernels"]
