@@ -60,11 +60,7 @@ def _sequence(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 
 
 def _lengths(walk: Walk, source: Source) -> Source:
-    """For each row, all frames of the call."""
-    shape = walk.writer.spec(source).shape
-    frames, rows = shape[1].static_size, shape[0].static_size
-    if frames is not None and rows is not None:
-        return walk.writer.constant(np.full(rows, frames, np.int64))
+    """For each row, all frames of the call; no constant, as the rows may become sessions."""
     length, batch = walk.writer.length(source, 1), walk.writer.length(source, 0)
     return walk.writer.add("Broadcast", 3, length, batch, mode="numpy")
 
