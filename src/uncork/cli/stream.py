@@ -63,6 +63,12 @@ def parser() -> Parser:
         metavar="N",
         help="frames of a call: 1, 1..16 or 1..? (any); one number runs fastest (1..?)",
     )
+    add(
+        "--keep",
+        type=int,
+        metavar="N",
+        help="frames that causal attention keeps, where its mask does not tell how far it looks",
+    )
     add("-o", "--output", required=True, metavar="OUT", help="the .xml file to write")
     add(
         "--sample",
@@ -105,14 +111,16 @@ def execute(arguments: argparse.Namespace) -> int:
     axes = _axes(arguments)
     check_output(arguments)
     model = read_model(arguments.model, arguments.weights)
-    made = streaming(model, axes, frames=arguments.frames, inputs=_sample(model, arguments))
+    made = streaming(
+        model, axes, frames=arguments.frames, inputs=_sample(model, arguments), keep=arguments.keep
+    )
     write_model(made, arguments.output)
     _report(arguments, made, stream_info(made))
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    for option in ("input", "axis", "frames"):
+    for option in ("input", "axis", "frames", "keep"):
         if getattr(arguments, option):
             parser().error(f"--{option} is what OUT says of itself: leave it out with --check")
     model = read_model(arguments.model, arguments.weights)
@@ -168,6 +176,7 @@ def _report(arguments: argparse.Namespace, model: Model, info: StreamInfo) -> No
                 ],
                 "variables": len(model.sinks),
                 "difference": info.difference,
+                "limit": info.limit,
             }
         )
         return
@@ -181,6 +190,11 @@ def _report(arguments: argparse.Namespace, model: Model, info: StreamInfo) -> No
     text += f"{counted(len(model.sinks), 'variable')}, a delay of {counted(info.delay, 'frame')}\n"
     against = f"{info.difference:.1e} of the largest value" if info.difference else "none"
     text += f"proved against the whole sequence: largest difference {against}\n"
+    if info.limit is not None:
+        text += (
+            f"attention keeps so many frames: the first {counted(info.limit, 'frame')} are those "
+            "of the whole sequence, later ones see no further back\n"
+        )
     if not arguments.check:
         text += f"saved {in_terminal(arguments.output)}\n"
     emit(text)

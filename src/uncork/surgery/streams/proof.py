@@ -141,7 +141,8 @@ def _streamed(info: StreamInfo, total: int, random: bool) -> int:
     where layers pad and a stream goes on, come after all that is compared.
     """
     beyond = max(_BEYOND, 2 * info.delay) if random else min(_BEYOND, total // 3)
-    return (total - beyond) // info.multiple * info.multiple
+    most = total - beyond if info.limit is None else min(total - beyond, info.limit)
+    return most // info.multiple * info.multiple
 
 
 def _sizes(info: StreamInfo, total: int) -> range:

@@ -76,7 +76,7 @@ def _late(walk: Walk, node: Node, given: Sequence[Flow], states: int) -> list[Fl
     no frames it gives a wrong last state, so that of before is selected then.
     """
     flow, writer = given[0], walk.writer
-    count, after, frames = writer.counter(flow)
+    count, after, frames = writer.counter(flow, most=-flow.shift)
     none, begins = (writer.constant(np.array([n], np.int32)) for n in (0, -flow.shift))
     left = writer.add("Maximum", 1, writer.add("Subtract", 1, begins, count), none)
     skipped = writer.add("Minimum", 1, frames, left)

@@ -37,6 +37,7 @@ def streaming(
     axis: int = 1,
     frames: Frames = None,
     inputs: Mapping[str, Any] | None = None,
+    keep: int | None = None,
 ) -> Model:
     """The model with its state inside: called frame after frame, it gives what the whole sequence
     gives.
@@ -44,8 +45,10 @@ def streaming(
     `input` and `axis` say where time is; a mapping names several inputs and the axis of each.
     `frames` is how many frames a call has: a number (the fastest), (1, 16) for the least and the
     most, None for any. Inputs that are initial states alone go: they are those of `inputs`, or
-    zeros, and the state is inside. Before it is returned, the stream is held against the whole
-    sequence, with frames of random sizes: on `inputs`, arrays by name, or on random ones.
+    zeros, and the state is inside. Causal attention keeps the `keep` frames before each, unless its
+    mask is a band: later frames than these see fewer than in the whole sequence. Before it is
+    returned, the stream is held against the whole sequence, with frames of random sizes: on
+    `inputs`, arrays by name, or on random ones.
 
     Raises UnsupportedError that names each layer which does not stream, with the reason and what
     could be done; InputError where inputs, axes or frames are not right.
@@ -56,7 +59,9 @@ def streaming(
     initial = {
         position: _value(whole, position, inputs) for position in initial_inputs(whole, axes)
     }
-    walk = Walk(whole, axes, Dimension(low, high), initial)
+    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
+        raise InputError(f"keep: expected a number of frames, 1 or more, got {keep!r}")
+    walk = Walk(whole, axes, Dimension(low, high), initial, keep)
     walk.run()
     flows = walk.results()
     _check_frames(low, high, walk.multiple)
@@ -67,7 +72,7 @@ def streaming(
         outputs.append(_described(name, flow))
     names = {model.name_of_input(position): a for position, a in axes.items()}
     begun = tuple(model.name_of_input(position) for position in initial)
-    info = StreamInfo(names, tuple(outputs), (low, high), walk.multiple, begun)
+    info = StreamInfo(names, tuple(outputs), (low, high), walk.multiple, begun, limit=walk.limit)
     made = _pruned(writer.builder.model())
     made = checked(guarded(made, axes, walk.multiple))
     difference = prove(whole, made, info, writer.kept_frames, inputs)
