@@ -10,6 +10,7 @@ import numpy as np
 
 from uncork.compiler.session_batches import Batches
 from uncork.compiler.session_memory import SessionMemory, Write
+from uncork.errors import InputError
 from uncork.types import Array
 
 
@@ -22,7 +23,7 @@ def stepped(
     step = _Step(batches, memory, rows, frames)
     for places in memory.groups(rows):
         step.run(places)
-    return step.results(), step.writes
+    return step.joined(), step.writes
 
 
 class _Step:
@@ -34,8 +35,8 @@ class _Step:
         self._batches, self._memory, self._model = batches, memory, batches.model
         self._rows, self._frames = rows, frames
         self.writes: list[Write] = []
-        #: The positions among the rows of each batch, and its results.
-        self._parts: list[tuple[Array, list[Array]]] = []
+        #: The results so far, with the sessions in axis 0.
+        self.results: list[Array] = []
 
     def run(self, places: Array) -> None:
         """Run rows that may be of one batch, by their positions."""
@@ -64,7 +65,7 @@ class _Step:
         for number, source in enumerate(model.assigned):
             value = self._memory.as_rows(number, made[first + source], count)
             self.writes.append((number, own, value))
-        self._parts.append((places, made[:first]))
+        self._keep(places, made[:first])
 
     def _states(self, places: Array, rows: Array) -> list[Array]:
         """What a batch reads of the variables."""
@@ -85,18 +86,37 @@ class _Step:
         axes = self._model.input_axes
         return [_taken(array, place, axis) for array, axis in zip(self._frames, axes, strict=True)]
 
-    def results(self) -> list[Array]:
-        """The results of all batches as the caller's own arrays, in the order of the sessions."""
-        order = np.concatenate([places for places, _ in self._parts])
-        is_sorted = bool((order[:-1] <= order[1:]).all())
-        joined = []
-        for position, axis in enumerate(self._model.result_axes):
-            parts = [made[position].swapaxes(0, axis)[: len(p)] for p, made in self._parts]
-            whole = np.concatenate(parts)
-            if not is_sorted:
-                whole[order] = whole.copy()
-            joined.append(np.ascontiguousarray(whole.swapaxes(0, axis)))
-        return joined
+    def _keep(self, places: Array, made: Sequence[Array]) -> None:
+        """Put the results of a batch among those of the step, in the order of the sessions."""
+        count = len(self._rows)
+        for position, (array, axis) in enumerate(zip(made, self._model.result_axes, strict=True)):
+            part = array.swapaxes(0, axis)[: len(places)]
+            if len(places) == count:  # one batch, in order
+                others = (*self._frames, *self.results)
+                alone = not any(np.may_share_memory(part, other) for other in others)
+                self.results.append(part if alone else part.copy())
+                continue
+            if position == len(self.results):
+                self.results.append(np.empty((count, *part.shape[1:]), part.dtype))
+            whole = self.results[position]
+            if part.shape[1:] != whole.shape[1:]:
+                raise InputError(
+                    f"sessions give shapes {list(whole.shape[1:])} and {list(part.shape[1:])}: "
+                    "step them one by one",
+                    f"output {position}",
+                )
+            first, last = int(places[0]), int(places[-1])
+            if last - first == len(places) - 1:
+                whole[first : last + 1] = part
+            else:
+                whole[places] = part
+
+    def joined(self) -> list[Array]:
+        """The results as the caller's own arrays."""
+        return [
+            np.ascontiguousarray(array.swapaxes(0, axis))
+            for array, axis in zip(self.results, self._model.result_axes, strict=True)
+        ]
 
 
 def _taken(array: Array, places: Array, axis: int | None) -> Array:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from uncork.surgery.streams.walk import Walk
 
 #: Lengths for which masks are computed, to see how far back they reach.
-_LENGTHS = 64, 1024
+_LENGTHS = 64, 128, 256, 512, 1024, 2048
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,15 @@ class Distances:
     @property
     def reach(self) -> int | None:
         """How many frames before the query are seen at the most; None: as far as is known, all."""
-        if self.shown is None or not self.hides_the_future or len(self.shown) < 4:
+        if self.shown is None or not self.hides_the_future:
             return None
-        seen = np.flatnonzero(self.shown)
-        if not seen.size:
-            return None
-        last = int(seen[-1])
-        return last if last < len(self.shown) // 2 else None
+        return _last(self.shown)
+
+    @property
+    def ends(self) -> bool:
+        """Whether it has for what is long ago what it has for the future."""
+        same = (self.past == self.future[..., :1]) & (self.past == self.future[..., 1:])
+        return _last(~same.reshape(-1, same.shape[-1]).all(0)) is not None
 
     def shown_where(self, wanted: bool) -> Distances:
         """With what a condition shows that picks scores where it has this value."""
@@ -68,6 +70,17 @@ class Distances:
         past = sign * self.past.astype(np.float64) > least
         future = bool((sign * self.future.astype(np.float64) <= least).all())
         return replace(self, shown=_any_head(past), hides_the_future=future)
+
+
+def _last(seen: Array) -> int | None:
+    """The last distance of those that are seen, where enough beyond it are not; None: they may go
+    on.
+    """
+    places = np.flatnonzero(seen)
+    if not places.size:
+        return None
+    last = int(places[-1])
+    return last if last < len(seen) * 7 // 8 else None
 
 
 def _any_head(shown: Array) -> Array:
@@ -90,6 +103,8 @@ def of_every_distance(walk: Walk, source: Source) -> Distances:
             found = _by_distance(walk, source, length)
         except UncorkError as error:
             why = error.message  # a table of positions has an end
+            break
+        if found.ends:
             break
     if found is None:
         raise Refusal(f"has a mask that cannot be computed: {why}")
