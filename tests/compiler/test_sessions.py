@@ -5,6 +5,7 @@ request for each sequence.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -447,6 +448,36 @@ def test_a_step_within_a_step_of_the_same_session_is_refused(
     sessions.step(["a"], ones(1))
     assert between
     assert totals(sessions, "ab") == [2, 2]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> None:
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    names = list(range(100))
+    sessions = opened(sums(), names, 101)
+    sessions.step(names, ones(100))
+    random, interrupted = np.random.default_rng(0), 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(400):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, float(random.uniform(1e-5, 5e-4)))
+                while True:
+                    sessions.step(names, ones(100))
+            except Interrupt:
+                interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted == 400
+    found = totals(sessions, names)
+    assert found[0] > 1
+    assert found == [found[0]] * 100
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

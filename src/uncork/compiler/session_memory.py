@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -11,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from uncork.compiler.session_model import Kept
-from uncork.concurrency import unforked
+from uncork.concurrency import held_at_forks
 from uncork.errors import InputError, shortened
 from uncork.ops._memory import check_memory
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Which variable, to which rows, what.
 Write = tuple[int, Array, Array]
+
+#: Held while a step is written: forks wait for it. `with` enters it in C, where no interrupt comes.
+_writing = threading.RLock()
+held_at_forks(_writing)
 
 
 class SessionMemory:
@@ -87,7 +92,7 @@ class SessionMemory:
         values = [value for _, _, value in writes]
         now = time.monotonic()
         assign: Any = setitem
-        with unforked():
+        with _writing:
             deque(
                 map(
                     assign,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +30,28 @@ if TYPE_CHECKING:
     from uncork.compiler.compiled_model import CompiledModel
 
 
+#: Seconds after which a thread that waits looks whether what it waits for goes on.
+_LOOKS = 0.1
+
+
 class _AtWork(Struct, frozen=True):
-    """Sessions that a thread is at work with."""
+    """Sessions that a thread is at work with, in a call of a function."""
 
     thread: int
     rows: frozenset[int]
+    frame: FrameType
+    #: Held until it has ended, for those who wait.
+    ended: Any
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the thread is in that call still. An interrupt may have ended it just before it
+        could say so.
+        """
+        frame = sys._current_frames().get(self.thread)
+        while frame is not None and frame is not self.frame:
+            frame = frame.f_back
+        return frame is not None
 
 
 class Sessions:
@@ -84,7 +103,8 @@ class Sessions:
         not made.
         """
         me = threading.get_ident()
-        self._changed = threading.Condition(threading.RLock())
+        # Entered by C alone: no interrupt comes between taking it and the block that gives it back.
+        self._lock = threading.RLock()
         self._at_work = {token: w for token, w in self._at_work.items() if w.thread == me}
 
     # ---- which sessions there are
@@ -113,7 +133,7 @@ class Sessions:
         Raises InputError where it is open, or where there are as many sessions as there is room
         for; those that timed out are closed first.
         """
-        with self._changed:
+        with self._lock:
             if session in self._rows:
                 if session in self:
                     raise InputError("is open already: close() or reset() it", _named(session))
@@ -159,8 +179,8 @@ class Sessions:
 
     def close_late(self) -> list[Hashable]:
         """Close the sessions that timed out; their names. Those that are in a step stay."""
-        with self._changed:
-            found = [name for name in self.late() if not self._is_busy([self._rows[name]])]
+        with self._lock:
+            found = [name for name in self.late() if not self._at_work_with([self._rows[name]])]
             for name in found:
                 self._close(name)
             return found
@@ -216,8 +236,23 @@ class Sessions:
     def _alone(self, names: Sequence[Hashable]) -> _Turn:
         return _Turn(self, names)
 
-    def _is_busy(self, rows: Iterable[int]) -> bool:
-        return any(not work.rows.isdisjoint(rows) for work in list(self._at_work.values()))
+    def _at_work_with(self, rows: Iterable[int]) -> _AtWork | None:
+        """Who is at work with one of these rows."""
+        for token, work in list(self._at_work.items()):
+            if not work.rows.isdisjoint(rows):
+                if work.goes_on:
+                    return work
+                self._at_work.pop(token, None)
+        return None
+
+    def _is_inside(self, thread: int) -> bool:
+        """Whether a thread is at work already, in a call that something has interrupted."""
+        for token, work in list(self._at_work.items()):
+            if work.thread == thread:
+                if work.goes_on:
+                    return True
+                self._at_work.pop(token, None)
+        return False
 
     def _rows_of(self, names: Sequence[Hashable]) -> list[int]:
         """The rows of sessions. Raises InputError where one is not open, or comes twice."""
@@ -278,7 +313,7 @@ class Sessions:
                 f"it has a variable '{shortened(next(iter(values)))}', which the model has not",
                 "saved session",
             )
-        with self._changed:
+        with self._lock:
             if session not in self:
                 self.open(session)
         with self._alone([session]) as rows:
@@ -320,33 +355,31 @@ class _Turn:
 
     def __enter__(self) -> Array:
         of, me = self._sessions, threading.get_ident()
-        try:
-            with of._changed:
-                while True:
-                    rows = of._rows_of(self._names)
-                    if not of._is_busy(rows):
-                        break
-                    if any(work.thread == me for work in list(of._at_work.values())):
-                        raise InputError(
-                            "some of them are in a step of this very thread, or of one that it "
-                            "would wait for, and a destructor or a signal handler has interrupted "
-                            "that step: leave them alone there",
-                            "sessions",
-                        )
-                    of._changed.wait()
-                of._at_work[self] = _AtWork(me, frozenset(rows))
-        except BaseException:
-            self._leave()
-            raise
-        return np.array(rows, np.intp)
+        inside = of._is_inside(me)
+        while True:
+            with of._lock:
+                rows = of._rows_of(self._names)
+                other = of._at_work_with(rows)
+                if other is None:
+                    ended = threading.Lock()
+                    ended.acquire()
+                    work = _AtWork(me, frozenset(rows), sys._getframe(1), ended)
+                    of._at_work[self] = work
+                    return np.array(rows, np.intp)
+            if inside:
+                raise InputError(
+                    "some of them are in a step of this very thread, or of one that it would wait "
+                    "for, and a destructor or a signal handler has interrupted that step: leave "
+                    "them alone there",
+                    "sessions",
+                )
+            if other.ended.acquire(timeout=_LOOKS):
+                other.ended.release()
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        self._sessions._at_work.pop(self, None)
-        with self._sessions._changed:
-            self._sessions._changed.notify_all()
+        work = self._sessions._at_work.pop(self, None)
+        if work is not None:
+            work.ended.release()
 
 
 def _listed(sessions: Iterable[Hashable]) -> list[Hashable]:
