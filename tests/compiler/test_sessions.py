@@ -210,12 +210,17 @@ WRONG: dict[str, tuple[Callable[[Sessions], object], str]] = {
     "twice": (lambda s: s.step(["a", "b", "a"], ones(3)), "session 'a': comes twice in one step"),
     "text": (lambda s: s.step("ab", ones(2)), "expected a list of names, got 'ab'"),
     "none": (lambda s: s.step([], ones(0)), "expected at least one session"),
-    "no key": (lambda s: s.step([["a"]], ones(1)), "expected names that can be keys"),
+    "no key": (
+        lambda s: s.step([["a"]], ones(1)),
+        "expected a name that can be a key of a dict, .* got list",
+    ),
     "rows": (lambda s: s.step(["a"], ones(2)), r"'x': expected 1 rows in axis 0, one for each"),
     "shape": (lambda s: s.step(["a"], np.ones((1, 3), np.float32)), r"expected shape \[\?,2\]"),
     "type": (lambda s: s.step(["a"], np.ones((1, 2)) / 3), "is not a value of f32"),
     "no input": (lambda s: s.step(["a"]), "1 of 1 inputs missing"),
     "name": (lambda s: s.step(["a"], z=ones(1)), "'z'"),
+    "open no key": (lambda s: s.open(["a"]), "expected a name that can be a key"),
+    "load no key": (lambda s: s.load(["a"], b""), "expected a name that can be a key"),
     "open": (lambda s: s.open("a"), "session 'a': is open already"),
     "close": (lambda s: s.close("x"), "session 'x': is not open"),
     "reset": (lambda s: s.reset("x"), "session 'x': is not open"),
@@ -331,6 +336,26 @@ def test_sessions_without_a_step_time_out(monkeypatch: pytest.MonkeyPatch) -> No
     sessions.open("a")  # the same name again
     assert totals(sessions, "a") == [0]
     assert sorted(map(str, sessions.close_late())) == ["b", "d"]
+
+
+def test_a_session_in_a_long_step_does_not_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    sessions = opened(sums(), capacity=3, timeout=60)
+    sessions.step(list("abc"), ones(3))
+    call = Batches.call
+
+    def slow(self: Batches, *given: Any) -> Any:
+        clock[0] += 100
+        with pytest.raises(uncork.InputError, match="'a': is open already"):
+            sessions.open("a")
+        assert sessions.close_late() == ["b", "c"]
+        return call(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Batches, "call", slow)
+        sessions.step(["a"], ones(1))
+    assert totals(sessions, "a") == [2]
 
 
 # ---- saved sessions

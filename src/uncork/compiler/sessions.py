@@ -133,6 +133,7 @@ class Sessions:
         Raises InputError where it is open, or where there are as many sessions as there is room
         for; those that timed out are closed first.
         """
+        _check_name(session)
         with self._lock:
             if session in self._rows:
                 if session in self:
@@ -160,7 +161,7 @@ class Sessions:
 
     def close(self, session: Hashable) -> None:
         """End a session, after the step that it is in. Raises InputError where it is not open."""
-        with self._alone([session]):
+        with self._alone([session]), self._lock:
             self._close(session)
 
     def _close(self, session: Hashable) -> None:
@@ -180,7 +181,7 @@ class Sessions:
     def close_late(self) -> list[Hashable]:
         """Close the sessions that timed out; their names. Those that are in a step stay."""
         with self._lock:
-            found = [name for name in self.late() if not self._at_work_with([self._rows[name]])]
+            found = self.late()
             for name in found:
                 self._close(name)
             return found
@@ -188,7 +189,8 @@ class Sessions:
     def _is_late(self, row: int) -> bool:
         if self.timeout is None:
             return False
-        return time.monotonic() - float(self._memory.used[row]) > self.timeout
+        late = time.monotonic() - float(self._memory.used[row]) > self.timeout
+        return late and self._at_work_with([row]) is None
 
     # ---- steps
 
@@ -262,15 +264,16 @@ class Sessions:
             lost = next(name for name in names if name not in self._rows)
             raise InputError("is not open: open() it", _named(lost)) from None
         except TypeError:
-            raise InputError(
-                "expected names that can be keys of a dict, such as strings and numbers", "sessions"
-            ) from None
+            for name in names:
+                _check_name(name)
+            raise
         if len(set(rows)) < len(rows):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise InputError("comes twice in one step: step it twice", _named(twice))
         if self.timeout is not None:
             used = self._memory.used[np.array(rows, np.intp)]
             gone = np.flatnonzero(time.monotonic() - used > self.timeout)
+            gone = gone[[self._is_late(rows[place]) for place in gone]]
             if gone.size:
                 raise InputError(
                     f"had no step for {self.timeout:g} seconds and timed out: open() it anew",
@@ -297,6 +300,7 @@ class Sessions:
 
         Raises InputError for other bytes and for those of another model: nothing is changed then.
         """
+        _check_name(session)
         values = read_saved(data, self._digest)
         writes = []
         for number, kept in enumerate(self._batched.kept if values else ()):
@@ -391,6 +395,17 @@ def _listed(sessions: Iterable[Hashable]) -> list[Hashable]:
     if not names:
         raise InputError("expected at least one session, got an empty list", "sessions")
     return names
+
+
+def _check_name(session: Hashable) -> None:
+    try:
+        hash(session)
+    except TypeError:
+        raise InputError(
+            f"expected a name that can be a key of a dict, such as a string or a number, got "
+            f"{type(session).__name__}",
+            "sessions",
+        ) from None
 
 
 def _named(session: Hashable) -> str:
