@@ -44,7 +44,7 @@ class _Layers(Builder):
         return self.constant(np.asarray(value))
 
     def w(self, *shape: int) -> Source:
-        values = self._random.standard_normal(shape) / np.sqrt(shape[-1])
+        values = self._random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
         return self.c(values.astype(np.float32))
 
     def length(self, source: Source, axis: int) -> Source:
