@@ -1,6 +1,5 @@
 """The command line: `python -m benchmarks
-ops|models|zoo|precision|peak|gain|kernels|startup|cold|memory|growth|limits|scoring|shrink|traffic
-[options]`.
+COMMAND .. [options]`, with the commands below.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ COMMANDS = {
     "limits": "what this machine can do at most",
     "scoring": "rows per second over whole tables, memory of workers that share a table",
     "traffic": "calls of ever new sizes: time of each, memory, kernels and plans",
+    "streams": "one frame of a stream, and sessions side by side, against OpenVINO on the same IR",
     "shrink": "look-ups in tables of 8-bit and 4-bit rows and of f16, against f32",
 }
 #: Libraries read these once, as they are imported.

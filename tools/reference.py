@@ -17,7 +17,7 @@ PAGES = {
         "Loading and calling",
         [
             *("load", "compile_model", "CompiledModel", "Results", "InferRequest"),
-            *("AsyncInferQueue", "VariableState"),
+            *("AsyncInferQueue", "Sessions", "VariableState"),
         ],
     ),
     "models": ("Models", ["read_model", "write_model", "Model", "ModelPort", "Builder"]),

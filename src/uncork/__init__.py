@@ -34,6 +34,7 @@ with collector_paused():  # what is imported stays
 if TYPE_CHECKING:
     from uncork import functional, surgery
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
+    from uncork.compiler.sessions import Sessions
     from uncork.compiler.variables import VariableState
     from uncork.export.onnx import to_onnx
     from uncork.export.onnx.files import write_onnx
@@ -59,6 +60,7 @@ __all__ = [
     "Problem",
     "ReadError",
     "Results",
+    "Sessions",
     "UncorkError",
     "UncorkWarning",
     "UnsupportedError",
@@ -85,6 +87,7 @@ _LATER = {
     "AsyncInferQueue": "uncork.compiler.requests",
     "Builder": "uncork.ir.build",
     "InferRequest": "uncork.compiler.requests",
+    "Sessions": "uncork.compiler.sessions",
     "VariableState": "uncork.compiler.variables",
     "functional": "",
     "score": "",

@@ -172,3 +172,27 @@ def test_channels_and_damaged_sound(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(uncork.InputError, match=r"cannot be read as a .wav file of PCM"):
         read_sound(str(path))
+
+
+def test_frames_that_attention_keeps(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    b = Made("attention")
+    x = b.parameter("x", "f32", [1, None, 4])
+    b.result(b.layer("ScaledDotProductAttention", 13, x, x, x, causal=True), "y")
+    uncork.write_model(b.model(), "model.xml")
+    words = ["stream", "model.xml", "--input", "x", "-o", "s.xml"]
+    answer = command(*words)
+    assert answer.status != 0
+    assert "say how many by keep=N (--keep N)" in answer.err
+    assert not Path("s.xml").exists()
+    answer = command(*words, "--keep", "12")
+    assert (answer.status, answer.err) == (0, "")
+    assert "the first 13 frames are those of the whole sequence" in answer.out
+    assert stream_info(uncork.read_model("s.xml")).limit == 13
+    assert command("stream", "model.xml", "-o", "s.xml", "--check").status == 0
+    assert (
+        "keep: expected a number of frames, 1 or more"
+        in command(*words[:-1], "t.xml", "--keep", "0").err
+    )

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.session_recommender import events
 from examples.session_recommender.sessions import (
     TEST_FROM,
     TOP,
@@ -147,6 +148,25 @@ def test_the_model_recommends_as_well_as_was_measured(model):
     of_popular = ranks([most] * len(HELD_OUT), HELD_OUT)
     assert recall(of_popular) == pytest.approx(info("popularity_recall_at_20"), abs=5e-5)
     assert recall(found) > 3 * recall(of_popular)
+
+
+def test_event_by_event_is_what_the_whole_session_gives(model, capsys):
+    longest = max(len(moment.items) for moment in MOMENTS)
+    items = np.zeros((len(MOMENTS), longest), np.int64)
+    for row, moment in enumerate(MOMENTS):
+        items[row, : len(moment.items)] = moment.items
+    lengths = np.array([len(moment.items) for moment in MOMENTS])
+    expected = model({"items": items, "lengths": lengths})["scores"]
+    place = {(moment.session, moment.event): row for row, moment in enumerate(MOMENTS)}
+    found = 0
+    for moment, given in events.recommended(MOMENTS):
+        whole = expected[place[moment.session, moment.event]]
+        np.testing.assert_allclose(given, whole, rtol=1e-4, atol=1e-4)
+        found += 1
+    assert found == len(MOMENTS)
+    events.main()
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"\n    {capsys.readouterr().out}" in page
 
 
 def test_readme_has_the_measured_figures():

@@ -360,14 +360,37 @@ def test_a_length_that_layers_fix_is_refused() -> None:
         streaming(of, "x", 1)
 
 
-def test_lengths_of_rows_are_refused() -> None:
+def of_lengths(shorter: bool, kind: str = "i64") -> uncork.Model:
+    """A GRU of rows whose lengths are an input; with `shorter`, of one frame less."""
     b = Made("lengths")
-    x, n = b.parameter("x", "f32", [2, None, 4]), b.parameter("n", "i64", [2])
+    x, n = b.parameter("x", "f32", [2, None, 4]), b.parameter("n", kind, [2])
     weights = [b.w(1, 9, 4), b.w(1, 9, 3), b.w(1, 9)]
-    y = b.layer("GRUSequence", 5, x, b.w(2, 1, 3), n, *weights, hidden_size=3)
-    b.result(y, "y")
+    lengths = (
+        b.layer("Subtract", 1, n, b.c(np.array(1, kind.replace("i", "int")))) if shorter else n
+    )
+    y, last = b.add("GRUSequence", 5, x, b.w(2, 1, 3), lengths, *weights, hidden_size=3)
+    b.result(b.layer("Squeeze", 1, y, b.c([1])), "y")
+    b.result(last, "last")
+    return b.model()
+
+
+def test_lengths_that_are_computed_are_refused() -> None:
     with pytest.raises(uncork.UnsupportedError, match="has lengths of its rows"):
-        streaming(b.model(), "x", 1)
+        streaming(of_lengths(shorter=True), "x", 1)
+
+
+@pytest.mark.parametrize("kind", ["i64", "i32"])
+def test_an_input_of_lengths_goes_as_every_row_has_all_frames(kind: str) -> None:
+    of = of_lengths(shorter=False, kind=kind)
+    x = RANDOM.standard_normal((2, 48, 4)).astype(np.float32)
+    n = np.full(2, 48, kind.replace("i", "int"))
+    for inputs in (None, {"x": x, "n": n}, {"x": x}):
+        made = streaming(of, "x", 1, inputs=inputs)
+        assert [port.name for port in made.inputs] == ["x"]
+    assert check_stream(made, of, {"x": x, "n": n}).difference < 1e-6
+    expected = uncork.compile_model(of, backend="reference")(x, n)
+    got = played(made, x, [7, 1, 20, 20])
+    np.testing.assert_allclose(np.concatenate(got, 1), expected["y"], rtol=1e-5, atol=1e-6)
 
 
 def test_a_stream_is_proved_again_and_a_wrong_one_is_found() -> None:

@@ -17,7 +17,7 @@ from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
 from uncork.quoting import in_terminal
-from uncork.surgery import StreamInfo, check_stream, stream_info, streaming
+from uncork.surgery import StreamInfo, check_stream, stream_info, streaming, with_state
 
 _EPILOG = """\
 The layers' states become variables inside the model, which standard IR has: OpenVINO runs it, too.
@@ -29,6 +29,7 @@ examples:
   uncork stream model.xml --input audio --axis 1 --frames 1..16 -o streaming.xml
   uncork stream model.xml --input emb --axis 1 --input e3 --axis 2 -o streaming.xml
   uncork stream model.xml -o streaming.xml --check --sample audio=speech.npy
+  uncork stream model.xml --state h=hn --state c=cn -o stateful.xml
 """
 _FRAMES = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}|\?)?)?")
 
@@ -62,6 +63,20 @@ def parser() -> Parser:
         type=frames,
         metavar="N",
         help="frames of a call: 1, 1..16 or 1..? (any); one number runs fastest (1..?)",
+    )
+    add(
+        "--keep",
+        type=int,
+        metavar="N",
+        help="frames that causal attention keeps, where its mask does not tell how far it looks",
+    )
+    add(
+        "--state",
+        action="append",
+        default=[],
+        metavar="IN=OUT",
+        help="an input that reads what an output gave in the call before: both go, and the state "
+        "is inside; may be repeated. For models that take frame after frame already",
     )
     add("-o", "--output", required=True, metavar="OUT", help="the .xml file to write")
     add(
@@ -102,22 +117,58 @@ def execute(arguments: argparse.Namespace) -> int:
         raise InputError("expected a name that ends in .xml", arguments.output)
     if arguments.check:
         return _check(arguments)
+    if arguments.state:
+        return _with_state(arguments)
     axes = _axes(arguments)
     check_output(arguments)
     model = read_model(arguments.model, arguments.weights)
-    made = streaming(model, axes, frames=arguments.frames, inputs=_sample(model, arguments))
+    made = streaming(
+        model, axes, frames=arguments.frames, inputs=_sample(model, arguments), keep=arguments.keep
+    )
     write_model(made, arguments.output)
     _report(arguments, made, stream_info(made))
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    for option in ("input", "axis", "frames"):
+    for option in ("input", "axis", "frames", "keep", "state"):
         if getattr(arguments, option):
             parser().error(f"--{option} is what OUT says of itself: leave it out with --check")
     model = read_model(arguments.model, arguments.weights)
     made = read_model(arguments.output)
     _report(arguments, made, check_stream(made, model, _sample(model, arguments)))
+    return 0
+
+
+def _with_state(arguments: argparse.Namespace) -> int:
+    """Make variables of the states of a model that takes frame after frame already."""
+    for option in ("input", "axis", "frames", "keep"):
+        if getattr(arguments, option):
+            parser().error(f"--{option} makes a stream of a whole sequence: leave out --state")
+    states: dict[str, str] = {}
+    for text in arguments.state:
+        given, equals, result = text.partition("=")
+        if not given or not equals or not result or given in states:
+            parser().error(f"expected --state IN=OUT, once for each input, got '{text}'")
+        states[given] = result
+    check_output(arguments)
+    model = read_model(arguments.model, arguments.weights)
+    made = with_state(model, states, _sample(model, arguments))
+    write_model(made, arguments.output)
+    if arguments.json:
+        emit_json(
+            {
+                "schema": "uncork-stream-state-1",
+                "model": arguments.model,
+                "saved": arguments.output,
+                "states": states,
+            }
+        )
+        return 0
+    rows = [["state", "from output"]]
+    rows += [[in_terminal(given), in_terminal(result)] for given, result in states.items()]
+    saved = f"saved {in_terminal(arguments.output)}\n"
+    emit(table(rows) + f"{counted(len(states), 'variable')}\n" + saved)
     return 0
 
 
@@ -168,6 +219,7 @@ def _report(arguments: argparse.Namespace, model: Model, info: StreamInfo) -> No
                 ],
                 "variables": len(model.sinks),
                 "difference": info.difference,
+                "limit": info.limit,
             }
         )
         return
@@ -181,6 +233,11 @@ def _report(arguments: argparse.Namespace, model: Model, info: StreamInfo) -> No
     text += f"{counted(len(model.sinks), 'variable')}, a delay of {counted(info.delay, 'frame')}\n"
     against = f"{info.difference:.1e} of the largest value" if info.difference else "none"
     text += f"proved against the whole sequence: largest difference {against}\n"
+    if info.limit is not None:
+        text += (
+            f"attention keeps so many frames: the first {counted(info.limit, 'frame')} are those "
+            "of the whole sequence, later ones see no further back\n"
+        )
     if not arguments.check:
         text += f"saved {in_terminal(arguments.output)}\n"
     emit(text)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from uncork.compiler.bind import BoundCall
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
+    from uncork.compiler.sessions import Sessions
     from uncork.compiler.variables import VariableState
 
 
@@ -328,6 +329,25 @@ class CompiledModel:
         plan are shared.
         """
         return CompiledModel(self.model, self._executor)
+
+    def sessions(
+        self,
+        capacity: int,
+        *,
+        axes: Mapping[str, int | None] | None = None,
+        timeout: float | None = None,
+    ) -> Sessions:
+        """Room for `capacity` sessions, each with variables of its own: steps of many run as one
+        batch. See `Sessions`.
+
+        Axis 0 of every input counts sessions, unless `axes` says another one by the input's name,
+        or None for what all share; variables may be named there, too. A session that had no step
+        for `timeout` seconds is closed. Raises InputError where the model has no variables, or
+        where its rows cannot be sessions.
+        """
+        from uncork.compiler.sessions import Sessions  # for whoever asks
+
+        return Sessions(self, capacity, axes, timeout)
 
     def create_infer_request(self) -> InferRequest:
         """A request for calls on a thread of its own (`start_async`, `wait`), with variables of its

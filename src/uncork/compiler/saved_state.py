@@ -19,10 +19,13 @@ _FORMAT = "uncork-state-1"
 _ABOUT = "about"
 
 
-def saved(values: Mapping[str, tuple[ElementType, Array]]) -> bytes:
-    """The bytes of values by the names of their variables; arrays are carriers."""
+def saved(values: Mapping[str, tuple[ElementType, Array]], model: str = "") -> bytes:
+    """The bytes of values by the names of their variables; arrays are carriers. `model` is what
+    tells the model from others, where the values are for this one only.
+    """
     about = {
         "format": _FORMAT,
+        **({"model": model} if model else {}),
         "variables": [[name, kind.name] for name, (kind, _) in values.items()],
     }
     arrays = {str(index): array for index, (_, array) in enumerate(values.values())}
@@ -31,8 +34,10 @@ def saved(values: Mapping[str, tuple[ElementType, Array]]) -> bytes:
     return file.getvalue()
 
 
-def read_saved(data: bytes) -> dict[str, tuple[ElementType, Array]]:
-    """The values that `saved` made bytes of. Raises InputError for other bytes."""
+def read_saved(data: bytes, model: str = "") -> dict[str, tuple[ElementType, Array]]:
+    """The values that `saved` made bytes of. Raises InputError for other bytes, and for those of
+    another model where `model` tells this one.
+    """
     where = "saved state"
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise InputError(f"expected bytes, got {type(data).__name__}", where)
@@ -41,6 +46,10 @@ def read_saved(data: bytes) -> dict[str, tuple[ElementType, Array]]:
             about: Any = json.loads(str(file[_ABOUT]))
             if about["format"] != _FORMAT:
                 raise InputError(f"expected format {_FORMAT}, got {about['format']!r}", where)
+            if model and about.get("model") != model:
+                raise InputError(
+                    "it is of another model: load it into the one that saved it", where
+                )
             return {
                 str(name): (ElementType.parse(str(kind)), file[str(index)])
                 for index, (name, kind) in enumerate(about["variables"])

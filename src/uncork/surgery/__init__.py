@@ -9,12 +9,14 @@ uncork.surgery.rename(model, inputs={"x": "image"}, outputs={"y": "scores"})
 uncork.surgery.cut(model, start=["encoder"], end=["pooled"])
 uncork.surgery.extract(model, inputs=["hidden"], outputs=["scores"])
 uncork.surgery.streaming(model, input="audio", axis=1, frames=(1, 16))
+uncork.surgery.with_state(model, {"h": "hn", "c": "cn"})
 """
 
 from uncork.surgery.changes import changes
 from uncork.surgery.constants import with_constants
 from uncork.surgery.parts import cut, extract
 from uncork.surgery.ports import rename, reshape
+from uncork.surgery.states import with_state
 from uncork.surgery.streams.metadata import StreamInfo, stream_info
 from uncork.surgery.streams.streaming import check_stream, streaming
 
@@ -29,4 +31,5 @@ __all__ = [
     "stream_info",
     "streaming",
     "with_constants",
+    "with_state",
 ]

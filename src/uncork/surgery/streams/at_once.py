@@ -117,7 +117,7 @@ def _reduce(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 streams(*_REDUCED, how="at once; not over time: that is known after the last frame only")(_reduce)
 
 
-@streams("MatMul", how="at once, with time among the rows; causal attention: see the page")
+@streams("MatMul", how="at once, with time among the rows; causal attention keeps keys and values")
 def _matmul(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
     operation = node.operation
     turned = (operation.transpose_a, operation.transpose_b)  # type: ignore[union-attr]
@@ -128,8 +128,8 @@ def _matmul(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
         inner = rank - 1 if (position == 0) != turn else rank - 2
         if rank == 1 or flow.axis == inner:
             raise Refusal(
-                "adds up over all frames (attention over time, or a dense layer over the whole "
-                "sequence)",
+                "adds up over all frames (a dense layer over the whole sequence, or attention that "
+                "is none of queries and keys)",
                 "only the frames so far are known in a stream: cut the model before that layer",
             )
     return walk.at_once(node, given)

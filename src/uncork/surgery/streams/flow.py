@@ -32,6 +32,8 @@ class Refusal(Exception):
         self.why, self.remedy = why, remedy
         #: The layer that refuses, as messages name it, and its name.
         self.label, self.layer = label, layer
+        #: Whether it is for nothing but several axes that have time.
+        self.is_mixed = False
 
     @property
     def text(self) -> str:

@@ -53,6 +53,9 @@ class StreamInfo:
     #: The largest difference from the whole sequence, of the largest value of the output, when the
     #: stream was proved.
     difference: float = 0.0
+    #: For how many frames the stream gives what the whole sequence gives, where attention keeps
+    #: fewer frames than that sees; None: for ever.
+    limit: int | None = None
 
     @property
     def delay(self) -> int:
@@ -72,6 +75,7 @@ def with_info(model: Model, info: StreamInfo, kept: Sequence[XmlElement]) -> Mod
         "outputs": json.dumps([asdict(output) for output in info.outputs]),
         "initial": json.dumps(info.initial),
         "difference": repr(info.difference),
+        **({} if info.limit is None else {"limit": str(info.limit)}),
     }
     lines = tuple(XmlElement(name, (("value", value),)) for name, value in values.items())
     own = XmlElement(GROUP, children=lines)
@@ -105,6 +109,7 @@ def stream_info(model: Model) -> StreamInfo:
             int(values["multiple"]),
             tuple(map(str, json.loads(values.get("initial", "[]")))),
             float(values.get("difference", "0")),
+            int(values["limit"]) if "limit" in values else None,
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise InputError(

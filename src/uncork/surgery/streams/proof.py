@@ -46,9 +46,17 @@ def prove(
     """
     reference = compile_model(whole)
     played = compile_model(stream)
-    arrays = _given(whole, info, inputs, _length(info, kept))
-    total = _frames_of(whole, info, arrays)
-    expected = _results(reference, whole, arrays)
+    length = _length(info, kept)
+    while True:
+        arrays = _given(whole, info, inputs, length)
+        try:
+            total = _frames_of(whole, info, arrays)
+            expected = _results(reference, whole, arrays)
+            break
+        except InputError:
+            if inputs is not None or length <= _LEAST:
+                raise
+            length = max(_LEAST, length // 2)  # tables of positions and masks have an end
     streamed = _streamed(info, total, inputs is None)
     worst = 0.0
     for sizes in (_smallest(info, streamed), _random(info, streamed)):
@@ -141,7 +149,8 @@ def _streamed(info: StreamInfo, total: int, random: bool) -> int:
     where layers pad and a stream goes on, come after all that is compared.
     """
     beyond = max(_BEYOND, 2 * info.delay) if random else min(_BEYOND, total // 3)
-    return (total - beyond) // info.multiple * info.multiple
+    most = total - beyond if info.limit is None else min(total - beyond, info.limit)
+    return most // info.multiple * info.multiple
 
 
 def _sizes(info: StreamInfo, total: int) -> range:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Apply = Callable[["Walk", Node, Sequence[Flow]], "list[Flow]"]
 #: The files of rules.
-_FILES = ("at_once", "lengths", "moves", "sequences", "shifts", "sums", "windows")
+_FILES = ("at_once", "attention", "lengths", "moves", "sequences", "shifts", "sums", "windows")
 #: What the page of operations says of those without a rule.
 NO_RULE = "no: mixes frames in a way that no rule describes"
 

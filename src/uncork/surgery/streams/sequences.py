@@ -60,11 +60,7 @@ def _sequence(walk: Walk, node: Node, given: Sequence[Flow]) -> list[Flow]:
 
 
 def _lengths(walk: Walk, source: Source) -> Source:
-    """For each row, all frames of the call."""
-    shape = walk.writer.spec(source).shape
-    frames, rows = shape[1].static_size, shape[0].static_size
-    if frames is not None and rows is not None:
-        return walk.writer.constant(np.full(rows, frames, np.int64))
+    """For each row, all frames of the call; no constant, as the rows may become sessions."""
     length, batch = walk.writer.length(source, 1), walk.writer.length(source, 0)
     return walk.writer.add("Broadcast", 3, length, batch, mode="numpy")
 
@@ -80,7 +76,7 @@ def _late(walk: Walk, node: Node, given: Sequence[Flow], states: int) -> list[Fl
     no frames it gives a wrong last state, so that of before is selected then.
     """
     flow, writer = given[0], walk.writer
-    count, after, frames = writer.counter(flow)
+    count, after, frames = writer.counter(flow, most=-flow.shift)
     none, begins = (writer.constant(np.array([n], np.int32)) for n in (0, -flow.shift))
     left = writer.add("Maximum", 1, writer.add("Subtract", 1, begins, count), none)
     skipped = writer.add("Minimum", 1, frames, left)

@@ -24,6 +24,7 @@ from uncork.surgery.streams.metadata import (
     with_info,
 )
 from uncork.surgery.streams.proof import prove
+from uncork.surgery.streams.row_lengths import length_inputs, with_all_frames
 from uncork.surgery.streams.walk import Walk
 from uncork.types import Array, Dimension, PartialShape
 
@@ -37,6 +38,7 @@ def streaming(
     axis: int = 1,
     frames: Frames = None,
     inputs: Mapping[str, Any] | None = None,
+    keep: int | None = None,
 ) -> Model:
     """The model with its state inside: called frame after frame, it gives what the whole sequence
     gives.
@@ -44,19 +46,24 @@ def streaming(
     `input` and `axis` say where time is; a mapping names several inputs and the axis of each.
     `frames` is how many frames a call has: a number (the fastest), (1, 16) for the least and the
     most, None for any. Inputs that are initial states alone go: they are those of `inputs`, or
-    zeros, and the state is inside. Before it is returned, the stream is held against the whole
-    sequence, with frames of random sizes: on `inputs`, arrays by name, or on random ones.
+    zeros, and the state is inside; so do lengths of rows, as all rows have all frames of a call.
+    Causal attention keeps the `keep` frames before each, unless its mask is a band: later frames
+    than these see fewer than in the whole sequence. Before it is returned, the stream is held
+    against the whole sequence, with frames of random sizes: on `inputs`, arrays by name, or on
+    random ones.
 
     Raises UnsupportedError that names each layer which does not stream, with the reason and what
     could be done; InputError where inputs, axes or frames are not right.
     """
     axes = _axes(model, {input: axis} if isinstance(input, str) else input)
     low, high = _bounds(frames)
-    whole = _opened(model, axes)
+    whole, axes, inputs = _opened(model, axes, inputs)
     initial = {
         position: _value(whole, position, inputs) for position in initial_inputs(whole, axes)
     }
-    walk = Walk(whole, axes, Dimension(low, high), initial)
+    if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
+        raise InputError(f"keep: expected a number of frames, 1 or more, got {keep!r}")
+    walk = Walk(whole, axes, Dimension(low, high), initial, keep)
     walk.run()
     flows = walk.results()
     _check_frames(low, high, walk.multiple)
@@ -65,9 +72,9 @@ def streaming(
         name = model.name_of_output(position)
         writer.builder.result(flow.source, name)
         outputs.append(_described(name, flow))
-    names = {model.name_of_input(position): a for position, a in axes.items()}
-    begun = tuple(model.name_of_input(position) for position in initial)
-    info = StreamInfo(names, tuple(outputs), (low, high), walk.multiple, begun)
+    names = {whole.name_of_input(position): a for position, a in axes.items()}
+    begun = tuple(whole.name_of_input(position) for position in initial)
+    info = StreamInfo(names, tuple(outputs), (low, high), walk.multiple, begun, limit=walk.limit)
     made = _pruned(writer.builder.model())
     made = checked(guarded(made, axes, walk.multiple))
     difference = prove(whole, made, info, writer.kept_frames, inputs)
@@ -96,9 +103,9 @@ def check_stream(
     """
     info = stream_info(stream)
     axes = {port(input_names(model), name, "input"): a for name, a in info.inputs.items()}
-    return dataclasses.replace(
-        info, difference=prove(_opened(model, axes), stream, info, _kept(stream, info), inputs)
-    )
+    whole, _, inputs = _opened(model, axes, inputs)
+    difference = prove(whole, stream, info, _kept(stream, info), inputs)
+    return dataclasses.replace(info, difference=difference)
 
 
 def _kept(stream: Model, info: StreamInfo) -> int:
@@ -156,8 +163,23 @@ def _check_frames(low: int, high: int | None, multiple: int) -> None:
         )
 
 
-def _opened(model: Model, axes: Mapping[int, int]) -> Model:
-    """The model for sequences of any length."""
+def _opened(
+    model: Model, axes: Mapping[int, int], inputs: Mapping[str, Any] | None
+) -> tuple[Model, dict[int, int], Mapping[str, Any] | None]:
+    """The model for sequences of any length, all of whose rows have all frames; the axes and inputs
+    that it has.
+    """
+    gone = length_inputs(model, axes)
+    names = {name for position in gone for name in model.names_of_input(position)}
+    if inputs is not None:
+        inputs = {name: value for name, value in inputs.items() if name not in names}
+    model = _of_any_length(model, axes)
+    left = [position for position in range(len(model.parameters)) if position not in gone]
+    made = with_all_frames(model, axes)
+    return made, {left.index(position): axis for position, axis in axes.items()}, inputs
+
+
+def _of_any_length(model: Model, axes: Mapping[int, int]) -> Model:
     shapes: dict[str, PartialShape] = {}
     for position, axis in axes.items():
         dims = list(model.inputs[position].shape)

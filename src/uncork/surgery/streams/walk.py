@@ -19,6 +19,7 @@ from uncork.ir.symbols import infer_symbolic
 from uncork.ir.taken_branches import TakenBranches
 from uncork.ops._operation import Operation
 from uncork.ops.parameter import Parameter
+from uncork.surgery.streams.attention import Scores, attended
 from uncork.surgery.streams.flow import Flow, Refusal, refused
 from uncork.surgery.streams.rules import NO_RULE, rule_of
 from uncork.surgery.streams.writer import Writer, given_sources, numbers
@@ -46,7 +47,9 @@ class Walk:
         axes: Mapping[int, int],
         frames: Dimension,
         initial: Mapping[int, Array] | None = None,
+        keep: int | None = None,
     ) -> None:
+        """`keep` is how many frames attention keeps, where its mask does not tell."""
         self.axes, self.frames = dict(axes), frames
         #: Values of inputs that are initial states: the stream has them inside.
         self.initial = dict(initial or {})
@@ -55,6 +58,11 @@ class Walk:
         self.by_id = {node.id: node for node in self.model.nodes}
         self.writer = Writer(model.name)
         self.flows: dict[Source, Flow] = {}
+        self.keep = keep
+        #: Scores of attention over time, by their tensors.
+        self.scores: dict[Source, Scores] = {}
+        #: For how many frames the stream is what the whole sequence is; None: for ever.
+        self.limit: int | None = None
         #: Layers whose names are given to layers of the stream.
         self._named: set[int] = set()
         #: What numbers of frames of a call must be multiples of.
@@ -160,9 +168,12 @@ class Walk:
         if node.type_name in ("ReadValue", "Assign"):
             raise Refusal("has state already", "take the model without its variables")
         given = [self.flows[source] for source in node.inputs]
-        for flow in given:
-            if flow.refusal is not None:
-                raise flow.refusal
+        over_time = attended(self, node, given)
+        if over_time is not None:
+            return over_time
+        refusals = [flow.refusal for flow in given if flow.refusal is not None]
+        if refusals:  # masks have time in two axes, and come of no frames
+            raise next((r for r in refusals if not r.is_mixed), refusals[0])
         kinds = {flow.kind for flow in given}
         if node.type_name == "ShapeOf" and kinds == {"time"}:
             return [self._size(node, given[0])]
@@ -314,7 +325,9 @@ class Walk:
         if len(axes) != 1:
             shape = self.spec(whole).shape
             where = "no axis" if not axes else "the axes " + " and ".join(map(str, axes))
-            raise Refusal(f"leaves time in {where} of {shape}: frames are mixed")
+            refusal = Refusal(f"leaves time in {where} of {shape}: frames are mixed")
+            refusal.is_mixed = True
+            raise refusal
         shape = self.spec(whole).shape
         size = shape[axes[0]].as_size()
         joined = size != first.size
@@ -345,6 +358,18 @@ class Walk:
     def must_be_multiple(self, number: int) -> None:
         """Every call must have a multiple of so many frames."""
         self.multiple = math.lcm(self.multiple, number)
+
+    def limited(self, frames: int) -> None:
+        """The stream is the whole sequence for so many frames; later ones see fewer of those before
+        than there.
+        """
+        self.limit = frames if self.limit is None else min(self.limit, frames)
+
+    def frames_of(self, source: Source) -> int:
+        """How many frames of the input make one of a tensor with time in its last axis."""
+        size = self.spec(source).shape[-1].as_size()
+        long = 1 << 20
+        return max(1, round(long / max(1, size.evaluate(dict.fromkeys(self.time, long)))))
 
     # ---- moves of a whole flow along time
 
@@ -388,7 +413,7 @@ class Walk:
         if flow.shift >= 0:
             return flow
         writer = self.writer
-        count, after, _ = writer.counter(flow)
+        count, after, _ = writer.counter(flow, most=-flow.shift)
         one = writer.constant(np.int32(1))
         places = writer.add(
             "Range", 4, writer.number(count), writer.number(after), one, output_type="i32"

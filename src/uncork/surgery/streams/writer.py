@@ -133,15 +133,18 @@ class Writer:
         self.assign(name, self.cut(both, flow.axis, -count))
         return both
 
-    def counter(self, flow: Flow, first: int = 0) -> tuple[Source, Source, Source]:
+    def counter(
+        self, flow: Flow, first: int = 0, most: int = _MOST
+    ) -> tuple[Source, Source, Source]:
         """How many frames there were before this call and are after it, counted from `first`, and
-        how many there are in it: vectors of one i32.
+        how many there are in it: vectors of one i32. It counts to `most`: where no more matters,
+        long streams have one number, which sessions can share.
         """
         name, count = self.variable(self.constant(np.array([first], np.int32)))
         frames = self.length(flow.source, flow.axis, "i32")
         after = self.add("Add", 1, count, frames)
-        most = self.constant(np.array([_MOST], np.int32))
-        self.assign(name, self.add("Minimum", 1, after, most))
+        limit = self.constant(np.array([most], np.int32))
+        self.assign(name, self.add("Minimum", 1, after, limit))
         return count, after, frames
 
     # ---- what is known already

@@ -1,0 +1,172 @@
+"""The models that `streams` measures: of whole sequences, made with random weights, or files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uncork import Builder, Model, read_model
+from uncork.ir.model import Source
+
+#: Files of `--models` that stream, with the axis of time of each input.
+_FILES: dict[str, dict[str, int]] = {
+    "dfn3_enc": {"feat_erb": 2, "feat_spec": 2},
+    "silero_vad_sequence": {"input": 0},
+    "g2p_en_encoder": {"x": 1},
+}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A model of whole sequences, with the axis of time of each input, and the frames of a call."""
+
+    name: str
+    model: Callable[[], Model]
+    axes: Mapping[str, int]
+    frames: int = 1
+
+
+class _Layers(Builder):
+    """A builder of layers with one output each, and of random weights."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._random = np.random.default_rng(0)
+
+    def layer(self, type_name: str, opset: int, *inputs: Source, **attributes: Any) -> Source:
+        return self.add(type_name, opset, *inputs, **attributes)[0]
+
+    def c(self, value: Any) -> Source:
+        return self.constant(np.asarray(value))
+
+    def w(self, *shape: int) -> Source:
+        values = self._random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
+        return self.c(values.astype(np.float32))
+
+    def length(self, source: Source, axis: int) -> Source:
+        shape = self.layer("ShapeOf", 3, source, output_type="i64")
+        return self.layer("Gather", 8, shape, self.c([axis]), self.c(0), batch_dims=0)
+
+    def recurrent(self, kind: str, x: Source, width: int, size: int) -> tuple[Source, Source]:
+        """All states of a GRU or LSTM, [B, T, size], and the last one."""
+        gates = 3 if kind == "GRU" else 4
+        rows = self.length(x, 0)
+        lengths = self.layer("Broadcast", 3, self.length(x, 1), rows)
+        shape = self.layer("Concat", 1, rows, self.c([1, size]), axis=0)
+        zero = self.layer("Broadcast", 3, self.c(np.float32(0)), shape)
+        states = [zero] * (1 if kind == "GRU" else 2)
+        weights = self.w(1, gates * size, width), self.w(1, gates * size, size)
+        bias = self.w(1, gates * size)
+        y, last, *_ = self.add(
+            f"{kind}Sequence", 5, x, *states, lengths, *weights, bias, hidden_size=size
+        )
+        one = self.c([1])
+        return self.layer("Squeeze", 1, y, one), self.layer("Squeeze", 1, last, one)
+
+    def convolution(
+        self, x: Source, inner: int, outer: int, size: int, dilation: int = 1
+    ) -> Source:
+        """A causal convolution over [B, C, T]."""
+        pads: dict[str, Any] = {"pads_begin": [(size - 1) * dilation], "pads_end": [0]}
+        return self.layer(
+            *("Convolution", 1, x, self.w(outer, inner, size)),
+            **{"strides": [1], "dilations": [dilation], **pads},
+        )
+
+    def turned(self, x: Source) -> Source:
+        return self.layer("Transpose", 1, x, self.c([0, 2, 1]))
+
+
+def _tagger() -> Model:
+    b = _Layers("tagger")
+    x = b.parameter("x", "f32", [1, None, 64])
+    y = b.recurrent("GRU", b.recurrent("GRU", x, 64, 256)[0], 256, 256)[0]
+    b.result(b.layer("MatMul", 1, y, b.w(10, 256), transpose_b=True), "y")
+    return b.model()
+
+
+def _tcn() -> Model:
+    b = _Layers("tcn")
+    x = b.parameter("x", "f32", [1, None, 40])
+    own = b.convolution(b.turned(x), 40, 64, 1)
+    skip: Source | None = None
+    for number in range(6):
+        h = b.layer("ReLU", 1, b.convolution(own, 64, 64, 3, 2**number))
+        h = b.convolution(h, 64, 64, 1)
+        skip = h if skip is None else b.layer("Add", 1, skip, h)
+        own = b.layer("Add", 1, own, h)
+    assert skip is not None
+    b.result(b.turned(b.convolution(b.layer("ReLU", 1, skip), 64, 12, 1)), "y")
+    return b.model()
+
+
+def _gate() -> Model:
+    b = _Layers("gate")
+    x = b.parameter("x", "f32", [1, None, 40])
+    h = b.turned(b.layer("ReLU", 1, b.convolution(b.turned(x), 40, 64, 3)))
+    gate = b.layer("Sigmoid", 1, b.recurrent("LSTM", h, 64, 40)[0])
+    b.result(b.layer("Multiply", 1, gate, x), "y")
+    return b.model()
+
+
+def _attention() -> Model:
+    """Causal attention of 4 heads that sees 64 frames: a band of a constant triangle."""
+    b, width, heads = _Layers("attention"), 128, 4
+    x = b.parameter("x", "f32", [1, None, width])
+    n = b.length(x, 1)
+    split, back = b.c([0, 0, heads, width // heads]), b.c([0, 0, width])
+    parts = []
+    for _ in range(3):
+        own = b.layer("MatMul", 1, x, b.w(width, width))
+        own = b.layer("Reshape", 1, own, split, special_zero=True)
+        parts.append(b.layer("Transpose", 1, own, b.c([0, 2, 1, 3])))
+    q, k, v = parts
+    band = np.tril(np.ones((1, 1, 512, 512), bool)) & ~np.tril(np.ones((512, 512), bool), -64)
+    both = b.layer("Concat", 1, n, n, axis=0)
+    mask = b.layer("Slice", 8, b.c(band), b.c([0, 0]), both, b.c([1, 1]), b.c([2, 3]))
+    scores = b.layer("MatMul", 1, q, k, transpose_b=True)
+    scores = b.layer("Select", 1, mask, scores, b.c(np.float32(-np.inf)))
+    y = b.layer("MatMul", 1, b.layer("SoftMax", 8, scores, axis=-1), v)
+    y = b.layer(
+        "Reshape", 1, b.layer("Transpose", 1, y, b.c([0, 2, 1, 3])), back, special_zero=True
+    )
+    b.result(b.layer("Add", 1, x, b.layer("MatMul", 1, y, b.w(width, width))), "y")
+    return b.model()
+
+
+STREAMS = (
+    Stream("convolution and LSTM gate", _gate, {"x": 1}),
+    Stream("TCN, 6 dilated convolutions of 64", _tcn, {"x": 1}),
+    Stream("GRU 2 x 256 tagger", _tagger, {"x": 1}),
+    Stream("attention, 4 heads, 64 frames", _attention, {"x": 1}),
+)
+
+
+def recommender(best: bool) -> Model:
+    """The session recommender: a table of 1,683 items, a GRU of 128, scores of all, or the best 10
+    as numbers of items.
+    """
+    b = _Layers("recommender")
+    items = b.parameter("items", "i64", [None, None])
+    table = b.w(1683, 64)
+    rows = b.layer("Gather", 8, table, items, b.c(np.int64(0)), batch_dims=0)
+    _, last = b.recurrent("GRU", rows, 64, 128)
+    scores = b.layer("MatMul", 1, last, b.w(64, 128), transpose_b=True)
+    scores = b.layer("MatMul", 1, scores, table, transpose_b=True)
+    if best:
+        kind: dict[str, Any] = {"mode": "max", "sort": "value", "index_element_type": "i32"}
+        scores = b.add("TopK", 11, scores, b.c(np.int32(10)), axis=-1, **kind)[0]
+    b.result(scores, "scores")
+    return b.model()
+
+
+def of_files(folder: Path) -> Iterator[Stream]:
+    """The models of `--models` that are known to stream."""
+    for name, axes in _FILES.items():
+        path = folder / name / "model.xml"
+        if path.exists():
+            yield Stream(name, lambda path=path: read_model(path), axes)  # type: ignore[misc]
