@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from uncork.export.torch.folder import write_torch
     from uncork.ir.build import Builder
     from uncork.ir.write import write_model
+    from uncork.onnx.from_torch import from_torch
     from uncork.score import score
     from uncork.surgery.constants import with_constants
 
@@ -65,6 +66,7 @@ __all__ = [
     "ValidationError",
     "VariableState",
     "compile_model",
+    "from_torch",
     "functional",
     "load",
     "read_model",
@@ -86,6 +88,7 @@ _LATER = {
     "Builder": "uncork.ir.build",
     "InferRequest": "uncork.compiler.requests",
     "VariableState": "uncork.compiler.variables",
+    "from_torch": "uncork.onnx.from_torch",
     "functional": "",
     "score": "",
     "surgery": "",

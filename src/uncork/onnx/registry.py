@@ -25,6 +25,8 @@ Lowering = Callable[["Call"], Union[Value, "tuple[Value, ...]"]]
 ONNX = ""
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
+#: Of nodes that `from_torch` has made.
+OWN = "uncork"
 #: Of (domain, operator): first version -> lowering.
 LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
 _SUBJECTS = (
@@ -46,6 +48,7 @@ _SUBJECTS = (
     "resize",
     "sequences",
     "signal",
+    "torch",
 )
 
 
