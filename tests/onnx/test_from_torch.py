@@ -186,6 +186,18 @@ def test_a_decoder_with_a_cache() -> None:
     assert str(model.inputs[1].shape) == "[?,4,?,4]"
 
 
+def test_a_program_of_torch_export() -> None:
+    sizes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(nn.Linear(3, 2).eval(), (torch.rand(2, 3),), dynamic_shapes=sizes)
+    compiled = uncork.compile_model(
+        uncork.from_torch(program.module(), torch.rand(2, 3), dynamic={"input": [0]})
+    )
+    x = torch.rand(5, 3)
+    np.testing.assert_allclose(
+        compiled(x.numpy())[0], program.module()(x).detach().numpy(), rtol=1e-5, atol=1e-6
+    )
+
+
 # ---- names
 
 
@@ -251,11 +263,15 @@ def refusal(*arguments: Any, kind: Any = uncork.InputError, **options: Any) -> s
     return str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_is_no_module_or_no_example() -> None:
     x = torch.rand(2, 3)
     assert "expected a torch.nn.Module, got function" in refusal(lambda x: x, x)
     assert "got ExportedProgram: give its module()" in refusal(
         torch.export.export(Tower().eval(), (x,)), x
+    )
+    assert "is a TorchScript program: give the module that it" in refusal(
+        torch.jit.trace(nn.Linear(3, 2), x), x
     )
     assert "example: does not fit forward(x: 'Any'" in refusal(Tower(), (x, x, x, x))
     assert "missing a required argument: 'x'" in refusal(Tower(), {"y": x})

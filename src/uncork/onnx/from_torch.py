@@ -53,6 +53,8 @@ def from_torch(
     if not isinstance(module, torch.nn.Module):
         more = ": give its module()" if hasattr(module, "graph_module") else ""
         raise InputError(f"expected a torch.nn.Module, got {type(module).__name__}{more}", "module")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError("is a TorchScript program: give the module that it was made of", "module")
     call = _Example(torch, module, example)
     axes = _open_axes(call, dynamic)
     with tempfile.TemporaryDirectory() as folder, _for_inference(torch, module):
@@ -88,6 +90,7 @@ class _Example:
     def __init__(self, torch: Any, module: Any, example: Any) -> None:
         self.torch = torch
         forward = inspect.signature(module.forward)
+        self.by_name = isinstance(example, Mapping)
         self.arguments = _bound(forward, example)
         self.kinds = {name: p.kind for name, p in forward.parameters.items()}
         leaves, self.tree = torch.utils._pytree.tree_flatten_with_path(self.arguments)
@@ -136,7 +139,7 @@ class _Example:
                 positional.extend(value)
             elif kind is inspect.Parameter.VAR_KEYWORD:
                 named.update(value)
-            elif kind is inspect.Parameter.KEYWORD_ONLY:
+            elif self.by_name:
                 named[name] = value
             else:
                 positional.append(value)
@@ -160,8 +163,6 @@ def _bound(forward: inspect.Signature, example: Any) -> dict[str, Any]:
             "arguments or a dictionary of named ones",
             "example",
         ) from None
-    # What stands before an argument that is given by its name is given, too.
-    bound.apply_defaults()
     return dict(bound.arguments)
 
 
@@ -250,7 +251,9 @@ def _flat(torch: Any, module: Any, call: _Example) -> Any:
 def _for_inference(torch: Any, module: Any) -> Iterator[None]:
     """The module in its eval mode, and as it was afterwards."""
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    # Not by eval(), which the module of an exported program refuses.
+    for part in training:
+        part.training = False
     try:
         with torch.no_grad():
             yield
@@ -307,10 +310,9 @@ def _export(
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx")
         warnings.filterwarnings("ignore", message="Exporting a model to ONNX with a batch_size")
-        # What packing asks of lengths has been asked, by the call before; it is not of the model.
-        warnings.filterwarnings(
-            "ignore", category=torch.jit.TracerWarning, module=r"torch\.(nn|_VF|functional|_tensor)"
-        )
+        # What torch's own functions ask of sizes and values are checks, which the call before has
+        # passed.
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning, module=r"torch\b")
         try:
             torch.onnx.export(
                 flat,
