@@ -30,6 +30,7 @@ OWN = "uncork"
 #: Of (domain, operator): first version -> lowering.
 LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
 _SUBJECTS = (
+    "attention",
     "classical",
     "control_flow",
     "convolution",
