@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.errors import ValidationError
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
@@ -181,9 +182,15 @@ def _matmul_n_bits(call: Call) -> Source:
         raise call.refuse("weights that are computed", "export them as initializers")
     blocks = -(-rows // block)
     kind = graph.type(data)
-    numbers = _unpacked(codes.reshape(columns, blocks, -1), bits)
     element_type = T.u4 if bits == 4 else T.u8
-    weights = graph.convert(graph.constant(np.ascontiguousarray(numbers), element_type), kind)
+    size = columns * blocks * block * bits // 8
+    if codes.dtype != np.uint8 or codes.size != size:
+        raise ValidationError(
+            f"input 1: expected {size:,} bytes for N {columns} and K {rows}, got {codes.size:,} of "
+            f"{graph.type(call[1])}"
+        )
+    # Two in a byte, the first in the low bits, as constants of 4 bits lie here, too.
+    weights = graph.convert(graph.stored(codes, element_type, [columns, blocks, block]), kind)
     if call.has(3):
         zeros = call[3]
         if graph.type(zeros) is T.u8:
