@@ -138,6 +138,65 @@ def test_packed_sequences(kind: str, options: dict[str, Any]) -> None:
     agree(module, (torch.rand(3, 6, 4), torch.tensor([6, 3, 4])), later)
 
 
+# ---- attention
+
+
+class Attend(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        attend = nn.functional.scaled_dot_product_attention
+        return attend(query, key, value, mask, **self.options)
+
+
+def _heads(steps: int, keys: int, groups: int = 4) -> tuple[Any, ...]:
+    return (
+        torch.randn(2, 4, steps, 8),
+        torch.randn(2, groups, keys, 8),
+        torch.randn(2, groups, keys, 6),
+    )
+
+
+@pytest.mark.parametrize("kind", ["boolean", "float"])
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}])
+def test_attention_with_a_mask(kind: str, options: dict[str, Any]) -> None:
+    """Of rows whose keys are all masked torch gives zeros."""
+    masks = [torch.rand(2, 1, n, m) > 0.4 for n, m in ((3, 5), (4, 7))]
+    for mask in masks:
+        mask[0, 0, 1] = False
+    if kind == "float":
+        masks = [torch.where(m, torch.randn(m.shape), -torch.inf) for m in masks]
+    model = agree(Attend(**options), (*_heads(3, 5), masks[0]), (*_heads(4, 7), masks[1]))
+    assert "ScaledDotProductAttention" in layers(model)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 2.0}])
+def test_attention_without_a_mask(options: dict[str, Any]) -> None:
+    agree(Attend(**options), _heads(3, 5), _heads(6, 6))
+
+
+def test_heads_that_share_keys() -> None:
+    axes = {name: [0, 2] for name in ("query", "key", "value")}
+    agree(Attend(enable_gqa=True), _heads(3, 5, 2), _heads(1, 9, 2), dynamic=axes)
+
+
+def test_layers_of_attention() -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.layers(x)
+
+    model = agree(Encoder(), (torch.randn(2, 3, 8),), dynamic={"x": [0]})
+    assert layers(model).count("ScaledDotProductAttention") == 2
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 # ---- a decoder with a cache
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
 from uncork.ir.model import Model
+from uncork.onnx.torch_symbols import own_symbols
 
 if TYPE_CHECKING:
     from torch import nn
@@ -254,10 +255,14 @@ def _for_inference(torch: Any, module: Any) -> Iterator[None]:
     # Not by eval(), which the module of an exported program refuses.
     for part in training:
         part.training = False
+    # One operation for nn.MultiheadAttention, which the exporter does not know.
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.no_grad():
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for part in training:
             part.training = True
 
@@ -305,7 +310,7 @@ def _export(
     names: list[str],
     axes: dict[str, dict[int, str]],
 ) -> None:
-    with warnings.catch_warnings(), _own_symbols(torch):
+    with warnings.catch_warnings(), own_symbols(torch, _OPSET):
         # That this exporter is the older one of two: the newer cannot follow packed sequences.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx")
@@ -338,43 +343,6 @@ def _export(
 def _first_lines(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return " ".join(lines[:3])[:600].rstrip(".")
-
-
-@contextlib.contextmanager
-def _own_symbols(torch: Any) -> Iterator[None]:
-    """Operations that torch's exporter writes as loops, or not at all, as nodes of uncork."""
-
-    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "i", "i", "i", "v", "i", "i")  # type: ignore[untyped-decorator]
-    def embedding_bag(
-        g: Any,
-        table: Any,
-        indices: Any,
-        offsets: Any,
-        scale_grad_by_freq: int,
-        mode: int,
-        sparse: int,
-        weights: Any,
-        include_last_offset: int,
-        padding_idx: int | None,
-    ) -> Any:
-        inputs = [table, indices, offsets]
-        if not weights.node().mustBeNone():
-            inputs.append(weights)
-        made = g.op(
-            "uncork::EmbeddingBag",
-            *inputs,
-            mode_i=mode,
-            include_last_offset_i=include_last_offset,
-            padding_idx_i=-1 if padding_idx is None else padding_idx,
-        )
-        made.setType(table.type().with_sizes([None, None]))
-        return made, None, None, None
-
-    torch.onnx.register_custom_op_symbolic("aten::embedding_bag", embedding_bag, _OPSET)
-    try:
-        yield
-    finally:
-        torch.onnx.unregister_custom_op_symbolic("aten::embedding_bag", _OPSET)
 
 
 def _read(path: Path, name: str) -> Model:

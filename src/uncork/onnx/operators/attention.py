@@ -171,7 +171,7 @@ def _group_query_attention(call: Call) -> tuple[Value, ...]:
     if call.has(3):
         key, value = (_behind(call, call[p], t, starts) for p, t in ((3, key), (4, value)))
     repeat = heads // groups
-    wide = [t if repeat == 1 else _repeated(call, t, repeat) for t in (key, value)]
+    wide = [t if repeat == 1 else repeated(call, t, repeat) for t in (key, value)]
     columns = graph.range(graph.size_of(key, 2))
     rows = graph.unsqueeze(rows, 1, 3)
     hidden = graph.make("Greater", columns, rows)
@@ -225,7 +225,7 @@ def _behind(call: Call, past: Source, new: Source, starts: Source) -> Source:
     return graph.make("Gather", joined, places, graph.i64(2), batch_dims=1)
 
 
-def _repeated(call: Call, data: Source, count: int) -> Source:
+def repeated(call: Call, data: Source, count: int) -> Source:
     """Each head `count` times, one after the other."""
     graph = call.graph
     wide = graph.unsqueeze(data, 2)

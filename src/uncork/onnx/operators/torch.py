@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from uncork.ir.model import Source
 from uncork.onnx.call import Call
 from uncork.onnx.graph import Graph
+from uncork.onnx.operators.attention import repeated
 from uncork.onnx.registry import OWN, lowering
 from uncork.types import ElementType
 
@@ -65,3 +68,54 @@ def _maximum(graph: Graph, table: Source, ids: Source, starts: Source) -> Source
     count = graph.reshape(graph.size_of(starts, 0), [])
     rows = graph.gather(table, ids, 0)
     return graph.make("SegmentMax", rows, bags, count, fill_mode="zero", opset=16)
+
+
+@lowering("ScaledDotProductAttention", domain=OWN)
+def _scaled_dot_product_attention(call: Call) -> Source:
+    """torch.nn.functional.scaled_dot_product_attention: of a row whose keys are all masked it is 0,
+    where the operation of the IR has NaN.
+    """
+    graph, query, key, value = call.graph, call[0], call[1], call[2]
+    if call.integer("enable_gqa"):
+        heads, groups = graph.sizes(query)[-3], graph.sizes(key)[-3]
+        if not heads or not groups:
+            raise call.refuse("an open number of heads", "give dynamic= without that axis")
+        key, value = (repeated(call, t, heads // groups) for t in (key, value))
+    causal = bool(call.integer("is_causal"))
+    inputs = [query, key, value]
+    if call.integer("has_mask") and not causal:
+        mask = call[3]
+        inputs += [mask, _scale(call, query), _sink(graph, mask, query)]
+    elif call.integer("has_scale"):
+        # A mask of one number, for an input cannot be left out before another.
+        inputs += [graph.of_type(0.0, graph.type(query)), _scale(call, query)]
+    return graph.make("ScaledDotProductAttention", *inputs, causal=causal, opset=13)
+
+
+def _scale(call: Call, query: Source) -> Source:
+    graph = call.graph
+    kind = graph.type(query)
+    if call.integer("has_scale"):
+        scale = call[call.count - 1]
+        value = graph.known(scale)
+        if value is not None:
+            return graph.of_type(float(value.reshape(-1)[0]), kind)
+        return graph.reshape(graph.convert(scale, kind), [])
+    size = graph.sizes(query)[-1]
+    if size:
+        return graph.of_type(size**-0.5, kind)
+    size_now = graph.reshape(graph.size_of(query, graph.rank(query) - 1), [])
+    return graph.power(graph.convert(size_now, kind), -0.5)
+
+
+def _sink(graph: Graph, mask: Source, query: Source) -> Source:
+    """One more logit of each row, which takes all the weight where no key has any: [.., 1]."""
+    kind = graph.type(query)
+    if graph.type(mask) is T.boolean:
+        some = graph.make(
+            "ReduceLogicalOr", mask, graph.i64([graph.rank(mask) - 1]), keep_dims=True
+        )
+    else:
+        most = graph.reduce("ReduceMax", mask, [graph.rank(mask) - 1])
+        some = graph.make("NotEqual", most, graph.like(-np.inf, most))
+    return graph.select(some, graph.of_type(-np.inf, kind), graph.of_type(0.0, kind))
