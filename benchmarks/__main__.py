@@ -73,6 +73,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="N",
         help="gain: what 2, 4, 8 .. N threads would gain, from the times of their parts",
     )
+    result.add_argument(
+        "--from",
+        dest="source",
+        default="ir",
+        choices=["ir", "onnx"],
+        help="zoo: what is opened, model.xml or model.onnx, which is exported where there is none",
+    )
     result.add_argument("--pin", metavar="CPU", help="run on this CPU only, or on these: 0,1")
     result.add_argument("--out", type=Path, default=ROOT / "results", metavar="DIR")
     result.add_argument(
@@ -103,6 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
         threads=given.threads,
         calls=given.calls,
         simulate=given.simulate,
+        source=given.source,
         seconds=given.seconds or (0.2 if given.quick else 2.0),
     )
     every = [name for name in COMMANDS if name != "gain" or given.threads > 1]

@@ -17,6 +17,28 @@ from uncork.types import Array
 _GATES = {"gru": (0, 1, 2), "lstm": (1, 3, 0, 2), "rnn": (0,)}
 
 
+def of_model(
+    runtime: Any, path: str, sets: Sequence[Sequence[Array]], threads: int
+) -> list[Contender]:
+    """A file with its inputs in their order. Bound results have the sizes of a first call."""
+    session = _session(runtime, path, threads)
+    names = [port.name for port in session.get_inputs()]
+    feeds = [dict(zip(names, arrays, strict=True)) for arrays in sets]
+    outputs = [port.name for port in session.get_outputs()]
+    made = [
+        {name: aligned(a.shape, a.dtype) for name, a in zip(outputs, first, strict=True)}
+        for first in (session.run(None, feed) for feed in feeds)
+    ]
+    return _both_ways(runtime, session, feeds, made, list)
+
+
+def _session(runtime: Any, model: str | bytes, threads: int) -> Any:
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 def _contenders(
     runtime: Any,
     graph: Any,
@@ -29,28 +51,34 @@ def _contenders(
 
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)])
     model.ir_version = 8
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    session = runtime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = _session(runtime, model.SerializeToString(), threads)
     made = {name: aligned(shape, np.float32) for name, shape in outputs}
+    return _both_ways(runtime, session, feeds, [made] * len(feeds), results)
+
+
+def _both_ways(
+    runtime: Any,
+    session: Any,
+    feeds: Sequence[Mapping[str, Array]],
+    made: Sequence[Mapping[str, Array]],
+    results: Callable[[Sequence[Array]], list[Array]],
+) -> list[Contender]:
+    """Calls of a session whose results lie in arrays `made` for each set of inputs, and `run`."""
     kept: list[Any] = []
     bindings: list[Any] = []
-    for feed in feeds:
+    for feed, arrays in zip(feeds, made, strict=True):
         binding = session.io_binding()
         for name, array in feed.items():
             value = runtime.OrtValue.ortvalue_from_numpy(array)
             kept.append(value)
             binding.bind_ortvalue_input(name, value)
-        for name, array in made.items():
-            binding.bind_output(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+        for name, array in arrays.items():
+            binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
         bindings.append(binding)
 
     def bound(i: int) -> list[Array]:
         session.run_with_iobinding(bindings[i])
-        return list(made.values())
+        return list(made[i].values())
 
     return [
         Contender("onnxruntime bound", "onnxruntime", "preset", bound, results),

@@ -66,5 +66,8 @@ class Options:
     simulate: int = 0
     """The most threads that `gain` simulates; 0: it measures."""
 
+    source: str = "ir"
+    """What `zoo` opens: the networks as "ir" or as "onnx"."""
+
     def wants(self, name: str) -> bool:
         return self.only.search(name) is not None

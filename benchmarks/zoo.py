@@ -1,29 +1,32 @@
 """`python -m benchmarks zoo --models DIR`: well-known networks with recorded inputs, beside
-OpenVINO.
+OpenVINO; with `--from onnx` as ONNX files, beside onnxruntime too.
 
 A folder holds model.xml and model.bin, `inputs.npz` (run<k>/<input>), `expected.npz`
 (run<k>/<output>, OpenVINO's results in f32), and `origin.json` with "stateful" where runs follow
-each other. Such a model is one case: all its runs after a reset.
+each other. Such a model is one case: all its runs after a reset. A model.onnx may lie beside it;
+else it is exported from the IR. Models with state are left out of ONNX, which has none.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import contenders_openvino, contenders_uncork
+from benchmarks import contenders_onnxruntime, contenders_openvino, contenders_uncork
 from benchmarks.cases import Case, Prepared
 from benchmarks.models import Recorded
 from benchmarks.ops import run_cases
 from benchmarks.options import Options
 from benchmarks.timing import Contender, Expected
 from uncork.compiler.compile import compile_model
+from uncork.export.onnx.files import write_onnx
 from uncork.types import Array
 
 #: Of the largest number of a result: networks add up rounding over their layers, and OpenVINO
@@ -32,6 +35,7 @@ _TOLERANCE, _QUANTISED = 1e-4, 0.1
 #: What a file of a quantized network has.
 _MARKS = ('type="FakeQuantize"', 'element_type="i4"', 'element_type="u4"')
 GROUP = "zoo"
+_FOLDERS: list[Any] = []
 
 
 def recorded(folder: Path) -> list[Recorded]:
@@ -50,7 +54,7 @@ def recorded(folder: Path) -> list[Recorded]:
     return found
 
 
-def cases(models: Path) -> Iterator[Case]:
+def cases(models: Path, source: str = "ir") -> Iterator[Case]:
     """Every network that is there, each of its runs."""
     for path in sorted(models.glob("*/model.xml")) if models.is_dir() else ():
         folder = path.parent
@@ -58,6 +62,8 @@ def cases(models: Path) -> Iterator[Case]:
             continue
         origin = folder / "origin.json"
         if origin.exists() and json.loads(origin.read_text(encoding="utf-8")).get("stateful"):
+            if source == "onnx":
+                continue
             yield Case(GROUP, folder.name, partial(prepare_stateful, folder), quick=True)
             continue
         calls = recorded(folder)
@@ -109,7 +115,7 @@ def _compared(folder: Path, contenders: list[Contender]) -> list[Contender]:
 
 def prepare(folder: Path, call: Recorded, options: Options) -> Prepared:
     """One recorded call."""
-    path = folder / "model.xml"
+    path = folder / "model.xml" if options.source == "ir" else as_onnx(folder)
     prepared = _prepared(
         folder, call.outputs, {"inputs": [[a.dtype.name, list(a.shape)] for a in call.inputs]}
     )
@@ -130,7 +136,29 @@ def prepare(folder: Path, call: Recorded, options: Options) -> Prepared:
             )
 
         prepared.add("openvino", theirs)
+    runtime = options.peers.get("onnxruntime") if options.source == "onnx" else None
+    if runtime:
+        prepared.add(
+            "onnxruntime",
+            lambda: _compared(
+                folder,
+                contenders_onnxruntime.of_model(runtime, str(path), [call.inputs], options.threads),
+            ),
+        )
     return prepared
+
+
+@cache
+def as_onnx(folder: Path) -> Path:
+    """The network's ONNX file: its own, or one that is exported and kept as long as the process."""
+    own = folder / "model.onnx"
+    if own.exists():
+        return own
+    made = tempfile.TemporaryDirectory()
+    _FOLDERS.append(made)
+    path = Path(made.name, f"{folder.name}.onnx")
+    write_onnx(folder / "model.xml", path)
+    return path
 
 
 def prepare_stateful(folder: Path, options: Options) -> Prepared:
@@ -177,4 +205,5 @@ def prepare_stateful(folder: Path, options: Options) -> Prepared:
 
 def main(options: Options) -> int:
     """All networks that are there."""
-    return run_cases("zoo", cases(options.models), options)
+    name = "zoo" if options.source == "ir" else f"zoo-{options.source}"
+    return run_cases(name, cases(options.models, options.source), options)

@@ -131,10 +131,7 @@ def test_models_are_converted_as_the_page_says(last: tuple[str, ...], tmp_path: 
     )
     if found.returncode:
         pytest.skip(found.stderr.strip().splitlines()[-1])
-    steps = CONVERSIONS[last]
-    if "onnx" in last:  # the model that the page has made
-        steps = CONVERSIONS["openvino", "torch"] + steps
-    _pages.run(steps, tmp_path)
+    _pages.run(CONVERSIONS[last], tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -324,9 +324,9 @@ def test_devices_and_properties() -> None:
     ("name", "way"),
     [
         ("Core", r"uncork\.read_model\(path\), uncork\.compile_model\(model\)"),
-        ("InferenceSession", r"uncork\.load\('model\.xml'\)"),
+        ("InferenceSession", r"uncork\.load\('model\.onnx'\)"),
         ("Type", r"uncork\.ElementType"),
-        ("convert_model", "ovc model.onnx"),
+        ("convert_model", r"uncork\.from_torch\(module, example\)"),
         ("save_model", r"uncork\.write_model"),
         ("opset13", r"uncork\.Builder builds models"),
         ("tensor", "NumPy arrays are given"),

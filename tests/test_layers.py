@@ -227,7 +227,7 @@ def test_needs_only_numpy_and_msgspec(path: Path) -> None:
     extras = {
         "export": {"onnx", "torch"},
         "kernels": {"llvmlite"},
-        "onnx": {"onnx"},
+        "onnx": {"onnx", "torch"},
         "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"},
     }
     allowed = {"msgspec", "numpy", "uncork"} | extras.get(part(path), set())

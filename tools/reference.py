@@ -20,7 +20,10 @@ PAGES = {
             *("AsyncInferQueue", "Sessions", "VariableState"),
         ],
     ),
-    "models": ("Models", ["read_model", "write_model", "Model", "ModelPort", "Builder"]),
+    "models": (
+        "Models",
+        ["read_model", "from_torch", "write_model", "Model", "ModelPort", "Builder"],
+    ),
     "surgery": ("Changing models", ["with_constants", "surgery"]),
     "functional": ("Functions on arrays", ["functional"]),
     "elsewhere": (

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from uncork.export.torch.folder import write_torch
     from uncork.ir.build import Builder
     from uncork.ir.write import write_model
+    from uncork.onnx.from_torch import from_torch
     from uncork.score import score
     from uncork.surgery.constants import with_constants
 
@@ -67,6 +68,7 @@ __all__ = [
     "ValidationError",
     "VariableState",
     "compile_model",
+    "from_torch",
     "functional",
     "load",
     "read_model",
@@ -89,6 +91,7 @@ _LATER = {
     "InferRequest": "uncork.compiler.requests",
     "Sessions": "uncork.compiler.sessions",
     "VariableState": "uncork.compiler.variables",
+    "from_torch": "uncork.onnx.from_torch",
     "functional": "",
     "score": "",
     "surgery": "",

@@ -18,11 +18,10 @@ ELSEWHERE = {
     "ConstOutput": "uncork.ModelPort",
     "Output": "uncork.ModelPort",
     "OVDict": "uncork.Results",
-    "InferenceSession": "uncork.load('model.xml'), which is called: compiled({'ids': ids}); an "
-    "ONNX file is converted first",
+    "InferenceSession": "uncork.load('model.onnx'), which is called: compiled({'ids': ids})",
     "SessionOptions": "options are arguments of uncork.load, as in threads=2",
-    "convert_model": "converting takes OpenVINO's package: `pip install openvino`, then `ovc "
-    "model.onnx`, gives a model.xml",
+    "convert_model": "uncork.read_model('model.onnx') and uncork.from_torch(module, example); of "
+    "TensorFlow: `pip install openvino`, then `ovc folder`, gives a model.xml",
     "save_model": "uncork.write_model(model, 'model.xml')",
     "serialize": "uncork.write_model(model, 'model.xml')",
     "infer": "uncork.load('model.xml') gives a function: compiled(inputs)",
@@ -33,10 +32,10 @@ ELSEWHERE = {
     "arguments of uncork.load, as in threads=2",
     "preprocess": "uncork.openvino.preprocess, for programs written for OpenVINO",
     "nn": "uncork.functional has the operations on plain arrays",
-    "jit": "uncork.load('model.xml') compiles a model; PyTorch models are converted first, by "
-    "`pip install openvino`",
-    "onnx": "uncork.to_onnx(model) and uncork.write_onnx(model, path); an ONNX file is read "
-    "after `ovc model.onnx`",
+    "jit": "uncork.load('model.xml') compiles a model; of a module of torch there is "
+    "uncork.from_torch(module, example)",
+    "onnx": "uncork.load('model.onnx') reads an ONNX file; uncork.to_onnx(model) and "
+    "uncork.write_onnx(model, path) write one",
     "version": "uncork.__version__",
     "get_version": "uncork.__version__",
 }

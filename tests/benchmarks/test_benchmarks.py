@@ -710,6 +710,24 @@ def test_the_zoo_holds_results_against_those_recorded(options: Options) -> None:
     assert wrong.wrong and "error" in str(wrong.left_out)
 
 
+@pytest.mark.oracle
+def test_the_zoo_opens_onnx_files_beside_onnxruntime(options: Options) -> None:
+    from benchmarks import zoo
+
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    _network(options.models / "right")
+    _network(options.models / "stateful")
+    (options.models / "stateful" / "origin.json").write_text('{"stateful": true}')
+    options = replace(options, source="onnx", peers=Peers(("onnxruntime",), 1))
+    (case,) = zoo.cases(options.models, options.source)
+    outcome = run(case, options)
+    assert not outcome.wrong
+    assert not outcome.left_out
+    assert {time["system"] for time in outcome.to_dict()["times"]} == {"uncork", "onnxruntime"}
+    assert zoo.as_onnx(options.models / "right").suffix == ".onnx"
+
+
 def test_boxes_of_a_detector_are_compared_in_order(options: Options) -> None:
     from benchmarks import zoo
 

@@ -199,7 +199,7 @@ def fuzz(
                     }
                 )
                 if answer["outcome"] == "refused":
-                    report.refusals[_kind(answer["detail"])] += 1
+                    report.refusals[kind_of(answer["detail"])] += 1
                 finding = report.add(number, chosen.name, answer, mutation.log, progress)
                 if finding is not None and keep is not None:
                     _keep(keep, finding, mutation)
@@ -209,7 +209,7 @@ def fuzz(
     return report
 
 
-def _kind(message: str) -> str:
+def kind_of(message: str) -> str:
     """A refusal without what is particular in it."""
     return re.sub(r"'[^']*'|\S*/\S*|-?\d[\d,.]*|\[[^]]*\]", "#", message)[:110]
 

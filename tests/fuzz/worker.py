@@ -86,7 +86,12 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
         )
     # What was read can be written, and is then the same model.
     written = Path(job["model"]).with_name("written.xml")
-    uncork.write_model(model, written)
+    try:
+        uncork.write_model(model, written)
+    except uncork.UncorkError as error:  # names of an ONNX model, which XML cannot hold
+        if job["weights"] is not None or "XML cannot hold" not in str(error):
+            raise
+        return {"outcome": "refused", "detail": str(error)[:300]}
     variants = {
         "written": (uncork.read_model(written), "reference"),
         **{b: (model, b) for b in job["backends"]},

@@ -56,6 +56,7 @@ def npy() -> bytes:
 
 
 CONVERT = r"import openvino as ov; ov.save_model\(ov.convert_model\({}\), 'model.xml'\)"
+TORCH = r"in Python: uncork.from_torch\({}, example\)"
 HUGGING_FACE = (
     r"optimum-cli export openvino --model {} OUTPUT \(pip install 'optimum\[openvino\]'\)"
 )
@@ -86,12 +87,12 @@ FILES = [
     (
         "keras",
         archive("metadata.json", "config.json", "model.weights.h5"),
-        "is a Keras model: load it, write it by model.export",
+        r"is a Keras model: load it, and write it by model.export\('model.onnx', format='onnx'\)",
     ),
     (
         "torch.save",
         archive("state/data.pkl", "state/data/0"),
-        "PyTorch checkpoint: weights without their network.*" + CONVERT.format("network.*"),
+        "PyTorch checkpoint: weights without their network.*" + TORCH.format("network"),
     ),
     (
         "old torch.save",
@@ -106,7 +107,7 @@ FILES = [
     (
         "torch.export",
         archive("p/models/model.json", "p/data/weights/w"),
-        CONVERT.format("torch.export.load\\('{path}'\\)"),
+        TORCH.format("torch.export.load\\('{path}'\\).module\\(\\)"),
     ),
     (
         "npy",

@@ -17,8 +17,9 @@ from uncork.ir.constants import mapped_files, stored_arrays
 
 onnx = pytest.importorskip("onnx")
 
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
 
+from tests.onnx._models import bodies, linear  # noqa: E402
 from tests.onnx._run import model_of, run  # noqa: E402
 
 
@@ -26,18 +27,6 @@ def refusal(model: Any, kind: type[uncork.UncorkError] = uncork.UncorkError) -> 
     with pytest.raises(kind) as caught:
         uncork.read_model(model if isinstance(model, bytes) else model.SerializeToString())
     return str(caught.value)
-
-
-def linear(**more: Any) -> Any:
-    """A model of a product and its bias."""
-    nodes = [
-        helper.make_node("Gemm", ["x", "w", "b"], ["h"], name="layer/dense", transB=1),
-        helper.make_node("Relu", ["h"], ["scores"], name="layer/act"),
-    ]
-    w = np.arange(6, dtype=np.float32).reshape(2, 3)
-    return model_of(
-        nodes, {"x": ["batch", 3]}, ["scores"], {"w": w, "b": np.ones(2, np.float32)}, **more
-    )
 
 
 # ---- what is kept
@@ -306,42 +295,9 @@ def test_commands_take_onnx_models(
 # ---- damaged files
 
 
-def _bodies() -> Any:
-    """A model with a loop, an If, and attributes of every kind."""
-    keep = helper.make_node("Identity", ["c"], ["c2"])
-    grow = helper.make_node("Mul", ["v", "two"], ["v2"])
-    body = helper.make_graph(
-        [keep, grow],
-        "body",
-        [
-            helper.make_tensor_value_info("i", TensorProto.INT64, []),
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("v", TensorProto.FLOAT, [None]),
-        ],
-        [
-            helper.make_tensor_value_info("c2", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("v2", TensorProto.FLOAT, [None]),
-            helper.make_tensor_value_info("v2", TensorProto.FLOAT, [None]),
-        ],
-    )
-    nodes = [
-        helper.make_node("Constant", [], ["two"], value=numpy_helper.from_array(np.float32([2]))),
-        helper.make_node("Conv", ["x", "w"], ["f"], kernel_shape=[3], pads=[1, 1]),
-        helper.make_node("Resize", ["f", "", "s"], ["g"], mode="linear"),
-        helper.make_node("ReduceMax", ["g"], ["m"], axes=[1, 2], keepdims=0),
-        helper.make_node("Loop", ["n", "", "m"], ["last", "all"], body=body),
-    ]
-    constants = {
-        "w": np.ones((2, 2, 3), np.float32),
-        "s": np.float32([1, 1, 2]),
-        "n": np.array(3),
-    }
-    return model_of(nodes, {"x": [1, 2, 5]}, ["last", "all"], constants)
-
-
 def test_loops() -> None:
     x = np.ones((1, 2, 5), np.float32)
-    last, every = run(_bodies(), x)
+    last, every = run(bodies(), x)
     assert last.tolist() == [48]
     assert every.tolist() == [[12], [24], [48]]
 
@@ -349,7 +305,7 @@ def test_loops() -> None:
 def test_damaged_files_are_refused_in_words() -> None:
     """A byte here and there is another one: an UncorkError, or a model, and nothing else."""
     generator = np.random.default_rng(28)
-    models = [linear().SerializeToString(), _bodies().SerializeToString()]
+    models = [linear().SerializeToString(), bodies().SerializeToString()]
     refused = 0
     for round_ in range(600):
         data = bytearray(models[round_ % 2])

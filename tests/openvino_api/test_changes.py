@@ -159,8 +159,8 @@ def test_a_parameter_that_is_not_named_is_refused() -> None:
 
 def test_converting_without_openvino(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(RuntimeError, match=r"takes OpenVINO's own package.*ovc model\.onnx"):
-        ov.convert_model("model.onnx")
+    with pytest.raises(RuntimeError, match=r"takes OpenVINO's own package.*from_torch"):
+        ov.convert_model("model.pb")
 
 
 def test_what_preprocessing_refuses() -> None:

@@ -6,7 +6,6 @@ Only beginnings are read, and the tables of contents of zip archives: files of m
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from uncork.quoting import in_shell
@@ -15,9 +14,11 @@ _IR = "give the .xml file that it makes"
 _PYTHON = "in Python: import openvino as ov; ov.save_model(ov.convert_model({}), 'model.xml')"
 _SAVED_MODEL = "a SavedModel of TensorFlow"
 _HUGGING_FACE = "optimum-cli export openvino --model {} OUTPUT (pip install 'optimum[openvino]')"
+_TORCH = "in Python: uncork.from_torch({}, example)"
 _CHECKPOINT = (
     "weights without their network. Build the network, load them into it, and "
-) + _PYTHON.format("network, example_input=...")
+) + _TORCH.format("network")
+_KERAS = "load it, and write it by model.export('model.onnx', format='onnx')"
 
 #: Beginnings of files that tell what they are.
 _MAGIC = (
@@ -32,8 +33,7 @@ _MAGIC = (
     ),
     (
         b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file, as Keras saves: load it, "
-        "write it by model.export('folder'), and: ovc folder",
+        "an HDF5 file, as Keras saves: " + _KERAS,
     ),
     (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", "a PyTorch checkpoint of an old kind: " + _CHECKPOINT),
     (b"\x1f\x8b", "compressed by gzip: unpack it first"),
@@ -44,17 +44,17 @@ _MAGIC = (
 _MEMBERS = (
     (
         "serialized_exported_program.json",
-        "a program of torch.export: " + _PYTHON.format("torch.export.load({!r})"),
+        "a program of torch.export: " + _TORCH.format("torch.export.load({!r}).module()"),
     ),
     (
         "models/model.json",
-        "a program of torch.export: " + _PYTHON.format("torch.export.load({!r})"),
+        "a program of torch.export: " + _TORCH.format("torch.export.load({!r}).module()"),
     ),
     ("constants.pkl", "a TorchScript program: " + _PYTHON.format("torch.jit.load({!r})")),
     ("data.pkl", "a PyTorch checkpoint: " + _CHECKPOINT),
     (
         "model.weights.h5",
-        "a Keras model: load it, write it by model.export('folder'), and: ovc folder",
+        "a Keras model: " + _KERAS,
     ),
     (".npy", "a file of arrays, not a model: give it as inputs (uncork run MODEL --input FILE)"),
     (".xml", "a zip archive with a model in it: unpack it first"),
@@ -150,8 +150,6 @@ def _protobuf(data: bytes) -> str:
     kinds = dict(fields)
     if fields[:1] == [(1, 0)] and kinds.get(2) == 2 and set(kinds) == {1, 2}:
         return _SAVED_MODEL
-    if _begins_as_onnx(kinds):
-        return "an ONNX model"
     if fields[:1] == [(1, 2)] and set(fields) <= {(1, 2), (2, 2), (4, 2), (5, 2)}:
         first = data[_varint(data, 1)[1] :]  # what the first field holds
         if first.startswith(b"\x08\x00\x10"):
@@ -163,10 +161,7 @@ def _protobuf(data: bytes) -> str:
 
 def is_onnx(data: bytes) -> bool:
     """Whether the data begin as an ONNX model does."""
-    return _begins_as_onnx(dict(_fields(data)))
-
-
-def _begins_as_onnx(kinds: Mapping[int, int]) -> bool:
+    kinds = dict(_fields(data))
     return kinds.get(1) == 0 and kinds.get(7) == 2 and set(kinds) <= {*range(1, 9), 14, 20, 25, 26}
 
 

@@ -67,10 +67,14 @@ def specialised(body: AnyGraph) -> AnyGraph:
 
 def _settled_as(said: Node, checked: Node) -> Node:
     ports = zip(said.outputs, checked.outputs, strict=True)
-    outputs = tuple(
-        p if p.spec.element_type is c.spec.element_type and p.typed else c for p, c in ports
-    )
+    outputs = tuple(p if _is_said(p, c.spec) else c for p, c in ports)
     return replace(said, operation=checked.operation, inputs=checked.inputs, outputs=outputs)
+
+
+def _is_said(port: Port, found: TensorSpec) -> bool:
+    """Whether a port says what it is: one of no dimensions may be of any rank (see `agree`)."""
+    same = port.spec.element_type is found.element_type
+    return port.typed and same and (port.spec.rank != 0 or found.rank == 0)
 
 
 def _settled(node: Node, specs: Mapping[Source, TensorSpec]) -> Node:

@@ -15,9 +15,12 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from uncork.errors import UnsupportedError, ValidationError
+from uncork.internal_ops.packed_const import PackedConst
 from uncork.ir.build import Builder
-from uncork.ir.model import Node, Source
+from uncork.ir.model import Model, Node, Source
+from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const, Parameter
+from uncork.storage import unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 T = ElementType
@@ -88,6 +91,15 @@ class Graph(Builder):
             return super().constant(array, element_type, name)
         operation = Const(element_type=element_type, shape=PartialShape(array.shape), value=array)
         return self._append(operation, name, (), ())[0]
+
+    def stored(self, packed: Array, kind: ElementType, shape: Sequence[int]) -> Source:
+        """A constant of numbers of less than a byte, as bytes: large ones stay that."""
+        count = math.prod(shape)
+        if not kind.is_packed or count <= FOLD_LIMIT:
+            values = unpack(packed.reshape(-1).data, kind, count)
+            return self.constant(values.reshape(tuple(shape)), kind)
+        constant = PackedConst.of(kind, tuple(shape), packed.reshape(-1))
+        return self._append(constant, "", (), ())[0]
 
     def i64(self, values: int | Sequence[int]) -> Source:
         """Whole numbers: a list of them, or one as a scalar."""
@@ -254,6 +266,15 @@ class Graph(Builder):
     def position_of(self, source: Source) -> int:
         """Which parameter of a body this is."""
         return self._of_type("Parameter").index(source.node)
+
+    def model(self) -> Model:
+        """What was built, without the constants that no layer reads: what a lowering has asked for
+        its numbers only, or has written in another form.
+        """
+        model = super().model()
+        read = {source.node for node in model.nodes for source in node.inputs}
+        kept = tuple(n for n in model.nodes if n.id in read or n.file_type != "Const")
+        return replace(model, nodes=kept)
 
     # ---- names
 

@@ -293,7 +293,7 @@ def _value(scope: Scope, attribute: Any) -> Any:
     """An attribute as Python has it: texts are str, tensors and graphs stay as they are."""
     kind = attribute.type
     if kind == _STRING:
-        return attribute.s.decode("utf-8")
+        return _text(attribute, attribute.s)
     single = {1: "f", 2: "i", _TENSOR: "t", _GRAPH: "g", _SPARSE: "sparse_tensor"}
     if kind in single:
         return getattr(attribute, single[kind])
@@ -301,10 +301,19 @@ def _value(scope: Scope, attribute: Any) -> Any:
     if kind in several:
         return list(getattr(attribute, several[kind]))
     if kind == 8:
-        return [text.decode("utf-8") for text in attribute.strings]
+        return [_text(attribute, text) for text in attribute.strings]
     if kind == 13:
         return attribute.tp
     raise ValidationError(f"attribute '{shortened(attribute.name)}' has no type that is known")
+
+
+def _text(attribute: Any, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValidationError(
+            f"attribute '{shortened(attribute.name)}': expected text in UTF-8, got {data[:40]!r}"
+        ) from None
 
 
 def _schema(domain: str, op_type: str, opset: int) -> Any:

@@ -25,9 +25,12 @@ Lowering = Callable[["Call"], Union[Value, "tuple[Value, ...]"]]
 ONNX = ""
 ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
+#: Of nodes that `from_torch` has made.
+OWN = "uncork"
 #: Of (domain, operator): first version -> lowering.
 LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
 _SUBJECTS = (
+    "attention",
     "classical",
     "control_flow",
     "convolution",
@@ -46,6 +49,7 @@ _SUBJECTS = (
     "resize",
     "sequences",
     "signal",
+    "torch",
 )
 
 

@@ -185,18 +185,18 @@ def compile_model(
 
 
 def convert_model(input_model: Any, **options: Any) -> Model:
-    """The model of a `model.xml`, or of what OpenVINO's own package converts, where that is
-    installed: ONNX, PyTorch, TensorFlow.
+    """The model of a `model.xml` or `model.onnx`, or of what OpenVINO's own package converts, where
+    that is installed: PyTorch, TensorFlow.
     """
     if isinstance(input_model, Model):
         return input_model
-    if isinstance(input_model, (str, os.PathLike)) and str(input_model).endswith(".xml"):
+    if isinstance(input_model, (str, os.PathLike)) and str(input_model).endswith((".xml", ".onnx")):
         return Core().read_model(input_model)
     if importlib.util.find_spec("openvino") is None:
         raise unsupported(
             f"converting {type(input_model).__name__} takes OpenVINO's own package: "
-            "`pip install openvino`, and this function uses it; or `ovc model.onnx`, which gives a "
-            "model.xml"
+            "`pip install openvino`, and this function uses it. uncork itself opens ONNX files, "
+            "and modules of torch by uncork.from_torch(module, example)"
         )
     theirs: Any = importlib.import_module("openvino")
     with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,7 @@ def _normalizer(call: Call) -> Source:
     graph, data = call.graph, _as_f32(call)
     norm = call.one_of("norm", "MAX", "MAX", "L1", "L2")
     if norm == "MAX":
-        size = graph.reduce("ReduceMax", graph.make("Abs", data), [-1])
+        size = graph.reduce("ReduceMax", data, [-1])  # which may be negative
     else:
         size = graph.reduce(f"Reduce{norm}", data, [-1])
     zero = graph.make("Equal", size, graph.like(0.0, size))
@@ -108,7 +108,13 @@ def _label_encoder(call: Call) -> Source:
     else:
         default = 0
     if "default_tensor" in call.attributes:
-        default = call.tensor("default_tensor")[0].reshape(-1)[0]
+        array, kind = call.tensor("default_tensor")
+        if kind is not values_kind or array.size != 1:
+            raise ValidationError(
+                f"attribute 'default_tensor': expected one element of {values_kind}, got "
+                f"{array.size} of {kind}"
+            )
+        default = array.reshape(-1)[0]
     return _mapped(call, keys, values, default, keys_kind, values_kind)
 
 
@@ -232,7 +238,7 @@ def _of_two(call: Call, score: Source, labels: Any) -> tuple[Source, Source]:
         second = graph.make("Sigmoid", score)
         first, bound = graph.minus(1.0, second), 0.5
     else:
-        first, second, bound = graph.make("Negative", score), score, 0.0
+        first, second, bound = graph.minus(1.0, score), score, 0.0
     above = graph.convert(graph.make("Greater", second, graph.like(bound, second)), T.i64)
     chosen = graph.gather(graph.constant(labels, kind), graph.squeeze(above, 1), 0)
     return chosen, graph.concat([first, second], 1)

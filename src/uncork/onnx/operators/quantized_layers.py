@@ -126,6 +126,13 @@ def _qlinear_binary(call: Call) -> Source:
     return codes_of(call, result, call[6], _point(call, 7, 0))
 
 
+@lowering("QLinearWhere", domain=MICROSOFT)
+def _qlinear_where(call: Call) -> Source:
+    a = dequantized(call, call[1], call[2], call.optional(3))
+    b = dequantized(call, call[4], call[5], call.optional(6))
+    return codes_of(call, call.graph.select(call[0], a, b), call[7], _point(call, 8, 1))
+
+
 def _point(call: Call, position: int, like: int) -> Source:
     """A zero point that may be missing: 0 in the type of an input then."""
     given = call.optional(position)

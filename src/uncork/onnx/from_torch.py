@@ -1,0 +1,360 @@
+"""`from_torch`: a module of torch as a model, by torch.onnx.export and the front end for ONNX.
+
+The exporter follows one call of the module. What it is given is a module of flat tensors (`_Flat`),
+whose names are those of the call's arguments and of what it returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from uncork.errors import InputError, UncorkError, UnsupportedError, did_you_mean
+from uncork.ir.model import Model
+from uncork.onnx.torch_symbols import own_symbols
+
+if TYPE_CHECKING:
+    from torch import nn
+
+#: Which sizes stay open: all, or axes by the name of their input.
+Dynamic = Union[bool, Mapping[str, Union[Sequence[int], Mapping[int, str]]]]
+#: The newest version that torch's exporter by tracing writes whole.
+_OPSET = 17
+
+
+def from_torch(
+    module: nn.Module,
+    example: Any,
+    *,
+    dynamic: Dynamic = False,
+    outputs: Sequence[str] | None = None,
+) -> Model:
+    """The model that a torch module computes. `example` is what it is called with: a tensor, a
+    tuple of positional arguments or a dictionary of named ones; tuples, lists and dictionaries of
+    tensors may be among them.
+
+    Inputs are called as the arguments of `forward` (`past.0.1` within `past`), outputs as the keys
+    of a dictionary that it returns, else `output`, `output.0`, ..; `outputs` gives other names.
+    Constants keep the keys of the module's state.
+
+    Sizes are those of the example. `dynamic=True` leaves all of them open,
+    `dynamic={"ids": [0, 1]}` those axes. The example is followed once, in the module's eval mode:
+    an `if` on a size or a value stays as it was for the example, and torch warns of it.
+
+    Raises UncorkError where torch or onnx is not installed, InputError for an example that is none,
+    UnsupportedError for what the export or uncork cannot do.
+    """
+    torch = _packages()
+    if not isinstance(module, torch.nn.Module):
+        more = ": give its module()" if hasattr(module, "graph_module") else ""
+        raise InputError(f"expected a torch.nn.Module, got {type(module).__name__}{more}", "module")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError("is a TorchScript program: give the module that it was made of", "module")
+    call = _Example(torch, module, example)
+    axes = _open_axes(call, dynamic)
+    with tempfile.TemporaryDirectory() as folder, _for_inference(torch, module):
+        flat = _flat(torch, module, call)
+        with _as_input_error():
+            flat(*call.tensors)
+        names = _output_names(flat.names, call, module, outputs)
+        path = Path(folder, "model.onnx")
+        _export(torch, flat, call, path, type(module).__name__, names, axes)
+        return _read(path, type(module).__name__)
+
+
+def _packages() -> Any:
+    try:
+        import onnx  # noqa: F401
+        import torch
+        import torch.onnx
+    except ImportError as error:
+        name = "onnx" if error.name == "onnx" else "torch"
+        raise UncorkError(
+            f"from_torch needs the packages torch and onnx, and {name} is not installed: "
+            "pip install 'uncork[torch,onnx]'"
+        ) from None
+    return torch
+
+
+# ---- what goes in
+
+
+class _Example:
+    """The arguments of a call, and the tensors in them with their names."""
+
+    def __init__(self, torch: Any, module: Any, example: Any) -> None:
+        self.torch = torch
+        forward = inspect.signature(module.forward)
+        self.by_name = isinstance(example, Mapping)
+        self.arguments = _bound(forward, example)
+        self.kinds = {name: p.kind for name, p in forward.parameters.items()}
+        leaves, self.tree = torch.utils._pytree.tree_flatten_with_path(self.arguments)
+        self.leaves = [self._leaf(value, _path(keys)) for keys, value in leaves]
+        self.places = [i for i, v in enumerate(self.leaves) if isinstance(v, torch.Tensor)]
+        self.names = [self._name(leaves[i][0]) for i in self.places]
+        if not self.places:
+            raise InputError("expected tensors, got none: a model has inputs", "example")
+        if again := sorted({name for name in self.names if self.names.count(name) > 1}):
+            raise InputError(f"two tensors are called '{again[0]}'", "example")
+
+    @property
+    def tensors(self) -> list[Any]:
+        return [self.leaves[i] for i in self.places]
+
+    def _leaf(self, value: Any, path: str) -> Any:
+        torch = self.torch
+        if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+            with _as_input_error():
+                value = torch.as_tensor(value)
+        plain = (torch.Tensor, bool, int, float, str, torch.dtype, torch.device)
+        if value is not None and not isinstance(value, plain):
+            raise InputError(
+                f"expected tensors, numbers, texts, and tuples, lists and dictionaries of them, "
+                f"got {type(value).__name__}: wrap the module in one that takes the tensors of it",
+                f"example: {path}",
+            )
+        return value
+
+    def _name(self, keys: Sequence[Any]) -> str:
+        gathered = inspect.Parameter.VAR_KEYWORD
+        first = _key(keys[0])
+        return _path(keys[1:] if self.kinds.get(first) is gathered else keys)
+
+    def call(self, module: Any, tensors: Sequence[Any]) -> Any:
+        """The module, called with other tensors in the places of the example's."""
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        arguments = self.torch.utils._pytree.tree_unflatten(leaves, self.tree)
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for name, value in arguments.items():
+            kind = self.kinds[name]
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                positional.extend(value)
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            elif self.by_name:
+                named[name] = value
+            else:
+                positional.append(value)
+        return module(*positional, **named)
+
+
+def _bound(forward: inspect.Signature, example: Any) -> dict[str, Any]:
+    positional: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}
+    if isinstance(example, Mapping):
+        named = dict(example)
+    elif isinstance(example, (tuple, list)):
+        positional = tuple(example)
+    else:
+        positional = (example,)
+    try:
+        bound = forward.bind(*positional, **named)
+    except TypeError as error:
+        raise InputError(
+            f"does not fit forward{forward}: {error}. Give a tensor, a tuple of positional "
+            "arguments or a dictionary of named ones",
+            "example",
+        ) from None
+    return dict(bound.arguments)
+
+
+def _key(key: Any) -> str:
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def _path(keys: Sequence[Any]) -> str:
+    return ".".join(map(_key, keys))
+
+
+def _open_axes(call: _Example, dynamic: Dynamic) -> dict[str, dict[int, str]]:
+    """The axes that stay open, by the names of their inputs, each with a name of its own."""
+    ranks = {name: t.dim() for name, t in zip(call.names, call.tensors, strict=True)}
+    if isinstance(dynamic, bool):
+        asked: Mapping[str, Any] = {n: range(r) for n, r in ranks.items()} if dynamic else {}
+    elif isinstance(dynamic, Mapping):
+        asked = dynamic
+    else:
+        raise InputError(
+            f"expected True, False or axes by the name of their input, got {dynamic!r:.60}",
+            "dynamic",
+        )
+    found: dict[str, dict[int, str]] = {}
+    for name, axes in asked.items():
+        if name not in ranks:
+            raise InputError(
+                f"there is no input '{name}', there are {', '.join(ranks)}"
+                + did_you_mean(str(name), list(ranks)),
+                "dynamic",
+            )
+        rank = ranks[name]
+        for axis in axes:
+            if not isinstance(axis, int) or not -rank <= axis < rank:
+                raise InputError(
+                    f"input '{name}': expected axes {-rank}..{rank - 1}, got {axis!r:.60}",
+                    "dynamic",
+                )
+            place = axis % rank
+            label = axes[axis] if isinstance(axes, Mapping) else f"{name}_{place}"
+            found.setdefault(name, {})[place] = re.sub(r"\W", "_", str(label))
+    return found
+
+
+# ---- the module that is exported
+
+
+def _flat(torch: Any, module: Any, call: _Example) -> Any:
+    """A module from tensors to a tuple of tensors, whose constants are those of `module`."""
+
+    class Flat(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            # The same dictionaries: constants have the keys of the module's own state.
+            for part in ("_parameters", "_buffers", "_modules"):
+                self.__dict__[part] = module.__dict__[part]
+            self.__dict__["names"] = []
+
+        def forward(self, *tensors: Any) -> Any:
+            made = call.call(module, tensors)
+            pairs, _ = torch.utils._pytree.tree_flatten_with_path(made)
+            kept = [(_path(keys), value) for keys, value in pairs if value is not None]
+            for name, value in kept:
+                if not isinstance(value, torch.Tensor):
+                    raise UnsupportedError(
+                        f"its result '{name or 'output'}' is a {type(value).__name__}, expected "
+                        "tensors: wrap the module in one that returns the tensors of it",
+                        type(module).__name__,
+                    )
+            single = isinstance(made, torch.Tensor)
+            listed = isinstance(made, (tuple, list)) and not hasattr(made, "_fields")
+            self.__dict__["names"] = [
+                "output" if single else f"output.{name}" if listed else name for name, _ in kept
+            ]
+            return tuple(value for _, value in kept)
+
+    flat = Flat()
+    flat.training = False
+    return flat
+
+
+@contextlib.contextmanager
+def _for_inference(torch: Any, module: Any) -> Iterator[None]:
+    """The module in its eval mode, and as it was afterwards."""
+    training = [part for part in module.modules() if part.training]
+    # Not by eval(), which the module of an exported program refuses.
+    for part in training:
+        part.training = False
+    # One operation for nn.MultiheadAttention, which the exporter does not know.
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for part in training:
+            part.training = True
+
+
+@contextlib.contextmanager
+def _as_input_error() -> Iterator[None]:
+    try:
+        yield
+    except UncorkError:
+        raise
+    except Exception as error:  # whatever the module raises
+        raise InputError(
+            f"the module does not take it: {type(error).__name__}: {error!s:.400}", "example"
+        ) from error
+
+
+def _output_names(
+    found: Sequence[str], call: _Example, module: Any, given: Sequence[str] | None
+) -> list[str]:
+    if not found:
+        raise UnsupportedError("returns no tensor: there is nothing to compute", "module")
+    taken = {*call.names, *module.state_dict()}
+    if given is None:
+        return [f"{name}_output" if name in taken else name for name in found]
+    names = [str(name) for name in given]
+    if len(names) != len(found) or len(set(names)) < len(names):
+        raise InputError(
+            f"expected {len(found)} different names, for {', '.join(found)}, got {names!r:.200}",
+            "outputs",
+        )
+    if wrong := sorted(taken.intersection(names)):
+        raise InputError(f"'{wrong[0]}' is the name of an input or of a parameter", "outputs")
+    return names
+
+
+# ---- the export
+
+
+def _export(
+    torch: Any,
+    flat: Any,
+    call: _Example,
+    path: Path,
+    name: str,
+    names: list[str],
+    axes: dict[str, dict[int, str]],
+) -> None:
+    with warnings.catch_warnings(), own_symbols(torch, _OPSET):
+        # That this exporter is the older one of two: the newer cannot follow packed sequences.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\.onnx")
+        warnings.filterwarnings("ignore", message="Exporting a model to ONNX with a batch_size")
+        # What torch's own functions ask of sizes and values are checks, which the call before has
+        # passed.
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning, module=r"torch\b")
+        try:
+            torch.onnx.export(
+                flat,
+                tuple(call.tensors),
+                str(path),
+                input_names=call.names,
+                output_names=names,
+                dynamic_axes=axes,
+                opset_version=_OPSET,
+                dynamo=False,
+            )
+        except UncorkError:
+            raise
+        except Exception as error:  # of any kind: torch's own, and those of its compiler
+            raise UnsupportedError(
+                f"torch.onnx.export refuses it: {type(error).__name__}: {_first_lines(error)}. "
+                "Write that part of the module by other operations, or export it yourself and give "
+                "uncork.load the file",
+                name,
+            ) from error
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:600].rstrip(".")
+
+
+def _read(path: Path, name: str) -> Model:
+    from msgspec.structs import replace
+
+    from uncork.onnx.read import read_onnx
+
+    try:
+        # The file is gone in a moment: nothing of it may be mapped.
+        model = read_onnx(path, mmap=False)
+    except UncorkError as error:
+        if len(error.problems) > 1:
+            raise
+        raise type(error)(str(error.problems[0]), f"{name}, exported to ONNX") from None
+    return replace(model, name=name, source=name)

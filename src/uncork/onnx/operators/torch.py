@@ -1,0 +1,121 @@
+"""The domain `uncork`: what `from_torch` has torch's exporter write where ONNX has no operator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ir.model import Source
+from uncork.onnx.call import Call
+from uncork.onnx.graph import Graph
+from uncork.onnx.operators.attention import repeated
+from uncork.onnx.registry import OWN, lowering
+from uncork.types import ElementType
+
+T = ElementType
+_SUM, _MEAN, _MAX = 0, 1, 2
+
+
+@lowering("EmbeddingBag", domain=OWN)
+def _embedding_bag(call: Call) -> Source:
+    """torch.nn.functional.embedding_bag: bags by where each one starts."""
+    graph, table, ids, starts = call.graph, call[0], call[1], call[2]
+    weights = call.optional(3)
+    if graph.type(ids) is not graph.type(starts):
+        ids, starts = graph.convert(ids, T.i64), graph.convert(starts, T.i64)
+    # Where a bag ends is never read: a last offset that only says so is not needed.
+    padding = call.integer("padding_idx", -1)
+    if padding >= 0:
+        ids, starts, weights = _without(graph, padding, ids, starts, weights)
+    if call.integer("include_last_offset"):
+        last = graph.slice(starts, -1, 1 << 40, 0)
+        starts = graph.slice(starts, 0, -1, 0)
+        ids = _until(graph, ids, last)
+        weights = None if weights is None else _until(graph, weights, last)
+    mode = call.integer("mode")
+    if mode == _MAX:
+        return _maximum(graph, table, ids, starts)
+    inputs = [table, ids, starts]
+    if weights is not None:
+        inputs += [graph.like(-1, ids), weights]
+    name = "mean" if mode == _MEAN else "sum"
+    return graph.make("EmbeddingBagOffsets", *inputs, reduction=name)
+
+
+def _until(graph: Graph, data: Source, stop: Source) -> Source:
+    first, step = graph.like(0, stop), graph.like(1, stop)
+    return graph.make(
+        "Slice", data, graph.reshape(first, [1]), stop, graph.reshape(step, [1]), graph.i64([0])
+    )
+
+
+def _without(
+    graph: Graph, padding: int, ids: Source, starts: Source, weights: Source | None
+) -> tuple[Source, Source, Source | None]:
+    """The bags without one id: where they start then is how many before them are kept."""
+    kept = graph.make("NotEqual", ids, graph.like(padding, ids))
+    places = graph.make("NonZero", kept, output_type=T.i64)
+    places = graph.reshape(places, [-1])
+    before = graph.make("SearchSorted", places, starts, output_type=graph.type(starts))
+    chosen = None if weights is None else graph.gather(weights, places, 0)
+    return graph.gather(ids, places, 0), before, chosen
+
+
+def _maximum(graph: Graph, table: Source, ids: Source, starts: Source) -> Source:
+    """The greatest of each bag, number by number; zeros where there is none."""
+    places = graph.range(graph.size_of(ids, 0), graph.type(starts))
+    bags = graph.make("SearchSorted", starts, places, right_mode=True)
+    bags = graph.minus(bags, 1)
+    count = graph.reshape(graph.size_of(starts, 0), [])
+    rows = graph.gather(table, ids, 0)
+    return graph.make("SegmentMax", rows, bags, count, fill_mode="zero", opset=16)
+
+
+@lowering("ScaledDotProductAttention", domain=OWN)
+def _scaled_dot_product_attention(call: Call) -> Source:
+    """torch.nn.functional.scaled_dot_product_attention: of a row whose keys are all masked it is 0,
+    where the operation of the IR has NaN.
+    """
+    graph, query, key, value = call.graph, call[0], call[1], call[2]
+    if call.integer("enable_gqa"):
+        heads, groups = graph.sizes(query)[-3], graph.sizes(key)[-3]
+        if not heads or not groups:
+            raise call.refuse("an open number of heads", "give dynamic= without that axis")
+        key, value = (repeated(call, t, heads // groups) for t in (key, value))
+    causal = bool(call.integer("is_causal"))
+    inputs = [query, key, value]
+    if call.integer("has_mask") and not causal:
+        mask = call[3]
+        inputs += [mask, _scale(call, query), _sink(graph, mask, query)]
+    elif call.integer("has_scale"):
+        # A mask of one number, for an input cannot be left out before another.
+        inputs += [graph.of_type(0.0, graph.type(query)), _scale(call, query)]
+    return graph.make("ScaledDotProductAttention", *inputs, causal=causal, opset=13)
+
+
+def _scale(call: Call, query: Source) -> Source:
+    graph = call.graph
+    kind = graph.type(query)
+    if call.integer("has_scale"):
+        scale = call[call.count - 1]
+        value = graph.known(scale)
+        if value is not None:
+            return graph.of_type(float(value.reshape(-1)[0]), kind)
+        return graph.reshape(graph.convert(scale, kind), [])
+    size = graph.sizes(query)[-1]
+    if size:
+        return graph.of_type(size**-0.5, kind)
+    size_now = graph.reshape(graph.size_of(query, graph.rank(query) - 1), [])
+    return graph.power(graph.convert(size_now, kind), -0.5)
+
+
+def _sink(graph: Graph, mask: Source, query: Source) -> Source:
+    """One more logit of each row, which takes all the weight where no key has any: [.., 1]."""
+    kind = graph.type(query)
+    if graph.type(mask) is T.boolean:
+        some = graph.make(
+            "ReduceLogicalOr", mask, graph.i64([graph.rank(mask) - 1]), keep_dims=True
+        )
+    else:
+        most = graph.reduce("ReduceMax", mask, [graph.rank(mask) - 1])
+        some = graph.make("NotEqual", most, graph.like(-np.inf, most))
+    return graph.select(some, graph.of_type(-np.inf, kind), graph.of_type(0.0, kind))

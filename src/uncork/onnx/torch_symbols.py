@@ -1,0 +1,87 @@
+"""Operations that torch's exporter writes as loops, as many nodes, or not at all: here each is one
+node of the domain `uncork`, which `operators/torch.py` lowers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def own_symbols(torch: Any, opset: int) -> Iterator[None]:
+    """What is registered for an export, and taken back afterwards."""
+    symbols = {
+        "aten::embedding_bag": _embedding_bag(torch),
+        "aten::scaled_dot_product_attention": _attention(torch),
+    }
+    for name, symbol in symbols.items():
+        torch.onnx.register_custom_op_symbolic(name, symbol, opset)
+    try:
+        yield
+    finally:
+        for name in symbols:
+            torch.onnx.unregister_custom_op_symbolic(name, opset)
+
+
+def _embedding_bag(torch: Any) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "i", "i", "i", "v", "i", "i")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any,
+        table: Any,
+        indices: Any,
+        offsets: Any,
+        scale_grad_by_freq: int,
+        mode: int,
+        sparse: int,
+        weights: Any,
+        include_last_offset: int,
+        padding_idx: int | None,
+    ) -> Any:
+        inputs = [table, indices, offsets]
+        if not weights.node().mustBeNone():
+            inputs.append(weights)
+        made = g.op(
+            "uncork::EmbeddingBag",
+            *inputs,
+            mode_i=mode,
+            include_last_offset_i=include_last_offset,
+            padding_idx_i=-1 if padding_idx is None else padding_idx,
+        )
+        made.setType(table.type().with_sizes([None, None]))
+        return made, None, None, None
+
+    return symbol
+
+
+def _attention(torch: Any) -> Any:
+    @torch.onnx.symbolic_helper.parse_args("v", "v", "v", "v", "v", "i", "v", "i")  # type: ignore[untyped-decorator]
+    def symbol(
+        g: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        mask: Any = None,
+        dropout: Any = None,
+        is_causal: int = 0,
+        scale: Any = None,
+        enable_gqa: int = 0,
+    ) -> Any:
+        optional = [
+            None if each is None or each.node().mustBeNone() else each for each in (mask, scale)
+        ]
+        made = g.op(
+            "uncork::ScaledDotProductAttention",
+            *[query, key, value, *(each for each in optional if each is not None)],
+            has_mask_i=int(optional[0] is not None),
+            has_scale_i=int(optional[1] is not None),
+            is_causal_i=is_causal,
+            enable_gqa_i=enable_gqa,
+        )
+        sizes, last = query.type().varyingSizes(), value.type().varyingSizes()
+        if sizes and last:
+            made.setType(query.type().with_sizes([*sizes[:-1], last[-1]]))
+        return made
+
+    return symbol

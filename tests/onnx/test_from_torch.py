@@ -1,0 +1,380 @@
+"""Modules of torch as models: what they compute is held against torch, with other sizes than the
+example's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import uncork
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnx")
+
+from torch import nn  # noqa: E402
+
+pytestmark = pytest.mark.oracle
+
+
+def agree(module: Any, example: Any, *calls: Any, **options: Any) -> uncork.Model:
+    """Hold the model against the module, in f32 rounding: at the example and at other calls."""
+    options.setdefault("dynamic", True)
+    torch.manual_seed(1)
+    model = uncork.from_torch(module, example, **options)
+    compiled = uncork.compile_model(model, backend="reference")
+    module.eval()
+    for call in (example, *calls):
+        with torch.no_grad():
+            expected = module(**call) if isinstance(call, dict) else module(*call)
+        flat = torch.utils._pytree.tree_leaves(expected)
+        inputs = torch.utils._pytree.tree_leaves(call)
+        got = list(compiled(*[tensor.numpy() for tensor in inputs]))
+        assert len(got) == len(flat)
+        for one, other in zip(got, flat, strict=True):
+            assert one.shape == tuple(other.shape)
+            np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=2e-6)
+    return model
+
+
+def layers(model: uncork.Model) -> list[str]:
+    return [n.operation.type_name for n in model.nodes if n.operation is not None]
+
+
+# ---- bags
+
+
+class Bags(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.items = nn.EmbeddingBag(20, 4, **options)
+
+    def forward(self, ids: Any, offsets: Any = None, weights: Any = None) -> Any:
+        return self.items(ids, offsets, weights)
+
+
+IDS, OFFSETS = torch.tensor([3, 2, 2, 19, 0, 7, 7]), torch.tensor([0, 0, 4, 6])
+LATER = torch.tensor([5, 0, 0, 1]), torch.tensor([0, 1, 3, 4, 4])
+
+
+@pytest.mark.parametrize("padding", [None, 0])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_by_offsets(mode: str, padding: int | None) -> None:
+    """Empty bags among them, and with a padding index bags of which nothing is left."""
+    bags = Bags(mode=mode, padding_idx=padding)
+    model = agree(bags, (IDS, OFFSETS), LATER)
+    assert ("SegmentMax" if mode == "max" else "EmbeddingBagOffsets") in layers(model)
+    assert "Loop" not in layers(model)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_one_length(mode: str) -> None:
+    bags = Bags(mode=mode, padding_idx=0)
+    agree(bags, (IDS[:6].reshape(2, 3),), (torch.randint(0, 20, (5, 7)),))
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_bags_with_weights(padding: int | None) -> None:
+    bags = Bags(mode="sum", padding_idx=padding)
+    agree(bags, (IDS, OFFSETS, torch.rand(7)), (*LATER, torch.rand(4)))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_whose_offsets_end_with_the_end(mode: str) -> None:
+    bags = Bags(mode=mode, include_last_offset=True)
+    agree(bags, (IDS, torch.tensor([0, 2, 7])), (LATER[0], torch.tensor([0, 1, 1, 4])))
+
+
+def test_ids_of_32_bits() -> None:
+    agree(Bags(mode="max"), (IDS.int(), OFFSETS.int()))
+    agree(Bags(mode="sum"), (IDS.int(), OFFSETS))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torch_exports_as_before_afterwards() -> None:
+    """What was registered for the export is taken back."""
+    import io
+
+    import onnx
+
+    agree(Bags(mode="sum"), (IDS, OFFSETS))
+    file = io.BytesIO()
+    torch.onnx.export(Bags(mode="sum").eval(), (IDS, OFFSETS), file, dynamo=False)
+    assert {n.domain for n in onnx.load_from_string(file.getvalue()).graph.node} == {""}
+
+
+# ---- recurrent layers
+
+
+class Packed(nn.Module):
+    def __init__(self, kind: str, **options: Any) -> None:
+        super().__init__()
+        self.layer = getattr(nn, kind)(4, 5, batch_first=True, **options)
+
+    def forward(self, x: Any, lengths: Any) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
+        steps, last = self.layer(packed)
+        steps, _ = nn.utils.rnn.pad_packed_sequence(steps, batch_first=True)
+        return steps, last
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("GRU", {}),
+        ("LSTM", {"bidirectional": True}),
+        ("GRU", {"bidirectional": True, "num_layers": 2}),
+    ],
+)
+def test_packed_sequences(kind: str, options: dict[str, Any]) -> None:
+    module = Packed(kind, **options)
+    later = torch.rand(5, 8, 4), torch.tensor([8, 1, 2, 8, 3])
+    agree(module, (torch.rand(3, 6, 4), torch.tensor([6, 3, 4])), later)
+
+
+# ---- attention
+
+
+class Attend(nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, query: Any, key: Any, value: Any, mask: Any = None) -> Any:
+        attend = nn.functional.scaled_dot_product_attention
+        return attend(query, key, value, mask, **self.options)
+
+
+def _heads(steps: int, keys: int, groups: int = 4) -> tuple[Any, ...]:
+    return (
+        torch.randn(2, 4, steps, 8),
+        torch.randn(2, groups, keys, 8),
+        torch.randn(2, groups, keys, 6),
+    )
+
+
+@pytest.mark.parametrize("kind", ["boolean", "float"])
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}])
+def test_attention_with_a_mask(kind: str, options: dict[str, Any]) -> None:
+    """Of rows whose keys are all masked torch gives zeros."""
+    masks = [torch.rand(2, 1, n, m) > 0.4 for n, m in ((3, 5), (4, 7))]
+    for mask in masks:
+        mask[0, 0, 1] = False
+    if kind == "float":
+        masks = [torch.where(m, torch.randn(m.shape), -torch.inf) for m in masks]
+    model = agree(Attend(**options), (*_heads(3, 5), masks[0]), (*_heads(4, 7), masks[1]))
+    assert "ScaledDotProductAttention" in layers(model)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 2.0}])
+def test_attention_without_a_mask(options: dict[str, Any]) -> None:
+    agree(Attend(**options), _heads(3, 5), _heads(6, 6))
+
+
+def test_heads_that_share_keys() -> None:
+    axes = {name: [0, 2] for name in ("query", "key", "value")}
+    agree(Attend(enable_gqa=True), _heads(3, 5, 2), _heads(1, 9, 2), dynamic=axes)
+
+
+def test_layers_of_attention() -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+            self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.layers(x)
+
+    model = agree(Encoder(), (torch.randn(2, 3, 8),), dynamic={"x": [0]})
+    assert layers(model).count("ScaledDotProductAttention") == 2
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+# ---- a decoder with a cache
+
+
+class Decoder(nn.Module):
+    """Two layers of attention whose keys and values of the steps before are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(30, 16)
+        self.parts = nn.ModuleList(nn.Linear(16, 48) for _ in range(2))
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, ids: Any, past: Any) -> Any:
+        x, present = self.words(ids), []
+        for part, (keys, values) in zip(self.parts, past, strict=True):
+            heads = part(self.norm(x)).unflatten(2, (3, 4, 4)).permute(2, 0, 3, 1, 4)
+            query, key, value = heads.unbind(0)
+            key, value = torch.cat((keys, key), 2), torch.cat((values, value), 2)
+            steps, before = ids.shape[1], keys.shape[2]
+            places = torch.arange(before + steps)
+            seen = places[None, :] <= places[before:, None]
+            mixed = nn.functional.scaled_dot_product_attention(query, key, value, seen)
+            x = x + mixed.transpose(1, 2).flatten(2)
+            present.append((key, value))
+        return {"logits": x @ self.words.weight.T, "present": present}
+
+
+def _past(rows: int, steps: int) -> Any:
+    return tuple((torch.rand(rows, 4, steps, 4), torch.rand(rows, 4, steps, 4)) for _ in range(2))
+
+
+def test_a_decoder_with_a_cache() -> None:
+    example = {"ids": torch.randint(0, 30, (2, 3)), "past": _past(2, 5)}
+    one = {"ids": torch.randint(0, 30, (1, 1)), "past": _past(1, 9)}
+    axes = {"ids": [0, 1]} | {f"past.{i}.{j}": [0, 2] for i in (0, 1) for j in (0, 1)}
+    model = agree(
+        Decoder(),
+        example,
+        one,
+        {"ids": torch.randint(0, 30, (2, 4)), "past": _past(2, 0)},
+        dynamic=axes,
+    )
+    assert [p.names[0] for p in model.inputs] == ["ids", *list(axes)[1:]]
+    presents = [f"present.{i}.{j}" for i in (0, 1) for j in (0, 1)]
+    assert [p.names[0] for p in model.outputs] == ["logits", *presents]
+    assert str(model.inputs[1].shape) == "[?,4,?,4]"
+
+
+def test_a_program_of_torch_export() -> None:
+    sizes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(nn.Linear(3, 2).eval(), (torch.rand(2, 3),), dynamic_shapes=sizes)
+    compiled = uncork.compile_model(
+        uncork.from_torch(program.module(), torch.rand(2, 3), dynamic={"input": [0]})
+    )
+    x = torch.rand(5, 3)
+    np.testing.assert_allclose(
+        compiled(x.numpy())[0], program.module()(x).detach().numpy(), rtol=1e-5, atol=1e-6
+    )
+
+
+# ---- names
+
+
+class Tower(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0, 4.0]))
+
+    def forward(self, x: Any, y: Any = None, *, flag: bool = False, **more: Any) -> Any:
+        made = {"user": self.drop(self.first(x)) * self.scale, "x": x + 1}
+        if y is not None:
+            made["y"] = y
+        return {**made, **more, "first": made["user"].sum()} if flag else made
+
+
+def names(ports: Sequence[Any]) -> list[str]:
+    return [port.names[0] for port in ports]
+
+
+def test_names_and_keys() -> None:
+    tower = Tower().train()
+    model = uncork.from_torch(tower, {"x": torch.rand(2, 3)})
+    assert names(model.inputs) == ["x"]
+    assert names(model.outputs) == ["user", "x_output"]
+    assert {"first.bias", "scale"} <= {node.name for node in model.nodes}
+    assert tower.training
+    assert tower.drop.training
+    model = uncork.from_torch(tower, torch.rand(2, 3), outputs=["a", "b"])
+    assert names(model.outputs) == ["a", "b"]
+    model = uncork.from_torch(
+        tower, {"x": np.ones((2, 3), np.float32), "flag": True, "extra": torch.rand(1)}
+    )
+    assert names(model.inputs) == ["x", "extra"]
+    assert names(model.outputs) == ["user", "x_output", "extra_output", "first"]
+
+
+def test_sizes_are_the_examples_unless_they_are_opened() -> None:
+    shapes = {}
+    for dynamic in (False, True, {"x": [0]}, {"x": {-2: "batch"}}):
+        model = uncork.from_torch(Tower(), torch.rand(2, 3), dynamic=dynamic)
+        shapes[str(dynamic)] = str(model.inputs[0].shape)
+    assert list(shapes.values()) == ["[2,3]", "[?,?]", "[?,3]", "[?,3]"]
+
+
+def test_an_output_that_is_an_input_and_one_that_is_there_twice() -> None:
+    class Same(nn.Module):
+        def forward(self, x: Any) -> Any:
+            y = x * 2
+            return x, y, y
+
+    model = agree(Same(), (torch.rand(2),))
+    assert names(model.outputs) == ["output.0", "output.1", "output.2"]
+
+
+# ---- refusals
+
+
+def refusal(*arguments: Any, kind: Any = uncork.InputError, **options: Any) -> str:
+    with pytest.raises(kind) as caught:
+        uncork.from_torch(*arguments, **options)
+    return str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_is_no_module_or_no_example() -> None:
+    x = torch.rand(2, 3)
+    assert "expected a torch.nn.Module, got function" in refusal(lambda x: x, x)
+    assert "got ExportedProgram: give its module()" in refusal(
+        torch.export.export(Tower().eval(), (x,)), x
+    )
+    assert "is a TorchScript program: give the module that it" in refusal(
+        torch.jit.trace(nn.Linear(3, 2), x), x
+    )
+    assert "example: does not fit forward(x: 'Any'" in refusal(Tower(), (x, x, x, x))
+    assert "missing a required argument: 'x'" in refusal(Tower(), {"y": x})
+    assert "example: the module does not take it: RuntimeError: " in refusal(
+        Tower(), torch.rand(2, 5)
+    )
+    assert "example: y: expected tensors, numbers, texts" in refusal(Tower(), (x, object()))
+
+
+def test_wrong_axes_and_names() -> None:
+    x = torch.rand(2, 3)
+    assert "dynamic: there is no input 'z', there are x" in refusal(Tower(), x, dynamic={"z": [0]})
+    assert "input 'x': expected axes -2..1, got 2" in refusal(Tower(), x, dynamic={"x": [2]})
+    assert "expected True, False or axes" in refusal(Tower(), x, dynamic="all")
+    assert "expected 2 different names, for user, x" in refusal(Tower(), x, outputs=["a"])
+    assert "outputs: 'x' is the name of an input" in refusal(Tower(), x, outputs=["a", "x"])
+
+
+def test_what_the_export_refuses() -> None:
+    class Strange(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.linalg.svdvals(x)
+
+    message = refusal(Strange(), torch.rand(2, 2), kind=uncork.UnsupportedError)
+    assert message.startswith("Strange: torch.onnx.export refuses it: UnsupportedOperatorError: ")
+    assert "svd" in message
+
+    class Text(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x, "done"
+
+    message = refusal(Text(), torch.rand(2), kind=uncork.UnsupportedError)
+    assert "its result '1' is a str, expected tensors" in message
+
+    class Nothing(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return None
+
+    assert "returns no tensor" in refusal(Nothing(), torch.rand(2), kind=uncork.UnsupportedError)
+
+
+@pytest.mark.parametrize("name", ["torch", "onnx"])
+def test_without_the_packages(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tower = Tower()
+    monkeypatch.setitem(sys.modules, name, None)
+    message = refusal(tower, torch.rand(2, 3), kind=uncork.UncorkError)
+    assert f"{name} is not installed: pip install 'uncork[torch,onnx]'" in message
