@@ -33,6 +33,7 @@ with collector_paused():  # what is imported stays
 
 if TYPE_CHECKING:
     from uncork import functional, surgery
+    from uncork.compiler.live import Live
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
     from uncork.compiler.variables import VariableState
     from uncork.export.onnx import to_onnx
@@ -53,6 +54,7 @@ __all__ = [
     "ElementType",
     "InferRequest",
     "InputError",
+    "Live",
     "Model",
     "ModelPort",
     "PartialShape",
@@ -85,6 +87,7 @@ _LATER = {
     "AsyncInferQueue": "uncork.compiler.requests",
     "Builder": "uncork.ir.build",
     "InferRequest": "uncork.compiler.requests",
+    "Live": "uncork.compiler.live",
     "VariableState": "uncork.compiler.variables",
     "functional": "",
     "score": "",
