@@ -225,6 +225,7 @@ def test_needs_only_numpy_and_msgspec(path: Path) -> None:
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
     extras = {
+        "cli": {"PIL"},
         "export": {"onnx", "torch"},
         "kernels": {"llvmlite"},
         "onnx": {"onnx"},
