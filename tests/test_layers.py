@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"passes"},
     {"compiler"},
     {"export", "functional", "random_inputs", "_names"},
-    {"score", "compare", "shrink", "surgery", "openvino"},
+    {"score", "compare", "shrink", "surgery", "openvino", "graph_page"},
     {"cli"},
 ]
 #: The rooms of the kernels. A family imports from those above it, and from another family's room
