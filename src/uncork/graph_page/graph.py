@@ -17,7 +17,7 @@ from uncork.types import ElementType, TensorSpec
 #: Characters of a line in a box, of a value in the details, and values of a constant that are told.
 _LINE, _VALUE, _VALUES = 30, 400, 8
 #: The size of letters and boxes.
-_LETTER, _PADDING, _NARROWEST, _HEIGHT = 6.7, 20.0, 70.0, 40.0
+_BOLD, _LETTER, _PADDING, _NARROWEST, _HEIGHT = 7.6, 6.7, 20.0, 70.0, 40.0
 #: Operations by what a reader looks for, for their colours.
 _GROUPS = {
     "io": "Parameter Result ReadValue Assign",
@@ -91,7 +91,8 @@ def _graph(
         readers[source].append(target)
     lines = [_lines(node) for node in boxes]
     sizes = [
-        Box(max(_NARROWEST, max(map(len, pair)) * _LETTER + _PADDING), _HEIGHT) for pair in lines
+        Box(max(_NARROWEST, len(bold) * _BOLD + _PADDING, len(plain) * _LETTER + _PADDING), _HEIGHT)
+        for bold, plain in lines
     ]
     layout = laid_out(sizes, arrows)
     return {

@@ -20,6 +20,8 @@ _BETWEEN, _PASSING, _RANKS = 18.0, 12.0, 34.0
 #: How straight arrows are to be: between boxes of neighbouring ranks, where a long one leaves or
 #: reaches a box, and where it passes ranks.
 _STRAIGHT = (4.0, 1.0, 8.0)
+#: Places that are as good as the same.
+_SAME = 0.05
 #: Points of long arrows at the most; beyond, arrows cross boxes.
 _MOST_POINTS = 100_000
 
@@ -251,15 +253,17 @@ class _Chart:
         for (source, target), passed in zip(self.arrows, self.passes, strict=True):
             below = middle[source] + self.boxes[source].height / 2
             above = middle[target] - self.boxes[target].height / 2
-            routes.append(
-                [
-                    (self.x[source] - left, below),
-                    *(
-                        (self.x[point] - left, tops[self.rank[point]][0] + share)
-                        for point in passed
-                        for share in (0.0, tops[self.rank[point]][1])  # straight past boxes
-                    ),
-                    (self.x[target] - left, above),
-                ]
-            )
+            route = [(self.x[source] - left, below)]
+            for point in passed:  # straight past boxes
+                x, (top, height) = self.x[point] - left, tops[self.rank[point]]
+                if (
+                    len(route) > 1
+                    and abs(route[-1][0] - x) < _SAME
+                    and abs(route[-2][0] - x) < _SAME
+                ):
+                    route.pop()
+                else:
+                    route.append((x, top))
+                route.append((x, top + height))
+            routes.append([*route, (self.x[target] - left, above)])
         return Layout(places, routes, right - left, y - _RANKS + _BETWEEN)
