@@ -171,3 +171,36 @@ def collect(
         values[i] = array if lookups is None else lookups.ordered(i, array, all_shapes)
         filled.append(summarise(name, ports[i].names, element_type, values[i]))
     return values, filled
+
+
+#: Elements of an input at the most, where sizes are chosen.
+_MOST_CHOSEN = 1 << 24
+
+
+def open_inputs(ports: Sequence[ModelPort], arguments: argparse.Namespace) -> list[int]:
+    """The inputs whose sizes somebody has to choose: neither given nor described, and of a known
+    number of axes.
+    """
+    said = {_inputs.find_input(ports, name) for name, _ in arguments.shape}
+    given = {*_inputs.given(ports, arguments.input, pictures_of(arguments)), *said}
+    open_ones = [i for i, port in enumerate(ports) if i not in given and not port.shape.is_static]
+    return open_ones if all(ports[i].shape.rank is not None for i in open_ones) else []
+
+
+def chosen_shapes(
+    ports: Sequence[ModelPort], positions: Sequence[int], size: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Shapes as `--shape` gives them, in which every open size is this one, or the nearest that the
+    input allows. Raises InputError where an input would be very large.
+    """
+    shapes = []
+    for position in positions:
+        sizes = tuple(
+            max(dim.low, size if dim.high is None else min(size, dim.high))
+            for dim in ports[position].shape
+        )
+        name = _inputs.label(ports, position)
+        if math.prod(sizes) > _MOST_CHOSEN:
+            raise InputError(f"input '{name}' would be of {list(sizes)}")
+        shapes.append((name, sizes))
+    return shapes
