@@ -227,7 +227,7 @@ def test_a_folder_with_a_broken_picture(command: Command, model: None, tmp_path:
     [
         (["-i", "image=photos", "--summary"], "--summary is for one call: leave it out"),
         (["-i", "other=photos"], "no input is called 'other'"),
-        (["-i", "image=."], ".: has no pictures: .jpg, .jpeg"),
+        (["-i", "image=."], ".: is a folder without pictures: .jpg, .jpeg"),
         (["-i", "image=photos", "-i", "0=photos"], "expected one folder of pictures, got 2"),
         (["-i", "image=photos", "--scale", "1,2"], "--scale: expected 1 number or 3"),
         (["-i", "image=photos/b.png", "--scale", "0"], "expected numbers other than 0, got '0'"),

@@ -223,7 +223,7 @@ def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
             ["-i", "ids=empty.npz"],
             "input 'ids': which of its 0 arrays? Write empty.npz:KEY, KEY one of: none",
         ),
-        (["-i", "ids=."], ".: has no pictures: .jpg"),
+        (["-i", "ids=."], ".: is a folder without pictures: .jpg"),
     ],
 )
 def test_input_errors(command: Command, same: Same, tmp_path: Path, words: list[str], message: str):

@@ -121,7 +121,7 @@ def pictures_in(folder: str) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", folder) from None
     if not names:
-        raise InputError(f"has no pictures: {', '.join(ENDINGS)}", folder)
+        raise InputError(f"is a folder without pictures: {', '.join(ENDINGS)}", folder)
     return [os.path.join(folder, name) for name in names]
 
 
