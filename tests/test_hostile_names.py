@@ -181,6 +181,7 @@ def test_reports_of_comparing_have_the_same_elements(tmp_path: Path) -> None:
 COMMANDS = (
     ("show", "m.xml"),
     ("show", "m.xml", "--passes"),
+    ("show", "m.xml", "--html", "m.html"),
     ("check", "m.xml"),
     ("run", "m.xml", "--random"),
     ("bench", "m.xml", "--random", "--profile", "--seconds", "0.1"),

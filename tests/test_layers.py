@@ -36,7 +36,7 @@ LAYERS: list[set[str]] = [
     {"passes"},
     {"compiler"},
     {"export", "functional", "random_inputs", "_names"},
-    {"score", "compare", "shrink", "surgery", "openvino"},
+    {"score", "compare", "shrink", "surgery", "openvino", "graph_page"},
     {"cli"},
 ]
 #: The rooms of the kernels. A family imports from those above it, and from another family's room
@@ -225,6 +225,7 @@ def test_needs_only_numpy_and_msgspec(path: Path) -> None:
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
     extras = {
+        "cli": {"PIL"},
         "export": {"onnx", "torch"},
         "kernels": {"llvmlite"},
         "onnx": {"onnx", "torch"},

@@ -16,7 +16,7 @@ PAGES = {
     "calling": (
         "Loading and calling",
         [
-            *("load", "compile_model", "CompiledModel", "Results", "InferRequest"),
+            *("load", "compile_model", "CompiledModel", "Results", "InferRequest", "Live"),
             *("AsyncInferQueue", "Sessions", "VariableState"),
         ],
     ),

@@ -33,6 +33,7 @@ with collector_paused():  # what is imported stays
 
 if TYPE_CHECKING:
     from uncork import functional, surgery
+    from uncork.compiler.live import Live
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
     from uncork.compiler.sessions import Sessions
     from uncork.compiler.variables import VariableState
@@ -55,6 +56,7 @@ __all__ = [
     "ElementType",
     "InferRequest",
     "InputError",
+    "Live",
     "Model",
     "ModelPort",
     "PartialShape",
@@ -89,6 +91,7 @@ _LATER = {
     "AsyncInferQueue": "uncork.compiler.requests",
     "Builder": "uncork.ir.build",
     "InferRequest": "uncork.compiler.requests",
+    "Live": "uncork.compiler.live",
     "Sessions": "uncork.compiler.sessions",
     "VariableState": "uncork.compiler.variables",
     "from_torch": "uncork.onnx.from_torch",

@@ -26,6 +26,16 @@ def in_html(text: str) -> str:
     return escape(in_terminal(text, lines=True))
 
 
+def in_script(value: object) -> str:
+    """Data as JSON inside a script element of HTML: nothing in it ends the element, or begins a
+    comment. The page's script must show texts as texts.
+    """
+    import json
+
+    text = json.dumps(value, separators=(",", ":"))  # ASCII
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
 def in_terminal(text: str, lines: bool = False) -> str:
     """Text on a terminal, without characters that would steer it, break a line or hide: those are
     written as escapes. `lines`: ends of lines stay.

@@ -90,7 +90,8 @@ def test_profile_as_text(command: Command, rows: Path) -> None:
         (["--seconds", "long"], "expected seconds"),
         (["--threads", "0"], "expected a whole number of at least 1, got '0'"),
         (["--precision", "f16"], "expected f32 or bf16 or bf16x3 or fast, got 'f16'"),
-        (["--against", "tensorflow"], "expected openvino, got 'tensorflow'"),
+        (["--against", "onnxruntime"], "or torch:FILE.pt2, got 'onnxruntime'"),
+        (["--against", "tensorflow"], "expected openvino, onnxruntime:FILE.onnx or torch"),
     ],
 )
 def test_command_lines(command: Command, rows: Path, words: list[str], message: str) -> None:
@@ -99,8 +100,60 @@ def test_command_lines(command: Command, rows: Path, words: list[str], message: 
     assert message in answer.err
 
 
-def test_sizes_are_asked_for(command: Command, rows: Path) -> None:
-    assert "--shape 'ids=N,2'" in command("bench", "rows.xml").message
+def test_open_sizes_are_chosen_and_told(command: Command, rows: Path) -> None:
+    told = command("bench", "rows.xml", "--seconds", "0.05", "--json").json
+    assert [one["size"] for one in told["sizes"]] == [1, 128] and told["declined"] == []
+    shapes = [one["random_inputs"][0]["shape"] for one in told["sizes"]]
+    assert shapes == [[1, 2], [128, 2]] and told["latency"] == told["sizes"][0]["latency"]
+    text = command("bench", "rows.xml", "--seconds", "0.05").out
+    for size in (1, 128):
+        assert f"sizes that the model leaves open: {size} (--shape gives others)\n" in text
+    told = command("bench", "rows.xml", "--seconds", "0.05", "--shape", "ids=3,2", "--json").json
+    assert "sizes" not in told and told["random_inputs"][0]["shape"] == [3, 2]
+
+
+def test_sizes_that_do_not_fit_are_told(command: Command, same: Same) -> None:
+    """Between 2 and 5: the nearest. Of 4 axes of 128 there is too much."""
+    told = command("bench", same(x="f32[2..5]"), "--seconds", "0.05", "--json").json
+    assert [one["random_inputs"][0]["shape"] for one in told["sizes"]] == [[2], [5]]
+    told = command("bench", same(x="f32[?,?,?,?]"), "--seconds", "0.05", "--json").json
+    assert [one["size"] for one in told["sizes"]] == [1]
+    assert told["declined"][0]["why"].endswith("'x' would be of [128, 128, 128, 128]")
+    text = command("bench", same(x="f32[?,?,?,?]"), "--seconds", "0.05").out
+    assert "sizes of 128 cannot be called: input 'x' would be of" in text
+
+
+def test_no_size_fits(command: Command, tmp_path: Path) -> None:
+    builder = uncork.Builder("seven")
+    x = builder.parameter("x", "f32", [None])
+    shape = builder.constant(np.array([7, 3]))
+    builder.result(builder.add("Reshape", 1, x, shape, special_zero=False)[0])
+    uncork.write_model(builder.model(), tmp_path / "seven.xml")
+    message = command("bench", "seven.xml", "--seconds", "0.05").message
+    assert "--shape 'x=N'" in message
+    assert "sizes of 1: " in message and "sizes of 128: " in message
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("system", ["onnxruntime", "torch"])
+def test_against_other_files(command: Command, same: Same, tmp_path: Path, system: str) -> None:
+    pytest.importorskip(system)
+    model = uncork.read_model(tmp_path / same(x="f32[4,3]"))
+    words = ["bench", "same.xml", "--seconds", "0.05", "--threads", "1", "--against"]
+    if system == "torch":
+        torch = pytest.importorskip("torch")
+        program = torch.export.export(uncork.to_torch(model), (torch.zeros(4, 3),))
+        torch.export.save(program, tmp_path / "same.pt2")
+        assert "give --trust" in command(*words, "torch:same.pt2").message
+        words += ["torch:same.pt2", "--trust"]
+    else:
+        pytest.importorskip("onnx")
+        uncork.write_onnx(model, tmp_path / "same.onnx")
+        words.append("onnxruntime:same.onnx")
+    told = command(*words, "--json").json
+    assert [one["name"] for one in told["latency"]] == ["uncork", system]
+    words[words.index(next(w for w in words if ":" in w))] = f"{system}:none.file"
+    assert "cannot run it" in command(*words).err
 
 
 @pytest.mark.oracle

@@ -206,7 +206,7 @@ def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
         ),
         (
             ["-i", "one.npy"],
-            "one.npy: a .npy file has no name for its array: write -i NAME=one.npy; inputs: ids "
+            "one.npy: a file of one array has no name for it: write -i NAME=one.npy; inputs: ids "
             "i64[?], lengths i64[2]",
         ),
         (["-i", "none.npz"], f"none.npz: cannot be read: {os.strerror(errno.ENOENT)}"),
@@ -223,7 +223,7 @@ def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
             ["-i", "ids=empty.npz"],
             "input 'ids': which of its 0 arrays? Write empty.npz:KEY, KEY one of: none",
         ),
-        (["-i", "ids=."], ".: cannot be read: it is a folder, expected an ordinary file"),
+        (["-i", "ids=."], ".: is a folder without pictures: .jpg"),
     ],
 )
 def test_input_errors(command: Command, same: Same, tmp_path: Path, words: list[str], message: str):
@@ -296,7 +296,8 @@ def test_damaged_files(command: Command, same: Same, tmp_path: Path):
     [
         (
             ["-i", "ids"],
-            "argument -i/--input: expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got 'ids'",
+            "argument -i/--input: expected NAME=FILE.npy, NAME=PICTURE.jpg, NAME=VALUE or "
+            "FILE.npz, got 'ids'",
         ),
         (
             ["-o", "out.csv"],

@@ -109,7 +109,7 @@ def test_every_lock_is_new_in_a_child(tmp_path: Path) -> None:
     """Another thread holds all locks of the project's objects and modules, whatever they are."""
     done = run_child(MODELS + EVERY_LOCK, home=tmp_path)
     assert done.stdout.startswith("well\n"), done.stdout + done.stderr
-    assert "uncork.compiler.compiled_model lock" in done.stdout, "the search finds locks"
+    assert "uncork.compiler.sharing lock" in done.stdout, "the search finds locks"
 
 
 BUSY_PROGRAM = """

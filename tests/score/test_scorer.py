@@ -58,6 +58,25 @@ def test_dictionaries_of_columns(model: Path) -> None:
         assert [list(row) for row in scored["sums"]] == SUMS[:2]
 
 
+def test_lists_of_dictionaries(model: Path) -> None:
+    rows = TABLE.to_pylist()
+    scored = uncork.score(model, rows, keep=["key"])
+    assert scored == [{"key": k, "sums": s} for k, s in zip("abc", SUMS, strict=True)]
+    assert uncork.score(model, rows, limit=1) == [{"sums": SUMS[0]}]
+    with pytest.raises(uncork.InputError, match="row 1: expected the keys of row 0, 'ids', got "):
+        uncork.score(model, [{"ids": [1, 2]}, {"ids": [1, 2], "key": "a"}])
+
+
+def test_datasets(model: Path, tmp_path: Path) -> None:
+    dataset = pytest.importorskip("pyarrow.dataset")
+    dataset.write_dataset(TABLE, tmp_path / "rows", format="parquet", partitioning=["key"])
+    found = dataset.dataset(tmp_path / "rows", partitioning=["key"])
+    scored = uncork.score(model, found, keep=["key"]).to_pylist()
+    assert sorted((row["key"], row["sums"]) for row in scored) == [*zip("abc", SUMS, strict=True)]
+    assert uncork.score(model, found, limit=2).num_rows == 2
+    assert uncork.score(model, found.filter(dataset.field("key") == "b")).num_rows == 1
+
+
 def test_pandas(model: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(TABLE.to_pydict(), index=[7, 8, 9])
@@ -100,7 +119,7 @@ def test_options_that_do_not_fit(model: Path, options: dict[str, Any], message: 
 def test_sources_that_are_none(model: Path) -> None:
     with pytest.raises(
         uncork.InputError,
-        match=r"source: expected paths, or a table of pandas, Polars or pyarrow, got int",
+        match=r"source: expected paths, a table of .*, or a list of dictionaries, got int",
     ):
         uncork.score(model, 5)
     with pytest.raises(

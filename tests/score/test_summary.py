@@ -1,4 +1,4 @@
-"""Progress is for terminals, the summary for everybody."""
+"""Progress is a bar on terminals and a line now and then elsewhere; the summary is for all."""
 
 from __future__ import annotations
 
@@ -10,16 +10,34 @@ import sys
 import pytest
 
 from uncork.score.columns import RowError
-from uncork.score.summary import Summary, progress_bar
+from uncork.score.summary import Summary, progress_bar, progress_lines
 from uncork.score.unit import Counts
 
 
-def test_no_progress_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_bar_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_bar(100, True) as show:
         show(50)
     with progress_bar(100, False) as show:
         show(50)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_line_every_half_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 10.0, 29.0, 31.0, 40.0, 60.0, 61.5])
+    say = progress_lines(10_000, lambda: next(times))
+    for rows in (1000, 1500, 4100, 5000, 6000, 7150):  # 1,000 are of an earlier run
+        say(rows)
+    assert capsys.readouterr() == (
+        "",
+        "4,100 of 10,000 rows, 100 rows/s, 59 s left\n"
+        "7,150 of 10,000 rows, 100 rows/s, 28 s left\n",
+    )
+
+
+def test_a_line_before_any_row_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 31.0])
+    progress_lines(10, lambda: next(times))(0)
+    assert capsys.readouterr().err == "0 of 10 rows, 0 rows/s\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

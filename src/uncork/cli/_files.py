@@ -87,17 +87,25 @@ def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
                 "which NumPy's files cannot hold",
                 path,
             )
+
+    def write(file: IO[bytes]) -> None:
+        if path.endswith(".npy"):
+            (only,) = arrays.values()
+            np.lib.format.write_array(file, only, allow_pickle=False)
+        else:
+            _write_archive(file, arrays)
+
+    _write_whole(path, write)
+
+
+def _write_whole(path: str, write: Callable[[IO[bytes]], object]) -> None:
     # The file that a link points to is replaced, not the link.
     target = Path(os.path.realpath(path))
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         try:
             with open(scratch, "xb") as file:
-                if path.endswith(".npy"):
-                    (only,) = arrays.values()
-                    np.lib.format.write_array(file, only, allow_pickle=False)
-                else:
-                    _write_archive(file, arrays)
+                write(file)
                 file.flush()
                 os.fsync(file.fileno())
             if target.exists():
@@ -115,3 +123,8 @@ def _write_archive(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def write_page(path: str, text: str) -> None:
+    """Write an HTML file whole or not at all, as `write_arrays` does. Raises UncorkError."""
+    _write_whole(path, lambda file: file.write(text.encode()))

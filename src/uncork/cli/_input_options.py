@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from uncork.cli import _inputs
 from uncork.cli._output import counted
 from uncork.cli._parser import Parser, one_of
+from uncork.cli._pictures import add_pictures, is_picture, pictures_of
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
@@ -53,6 +55,7 @@ def add_inputs(parser: Parser) -> None:
         "for integers 0:10",
     )
     add("--seed", type=whole, metavar="N", help="other random values for each N (0)")
+    add_pictures(parser)
 
 
 def add_ids(parser: Parser) -> None:
@@ -69,9 +72,10 @@ def add_ids(parser: Parser) -> None:
 
 def input_text(text: str) -> str:
     """`--input`: read later, when the model's inputs are known."""
-    if "=" not in text and not text.endswith((".npy", ".npz")):
+    is_file = text.endswith((".npy", ".npz", ".wav")) or is_picture(text) or os.path.isdir(text)
+    if "=" not in text and not is_file:
         raise argparse.ArgumentTypeError(
-            f"expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got '{text}'"
+            f"expected NAME=FILE.npy, NAME=PICTURE.jpg, NAME=VALUE or FILE.npz, got '{text}'"
         )
     return text
 
@@ -126,13 +130,20 @@ def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
 
 
 def collect(
-    ports: Sequence[ModelPort], arguments: argparse.Namespace, lookups: RandomBounds | None = None
+    ports: Sequence[ModelPort],
+    arguments: argparse.Namespace,
+    lookups: RandomBounds | None = None,
+    known: Mapping[int, Any] | None = None,
 ) -> tuple[dict[int, Any], list[Summary]]:
     """The value of every input by position, and summaries of the random ones.
 
-    With `lookups` random ids cover their tables, and random offsets and segment ids are in order.
+    `known` are those that nobody has to give. With `lookups` random ids cover their tables, and
+    random offsets and segment ids are in order.
     """
-    values = _inputs.given(ports, arguments.input)
+    values = {
+        **(known or {}),
+        **_inputs.given(ports, arguments.input, pictures_of(arguments)),
+    }
     missing = [i for i in range(len(ports)) if i not in values]
     if not arguments.random:
         if missing:
@@ -160,3 +171,36 @@ def collect(
         values[i] = array if lookups is None else lookups.ordered(i, array, all_shapes)
         filled.append(summarise(name, ports[i].names, element_type, values[i]))
     return values, filled
+
+
+#: Elements of an input at the most, where sizes are chosen.
+_MOST_CHOSEN = 1 << 24
+
+
+def open_inputs(ports: Sequence[ModelPort], arguments: argparse.Namespace) -> list[int]:
+    """The inputs whose sizes somebody has to choose: neither given nor described, and of a known
+    number of axes.
+    """
+    said = {_inputs.find_input(ports, name) for name, _ in arguments.shape}
+    given = {*_inputs.given(ports, arguments.input, pictures_of(arguments)), *said}
+    open_ones = [i for i, port in enumerate(ports) if i not in given and not port.shape.is_static]
+    return open_ones if all(ports[i].shape.rank is not None for i in open_ones) else []
+
+
+def chosen_shapes(
+    ports: Sequence[ModelPort], positions: Sequence[int], size: int
+) -> list[tuple[str, tuple[int, ...]]]:
+    """Shapes as `--shape` gives them, in which every open size is this one, or the nearest that the
+    input allows. Raises InputError where an input would be very large.
+    """
+    shapes = []
+    for position in positions:
+        sizes = tuple(
+            max(dim.low, size if dim.high is None else min(size, dim.high))
+            for dim in ports[position].shape
+        )
+        name = _inputs.label(ports, position)
+        if math.prod(sizes) > _MOST_CHOSEN:
+            raise InputError(f"input '{name}' would be of {list(sizes)}")
+        shapes.append((name, sizes))
+    return shapes

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from uncork.cli._files import read_arrays
+from uncork.cli._pictures import Pictures, is_picture, read_picture
 from uncork.compiler.arguments import ModelPort, did_you_mean
 from uncork.errors import InputError, Problem
 from uncork.types import Array, ElementType, PartialShape
@@ -48,8 +49,10 @@ def unknown_input(ports: Sequence[ModelPort], name: str) -> Problem:
     )
 
 
-def given(ports: Sequence[ModelPort], texts: Sequence[str]) -> dict[int, Any]:
-    """What each `-i` gives, by the position of the input.
+def given(
+    ports: Sequence[ModelPort], texts: Sequence[str], pictures: Pictures | None = None
+) -> dict[int, Any]:
+    """What each `-i` gives, by the position of the input; `pictures` says what is made of those.
 
     Raises InputError that lists every wrong name.
     """
@@ -57,7 +60,7 @@ def given(ports: Sequence[ModelPort], texts: Sequence[str]) -> dict[int, Any]:
     origins: dict[int, str] = {}
     problems: list[Problem] = []
     for text in texts:
-        for name, value in _read(ports, text):
+        for name, value in _read(ports, text, pictures or Pictures()):
             position = find_input(ports, name)
             if position is None:
                 problems.append(unknown_input(ports, name))
@@ -73,17 +76,19 @@ def given(ports: Sequence[ModelPort], texts: Sequence[str]) -> dict[int, Any]:
     return values
 
 
-def _read(ports: Sequence[ModelPort], text: str) -> list[tuple[str, Any]]:
+def _read(ports: Sequence[ModelPort], text: str, pictures: Pictures) -> list[tuple[str, Any]]:
     """Name and value of everything that one `-i` gives."""
     name = _name(ports, text)
     if name is not None:
-        return [(name, _value(ports, name, text[len(name) + 1 :]))]
+        return [(name, _value(ports, name, text[len(name) + 1 :], pictures))]
+    if is_picture(text) and len(ports) == 1:
+        return [(label(ports, 0), read_picture(text, ports[0], pictures))]
     loaded = read_arrays(text)
     if isinstance(loaded, dict):
         return list(loaded.items())
     if len(ports) != 1:
         raise InputError(
-            f"a .npy file has no name for its array: write -i NAME={text}; inputs: "
+            f"a file of one array has no name for it: write -i NAME={text}; inputs: "
             f"{describe(ports, range(len(ports)))}",
             text,
         )
@@ -102,7 +107,7 @@ def _name(ports: Sequence[ModelPort], text: str) -> str | None:
     return None if not candidates or os.path.isfile(text) else candidates[0]
 
 
-def _value(ports: Sequence[ModelPort], name: str, text: str) -> Any:
+def _value(ports: Sequence[ModelPort], name: str, text: str, pictures: Pictures) -> Any:
     """The array for `NAME=text`: text that is JSON is the value itself, anything else the path of a
     file.
     """
@@ -116,6 +121,9 @@ def _value(ports: Sequence[ModelPort], name: str, text: str) -> Any:
             raise InputError(
                 f"expected a value in JSON such as [[1,2],[3,4]], got {text}: {error}", where
             ) from None
+        position = find_input(ports, name)
+        if is_picture(text) and position is not None:
+            return read_picture(text, ports[position], pictures)
         return _from_file(where, text)
     position = find_input(ports, name)
     return (

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
-from uncork.errors import UncorkError
-from uncork.types import Array
 
 #: Seconds of one turn.
 _TURN = 0.05
@@ -68,36 +64,3 @@ def measure(
         for contender in contenders:
             contender.turn(time.perf_counter() + seconds / turns)
         progress(turn + 1, turns)
-
-
-def openvino_contender(
-    path: str, weights: str | None, inputs: Sequence[Array], threads: int, precision: str
-) -> Contender:
-    """OpenVINO's CPU with the same file, arrays, threads and precision ("fast": its default).
-
-    Raises UncorkError where it cannot run them.
-    """
-    try:
-        ov = importlib.import_module("openvino")
-    except ImportError:
-        raise UncorkError("openvino is not installed: pip install openvino", "--against") from None
-    try:
-        core = ov.Core()
-        model = core.read_model(path, weights) if weights else core.read_model(path)
-        options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
-        if precision != "fast":  # its default is what is fast
-            hint = "bf16" if precision == "bf16" else "f32"
-            options["INFERENCE_PRECISION_HINT"] = hint
-        request = core.compile_model(model, "CPU", options).create_infer_request()
-        given = [np.ascontiguousarray(array) for array in inputs]
-        request.infer(given)
-    except Exception as error:  # of a kind of its own
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise UncorkError(
-            f"OpenVINO cannot run it: {lines[-1][:300] if lines else type(error).__name__}",
-            "--against",
-        ) from None
-    states = bool(request.query_state())
-    return Contender(
-        "openvino", lambda: request.infer(given), request.reset_state if states else None
-    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,45 @@ def read_beside(path: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
+def read_labels(path: str) -> list[str]:
+    """The names of classes, a line for each. Raises InputError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            labels = [" ".join(line.split()) for line in file.read().rstrip().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        raise InputError(f"cannot be read: {reason or error}", path) from None
+    if len(labels) < 2:
+        raise InputError(
+            f"expected a line for each class, got {counted(len(labels), 'line')}", path
+        )
+    return labels
+
+
+def labels_for(compiled: CompiledModel, path: str | None) -> list[str]:
+    """The names of classes: of a file, or those that the model brings. Raises InputError for a
+    file that fits no output.
+    """
+    if path is None:
+        return labels_of(compiled.model)
+    labels = read_labels(path)
+    sizes = [port.shape.dims[-1] for port in compiled.outputs if port.shape.rank]
+    if sizes and not any(size.contains(len(labels)) for size in sizes):
+        raise InputError(
+            f"has {len(labels)} lines, and no output as many numbers in a row: "
+            f"{', '.join(map(str, compiled.outputs))}",
+            path,
+        )
+    return labels
+
+
 def results_text(
-    compiled: CompiledModel, results: Sequence[Array], beside: Sequence[str] | None
+    compiled: CompiledModel,
+    results: Sequence[Array],
+    labels: Sequence[str],
+    beside: Sequence[str] | None,
 ) -> str:
     """Every result, one after the other."""
-    labels = labels_of(compiled.model)
     parts = []
     for name, array in zip(unique_names(compiled.outputs), results, strict=True):
         heading = f"{in_terminal(name)} {describe_array(array)}"
@@ -52,13 +87,8 @@ def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) ->
     if array.ndim == 1 and beside is not None and len(beside) == len(array):
         rows, whole_rows = array.reshape(-1, 1), True
     words = list(beside) if beside is not None and whole_rows and len(beside) == len(rows) else None
-    classified = (
-        len(labels) > 1
-        and rows.shape[1] == len(labels)
-        and array.dtype.kind == "f"
-        and array.ndim <= 2
-    )
-    lines = [_best(row, labels) if classified else _values(row) for row in rows[:_ROWS]]
+    classified = array.ndim <= 2 and is_classified(rows, labels)
+    lines = [best_classes(row, labels) if classified else short_values(row) for row in rows[:_ROWS]]
     width = max(map(len, lines))
     cells = [line + [""] * (width - len(line)) for line in lines]
     if words is not None:
@@ -75,21 +105,41 @@ def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) ->
     return text + (f"  and {counted(more, 'row')} more\n" if more > 0 else "")
 
 
-def _best(row: Array, labels: Sequence[str]) -> list[str]:
+def is_classified(rows: Array, labels: Sequence[str]) -> bool:
+    """Whether the numbers of each row are those of classes."""
+    return len(labels) > 1 and rows[0].size == len(labels) and rows.dtype.kind == "f"
+
+
+def _order(row: Array) -> Array:
+    """The classes with the largest values, largest first; one that is no number is last."""
+    return np.argsort(-row, kind="stable")[:_BEST]
+
+
+def best_classes(row: Array, labels: Sequence[str]) -> list[str]:
     """The classes with the largest values as text, largest first; as percentages where the values
     add up to 1.
     """
-    order = np.argsort(-row, kind="stable")[:_BEST]
     share = bool((row >= 0).all()) and abs(float(row.sum(dtype=np.float64)) - 1) < 1e-3
-    return [
-        f"{labels[int(i)]} {float(row[i]):.1%}"
-        if share
-        else f"{labels[int(i)]} {float(row[i]):.4g}"
-        for i in order
-    ]
+    return [f"{labels[int(i)]} {float(row[i]):{'.1%' if share else '.4g'}}" for i in _order(row)]
 
 
-def _values(row: Array) -> list[str]:
+def classes_of(
+    names: Sequence[str], results: Iterable[Array], labels: Sequence[str]
+) -> dict[str, list[list[dict[str, Any]]]]:
+    """The same of every output that gives classes, for JSON: the best of each row."""
+    found = {}
+    for name, array in zip(names, results, strict=True):
+        rows = array.reshape(1, -1) if array.ndim < 2 else array
+        if rows.ndim == 2 and rows.size and is_classified(rows, labels):
+            found[name] = [
+                [{"label": labels[int(i)], "value": float(row[i])} for i in _order(row)]
+                for row in rows
+            ]
+    return found
+
+
+def short_values(row: Array) -> list[str]:
+    """The first values of a row as text."""
     shown = [_value(value) for value in row[:_COLUMNS].tolist()]
     more = len(row) - _COLUMNS
     return [*shown, f"and {more:,} more"] if more > 0 else shown

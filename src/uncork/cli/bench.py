@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from uncork.cli._input_options import add_inputs, collect
-from uncork.cli._latency import Contender, measure, openvino_contender
+from uncork.cli._contenders import AGAINST, against, contender
+from uncork.cli._input_options import add_inputs, chosen_shapes, collect, open_inputs
+from uncork.cli._latency import Contender, measure
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import emit, emit_json, table
-from uncork.cli._parser import Parser, one_of
+from uncork.cli._parser import Parser, Suggesting
 from uncork.cli._stream_figures import (
     duration,
     stream_figures,
@@ -19,15 +21,17 @@ from uncork.cli._stream_figures import (
     with_frames,
 )
 from uncork.cli._summary import Summary, summary_table
+from uncork.compiler.arguments import accept
 from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import Profile, microseconds
 from uncork.compiler.threads import available_threads
+from uncork.errors import InputError, Problem
 from uncork.progress import progress_line
 from uncork.random_inputs import RandomBounds
 
 _EPILOG = """\
-Inputs that are not given by -i, as for 'uncork run', are filled with random values: give the sizes
-of dynamic shapes.
+Inputs that are not given by -i, as for 'uncork run', are filled with random values. Sizes that the
+model leaves open are 1, and then 128, unless --shape says them.
 
 examples:
   uncork bench model.xml --shape ids=2,50
@@ -35,8 +39,20 @@ examples:
   uncork bench model.xml --shape ids=2,50 --profile
   uncork bench streaming.xml --stream 10ms --threads 1
 """
-#: Steps that --profile prints.
-_STEPS = 25
+#: Steps that --profile prints, and the sizes that are chosen.
+_STEPS, _SIZES = 25, (1, 128)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What was measured with inputs of some sizes: the one that was chosen for open sizes, or
+    None, the inputs that were made up, and the figures of each contender.
+    """
+
+    size: int | None
+    filled: Sequence[Summary]
+    figures: Sequence[dict[str, Any]]
+    profile: Profile | None
 
 
 def parser() -> Parser:
@@ -63,10 +79,11 @@ def parser() -> Parser:
     )
     add(
         "--against",
-        type=one_of("openvino"),
+        type=Suggesting(against, "openvino"),
         metavar="WHAT",
-        help="openvino: the same calls there, in turns",
+        help=f"the same calls there, in turns: {AGAINST}",
     )
+    add("--trust", action="store_true", help="run what a torch:FILE.pt2 says, pickles included")
     add(
         "--profile",
         action="store_true",
@@ -97,8 +114,49 @@ def execute(arguments: argparse.Namespace) -> int:
     )
     if arguments.stream is not None:
         arguments.shape = with_frames(compiled.model, arguments.shape)
+    rounds, declined = _rounds(arguments, compiled, threads)
+    if arguments.json:
+        emit_json(_as_json(arguments, threads, rounds, declined))
+    else:
+        _report(arguments, threads, rounds, declined)
+    return 0
+
+
+def _rounds(
+    arguments: argparse.Namespace, compiled: CompiledModel, threads: int
+) -> tuple[list[_Round], dict[int, str]]:
+    """What was measured: once with sizes that are known, or for each size that is chosen; and why
+    a size could not be, by the size. Raises InputError where none could.
+    """
+    positions = [] if arguments.stream else open_inputs(compiled.inputs, arguments)
+    if not positions:
+        return [_round(arguments, compiled, threads, None)], {}
+    said, rounds, declined = arguments.shape, [], {}
+    for size in _SIZES:
+        try:
+            arguments.shape = [*said, *chosen_shapes(compiled.inputs, positions, size)]
+            rounds.append(_round(arguments, compiled, threads, size))
+        except InputError as error:
+            declined[size] = str(error)
+    if not rounds:
+        arguments.shape = said
+        try:
+            collect(compiled.inputs, arguments, RandomBounds(compiled.model))
+        except InputError as error:
+            tried = [Problem(f"sizes of {size}", why) for size, why in declined.items()]
+            raise InputError.of_all("", [*error.problems, *tried]) from None
+    return rounds, declined
+
+
+def _round(
+    arguments: argparse.Namespace, compiled: CompiledModel, threads: int, size: int | None
+) -> _Round:
+    """Measure calls of one size. Raises InputError where the model takes no such call."""
     values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [values[i] for i in range(len(compiled.inputs))]
+    if size is not None:
+        compiled(*inputs)  # sizes that were chosen may not fit each other
+        compiled.reset_state()
     contenders = _contenders(arguments, compiled, inputs, threads)
     with progress_line("turns") as say:
         measure(contenders, arguments.seconds, say)
@@ -110,12 +168,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 if inputs
                 else compiled.profile(progress=say)
             )
-    figures = [contender.figures() for contender in contenders]
-    if arguments.json:
-        emit_json(_as_json(arguments, threads, figures, filled, profile))
-    else:
-        _report(arguments, threads, figures, filled, profile)
-    return 0
+    return _Round(size, filled, [contender.figures() for contender in contenders], profile)
 
 
 def _contenders(
@@ -128,9 +181,8 @@ def _contenders(
         return [ours]
     results = compiled(*inputs)  # what is wrong with the inputs is told before anything else
     del results
-    other = openvino_contender(
-        arguments.model, arguments.weights, inputs, threads, arguments.precision
-    )
+    accepted = [accept(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)]
+    other = contender(arguments, compiled.model, accepted, threads)
     if goes_on:
         other.before = None
     return [ours, other]
@@ -139,58 +191,78 @@ def _contenders(
 def _report(
     arguments: argparse.Namespace,
     threads: int,
-    figures: Sequence[dict[str, Any]],
-    filled: Sequence[Summary],
-    profile: Profile | None,
+    rounds: Sequence[_Round],
+    declined: Mapping[int, str],
 ) -> None:
-    text = summary_table("random input", filled) + "\n" if filled else ""
+    parts = [f"sizes of {size} cannot be called: {why}\n" for size, why in declined.items()]
+    for one in rounds:
+        text = ""
+        if one.size is not None:
+            text += f"sizes that the model leaves open: {one.size} (--shape gives others)\n"
+        parts.append(text + _round_text(arguments, one))
+    text = f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
+    if arguments.decompression != "as-written" or arguments.activations != "f32":
+        text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
+    text = "\n".join(parts) + text + "\n"
+    for one in rounds:
+        if one.profile is not None:
+            text += "" if one.size is None else f"\nsizes of {one.size}"
+            text += "\n" + table(one.profile.rows(_STEPS), right=(4, 5, 6, 7))
+            more = len(one.profile.steps) - _STEPS
+            text += f"and {more:,} shorter steps\n" if more > 0 else ""
+            text += one.profile.summary() + "\n"
+    emit(text)
+
+
+def _round_text(arguments: argparse.Namespace, one: _Round) -> str:
+    text = summary_table("random input", one.filled) + "\n" if one.filled else ""
     names = ("min", "median", "p90", "p99")
     rows = [["", *names, "calls", "calls/s"]]
-    for one in figures:
+    for figures in one.figures:
         rows.append(
             [
-                one["name"],
-                *(microseconds(one[name]) for name in names),
-                f"{one['calls']:,}",
-                f"{one['calls_per_second']:,.1f}",
+                figures["name"],
+                *(microseconds(figures[name]) for name in names),
+                f"{figures['calls']:,}",
+                f"{figures['calls_per_second']:,.1f}",
             ]
         )
     text += table(rows, right=range(1, 7))
-    if len(figures) > 1:
-        ratio = figures[1]["median"] / figures[0]["median"]
-        text += f"uncork is {ratio:.2f} times as fast as {figures[1]['name']}, by the medians\n"
+    if len(one.figures) > 1:
+        ratio = one.figures[1]["median"] / one.figures[0]["median"]
+        text += f"uncork is {ratio:.2f} times as fast as {one.figures[1]['name']}, by the medians\n"
     if arguments.stream is not None:
-        text += stream_text(figures, arguments.stream)
-    text += f"{threads} thread{'s' if threads > 1 else ''}, {arguments.precision}"
-    if arguments.decompression != "as-written" or arguments.activations != "f32":
-        text += f", weights {arguments.decompression}, their rows in {arguments.activations}"
-    text += "\n"
-    if profile is not None:
-        text += "\n" + table(profile.rows(_STEPS), right=(4, 5, 6, 7))
-        more = len(profile.steps) - _STEPS
-        text += f"and {more:,} shorter steps\n" if more > 0 else ""
-        text += profile.summary() + "\n"
-    emit(text)
+        text += stream_text(one.figures, arguments.stream)
+    return text
 
 
 def _as_json(
     arguments: argparse.Namespace,
     threads: int,
-    figures: Sequence[dict[str, Any]],
-    filled: Sequence[Summary],
-    profile: Profile | None,
+    rounds: Sequence[_Round],
+    declined: Mapping[int, str],
 ) -> dict[str, Any]:
-    return {
+    told = {
         "schema": "uncork-bench-1",
         "model": arguments.model,
         "threads": threads,
         **rounding(arguments),
-        "random_inputs": list(filled),
-        "latency": list(figures),
+        **_round_json(arguments, rounds[0]),
+    }
+    if rounds[0].size is not None:
+        told["sizes"] = [{"size": one.size, **_round_json(arguments, one)} for one in rounds]
+        told["declined"] = [{"size": size, "why": why} for size, why in declined.items()]
+    return told
+
+
+def _round_json(arguments: argparse.Namespace, one: _Round) -> dict[str, Any]:
+    return {
+        "random_inputs": list(one.filled),
+        "latency": list(one.figures),
         "stream": None
         if arguments.stream is None
-        else [stream_figures(one, arguments.stream) for one in figures],
-        "profile": None if profile is None else _profile(profile),
+        else [stream_figures(figures, arguments.stream) for figures in one.figures],
+        "profile": None if one.profile is None else _profile(one.profile),
     }
 
 

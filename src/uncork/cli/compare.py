@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from uncork.cli._files import read_arrays
+from uncork.cli._files import read_arrays, write_page
 from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, table, without_empty_columns
@@ -26,7 +26,7 @@ from uncork.compare.report import (
     shown,
 )
 from uncork.destination import Read, begins_with, check_destination
-from uncork.errors import InputError, UncorkError
+from uncork.errors import InputError
 from uncork.ir.model import Model
 from uncork.progress import progress_line
 from uncork.quoting import in_terminal
@@ -123,7 +123,7 @@ def execute(arguments: argparse.Namespace) -> int:
             progress=say,
         )
     if arguments.html:
-        _write(arguments.html, page(found))
+        write_page(arguments.html, page(found))
     if arguments.extract and found.bad is not None:
         extract(found, Path(arguments.extract))
     if arguments.json:
@@ -193,13 +193,6 @@ def _take_saved_inputs(
         position = next((port.position for port in model.inputs if name in port.names), None)
         if position is not None and position not in said:
             arguments.input.append(f"{name}={arguments.against}:{name}")
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UncorkError(f"cannot be written: {error.strerror or error}", path) from None
 
 
 def _report(arguments: argparse.Namespace, found: Comparison, filled: list[Summary]) -> None:

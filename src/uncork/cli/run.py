@@ -10,13 +10,14 @@ from typing import Any
 
 from uncork.cli._expect import Expected, compared, expected_table, tolerance
 from uncork.cli._files import check_arrays_destination, write_arrays
+from uncork.cli._folder import folder_of, run_folder
 from uncork.cli._frames import frame, play
 from uncork.cli._input_options import add_ids, add_inputs, check_random, collect, whole
 from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._results import read_beside, results_text
+from uncork.cli._results import classes_of, labels_for, read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
@@ -30,10 +31,12 @@ _EPILOG = """\
 An INPUT is one of
   NAME=FILE.npy       an array
   NAME=FILE.wav       its samples, in [-1, 1)
+  NAME=FILE.jpg       a picture, brought to the input's size (.png, .webp, .bmp, .tif, .gif)
+  NAME=FOLDER         every picture in it, one a call
   NAME=FILE.npz:KEY   one of the arrays of a file
   NAME=VALUE          the value itself in JSON: 'lengths=[3,2]', 'axis=0', 'words=["a","b"]'
   FILE.npz            arrays for all inputs that it has names of
-  FILE.npy            an array, when the model has one input
+  FILE                an array, a sound, a picture or a folder, when the model has one input
 NAME is any name of the input, or its position (0 is the first).
 
 examples:
@@ -41,6 +44,7 @@ examples:
   uncork run model.xml --input inputs.npz --json
   uncork run model.xml -i inputs.npz --expect outputs.npz --tolerance 1%
   uncork run streaming.xml -i audio=speech.wav --frame 10ms
+  uncork run model.xml -i image=cat.jpg --mean 123.7,116.3,103.5 --scale 58.4 --labels names.txt
   uncork run model.xml --random --shape ids=2,50 --random-range ids=0:5000 --seed 1
 """
 
@@ -80,6 +84,11 @@ def parser() -> Parser:
     )
     parser.add_argument(
         "--beside", metavar="FILE", help="a text to show beside the results: a line for each row"
+    )
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="the names of the classes, a line for each: shows those with the largest values",
     )
     parser.add_argument(
         "--repeat", type=positive, metavar="N", help="call N times and print how long calls take"
@@ -143,6 +152,7 @@ def execute(arguments: argparse.Namespace) -> int:
         **rounding(arguments),
         tables=given_tables(arguments),
     )
+    labels = labels_for(compiled, arguments.labels)
     names = unique_names(compiled.outputs)
     if arguments.output and arguments.output.endswith(".npy") and len(names) != 1:
         raise InputError(
@@ -150,6 +160,14 @@ def execute(arguments: argparse.Namespace) -> int:
             "save an .npz file",
             arguments.output,
         )
+    if folder := folder_of(compiled, arguments):
+        for option in ("beside", "expect", "repeat", "summary", "frame"):
+            if getattr(arguments, option):
+                parser().error(f"--{option} is for one call: leave it out with a folder")
+        joined, all_read = run_folder(arguments, compiled, folder, labels)
+        if joined:
+            write_arrays(arguments.output, joined)
+        return 0 if all_read else 1
     values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     if arguments.frame is not None:
         joined = play(arguments, compiled, values)
@@ -174,9 +192,12 @@ def execute(arguments: argparse.Namespace) -> int:
     ]
     latency = None if arguments.repeat is None else _latency(compiled, inputs, arguments.repeat)
     shown = (
-        "" if arguments.summary or arguments.json else results_text(compiled, list(results), beside)
+        ""
+        if arguments.summary or arguments.json
+        else results_text(compiled, list(results), labels, beside)
     )
-    _report(arguments, filled, outputs, shown, expected, latency)
+    best = classes_of(names, results, labels) if arguments.labels else None
+    _report(arguments, filled, outputs, shown, expected, latency, best)
     return 1 if expected is not None and any(one.differs for one in expected) else 0
 
 
@@ -198,6 +219,7 @@ def _report(
     shown: str,
     expected: Sequence[Expected] | None,
     latency: dict[str, Any] | None,
+    best: dict[str, Any] | None,
 ) -> None:
     if arguments.json:
         told: dict[str, Any] = {
@@ -207,6 +229,7 @@ def _report(
             "outputs": outputs,
         }
         told |= {"saved": arguments.output, "latency": latency}
+        told |= {} if best is None else {"classes": best}
         told["expected"] = None if expected is None else [one.as_json() for one in expected]
         emit_json(told)
         return

@@ -29,6 +29,7 @@ examples:
   uncork show model.xml
   uncork show --layers model.xml
   uncork show --passes model.xml
+  uncork show --html graph.html model.xml
 """
 
 Json = dict[str, Any]
@@ -53,12 +54,31 @@ def parser() -> Parser:
         action="store_true",
         help="list what each pass of the compiler does to the layers, on this machine",
     )
+    parser.add_argument(
+        "--html", metavar="FILE", help="write the graph as a page that a browser shows"
+    )
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="colours in --html: the times that 'uncork bench --profile --json' has printed",
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="FILE",
+        help="red in --html: the layer that 'uncork compare --json' has named",
+    )
+    parser.add_overwrite("a FILE")
     parser.add_weights()
     parser.add_json()
     return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.html:
+        return _write_graph(arguments)
+    for option in ("profile", "compare"):
+        if getattr(arguments, option):
+            parser().error(f"--{option} is for --html: give that, too")
     found = inspect(arguments.model, arguments.weights)
     weights = (
         Path(arguments.weights) if arguments.weights else Path(arguments.model).with_suffix(".bin")
@@ -72,6 +92,23 @@ def execute(arguments: argparse.Namespace) -> int:
         emit_json({"schema": "uncork-show-1", **facts})
     else:
         emit(_text(facts, len(found.problems)))
+    return 0
+
+
+def _write_graph(arguments: argparse.Namespace) -> int:
+    """Write the graph as a page, and say where it is."""
+    from uncork.cli._graph import write_graph  # the compiler, for this option alone
+
+    for option in ("layers", "passes"):
+        if getattr(arguments, option):
+            parser().error(f"--{option} is for the text: leave it out with --html")
+    layers = write_graph(arguments)
+    if arguments.json:
+        emit_json(
+            {"schema": "uncork-show-html-1", "model": arguments.model, "saved": arguments.html}
+        )
+    else:
+        emit(f"saved {counted(layers, 'layer')} in {in_terminal(arguments.html)}\n")
     return 0
 
 

@@ -34,6 +34,7 @@ class BoundCall:
         outputs: Sequence[Any] | Mapping[str, Any] | None,
     ) -> None:
         self._compiled = compiled
+        runs = compiled.users.runs
         self._inputs = [
             _stays(port, value) for port, value in zip(compiled.inputs, inputs, strict=True)
         ]
@@ -50,6 +51,13 @@ class BoundCall:
             self._arrays = (*self._inputs, *bound)
             self._results = Results(compiled.outputs, bound)
         _apart(compiled, self._inputs, given or [])
+        compiled.users.bound.add(self)
+        if compiled.users.runs is not runs:  # exchanged meanwhile
+            self.forget()
+
+    def forget(self) -> None:
+        """Make ordinary calls from now on, which heed what was exchanged."""
+        self._run = None
 
     def __call__(self) -> Results:
         """Run the model. The results are the bound outputs; where none were given, arrays of the

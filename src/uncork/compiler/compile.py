@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uncork.collector import collector_paused
-from uncork.compiler.compiled_model import CompiledModel, compile_for
+from uncork.compiler.compiled_model import CompiledModel, compile_for, compiled_by
 from uncork.compiler.device import check_device
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.options import Activations, Backend, Decompression, Ids, Precision
@@ -26,7 +27,7 @@ from uncork.passes import pipeline
 from uncork.reading import read_structure
 
 if TYPE_CHECKING:
-    from uncork.compiler.tables import Table
+    from uncork.compiler.tables import GivenTable
 
 __all__ = [
     "Backend",
@@ -76,7 +77,7 @@ def compile_model(
     decompression: Decompression = "as-written",
     activations: Activations = "f32",
     loop_limit: int | None = None,
-    tables: Mapping[str, Table] | None = None,
+    tables: Mapping[str, GivenTable] | None = None,
     ids: Ids = "64-bit",
     mmap: bool = True,
     exact_convolutions: bool = False,
@@ -190,14 +191,15 @@ def compile_model(
     model = configure(model, strict, loop_limit, hints)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
-        options = pipeline.Options(None, precision, ids, reference=True)
-        return CompiledModel(
-            model,
-            Executor(
-                pipeline.run(pipeline.AS_READ, model, options), None, threads, mapped_files(model)
-            ),
-        )
+        return compiled_by(model, partial(_reference, threads, precision, ids))
     return compile_for(model, target, threads, precision, ids, memory_limit)
+
+
+def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:
+    """What runs a model by the references alone."""
+    options = pipeline.Options(None, precision, ids, reference=True)
+    runs = pipeline.run(pipeline.AS_READ, model, options)
+    return Executor(runs, None, threads, mapped_files(model))
 
 
 def _fast_precision() -> Precision:
@@ -234,7 +236,7 @@ def load(
     decompression: Decompression = "as-written",
     activations: Activations = "f32",
     loop_limit: int | None = None,
-    tables: Mapping[str, Table] | None = None,
+    tables: Mapping[str, GivenTable] | None = None,
     ids: Ids = "64-bit",
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,

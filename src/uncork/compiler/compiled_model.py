@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -18,6 +17,7 @@ from uncork.compiler.options import Ids, Precision
 from uncork.compiler.plan import Plan
 from uncork.compiler.repeated_call import RepeatedCall
 from uncork.compiler.shapes import shapes_of
+from uncork.compiler.sharing import Runs, Turn, Users
 from uncork.compiler.variable_values import Values
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError
@@ -35,38 +35,8 @@ if TYPE_CHECKING:
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.sessions import Sessions
+    from uncork.compiler.tables import GivenTable
     from uncork.compiler.variables import VariableState
-
-
-class _Turn:
-    """A lock of the variables of a model: threads take turns.
-
-    One that comes again in its own turn (in a destructor or a signal handler) is refused.
-    """
-
-    def __init__(self, where: str) -> None:
-        self.lock, self.taken, self._where = threading.RLock(), False, where
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """A context in which it is this thread's turn."""
-        with self.lock:
-            if self.taken:
-                raise self.refusal()
-            self.taken = True
-            try:
-                yield
-            finally:
-                self.taken = False
-
-    def refusal(self) -> InputError:
-        """What a thread is told that comes again in its own turn."""
-        return InputError(
-            "its variables are in use by a call of this very thread, which a destructor or a "
-            "signal handler has interrupted: give that one a request of its own, made before "
-            "(create_infer_request)",
-            self._where,
-        )
 
 
 class CompiledModel:
@@ -74,12 +44,11 @@ class CompiledModel:
     with state take turns.
     """
 
-    def __init__(self, model: Model, executor: Executor) -> None:
-        self.model = model
-        self._executor = executor
+    def __init__(self, runs: Runs, users: Users | None = None) -> None:
+        """`users` are those that share what runs the calls."""
+        model = runs.model
+        self.users = Users(runs) if users is None else users
         self._state = Values()
-        self.renew_locks()
-        renews_locks(self)
         self.inputs = model.inputs
         self.outputs = model.outputs
 
@@ -92,7 +61,17 @@ class CompiledModel:
         self._native_outputs = all(port.element_type.is_native for port in self.outputs)
 
         self._all_native = self._native_outputs and None not in self._dtypes
-        self._repeated = RepeatedCall(executor, self.inputs, self.outputs, self._all_native)
+        self._run_by(runs)
+        self.renew_locks()
+        renews_locks(self)
+        self.users.requests.add(self)
+        while self.users.runs.executor is not self._executor:  # exchanged meanwhile
+            self._run_by(self.users.runs)
+
+    def _run_by(self, runs: Runs) -> None:
+        """Have calls made so from now on."""
+        self.model, self._executor = runs.model, runs.executor
+        self._repeated = RepeatedCall(runs.executor, self.inputs, self.outputs, self._all_native)
 
     @property
     def executor(self) -> Executor:
@@ -106,7 +85,12 @@ class CompiledModel:
 
     def renew_locks(self) -> None:
         """Make the lock of the variables: at the start, and in a child process."""
-        self._turn = _Turn(f"model '{self.model.name}'")
+        self._turn = Turn(
+            f"model '{self.model.name}'",
+            "its variables are in use by a call of this very thread, which a destructor or a "
+            "signal handler has interrupted: give that one a request of its own, made before "
+            "(create_infer_request)",
+        )
 
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """Run the model on arrays: by position, as one list of all, by keyword, or as one mapping
@@ -121,17 +105,18 @@ class CompiledModel:
                 results = self._repeated_with_state(inputs, named)
             if results is not None:
                 return results
-            for file in self._executor.files:  # the fast call looked itself
+            executor = self._executor  # once: another thread may exchange it
+            for file in executor.files:  # the fast call looked itself
                 file.check()
-            with at_most(self._executor.threads):
-                return self._run(inputs, named)
+            with at_most(executor.threads):
+                return self._run(executor, inputs, named)
         except MemoryError as error:
             raise self._too_large(error) from None
 
     def _too_large(self, error: MemoryError) -> InputError:
         return InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'")
 
-    def _run(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
+    def _run(self, executor: Executor, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
         """The results of a call that is not like the one before it."""
         arrays = [
             accept(port, value)
@@ -141,7 +126,7 @@ class CompiledModel:
             with self._turn.held():
                 results = self._executor.run_with_state(arrays, self._state)
         else:
-            results = self._executor.run(arrays)
+            results = executor.run(arrays)
         shown = [
             present(port.element_type, array)
             for port, array in zip(self.outputs, results, strict=True)
@@ -252,6 +237,48 @@ class CompiledModel:
         """
         return self._executor.plan_for(shapes_of(self.inputs, shapes, named))
 
+    def exchange(
+        self,
+        other: CompiledModel | None = None,
+        *,
+        tables: Mapping[str, GivenTable] | None = None,
+        mmap: bool = True,
+    ) -> None:
+        """Exchange tables, rows of them, or the whole model, while other threads call it.
+
+        >>> compiled.exchange(tables={"users": array})                          # doctest: +SKIP
+        >>> compiled.exchange(tables={"users": {"rows": ids, "values": rows}})  # doctest: +SKIP
+        >>> compiled.exchange(uncork.load("new.xml"))                           # doctest: +SKIP
+
+        A call is made by the old constants or by the new ones, never by both; it is by the new ones
+        when it begins after `exchange` has returned. Requests of this model change with it, and
+        their variables keep their values. Tables are given as to `load`; arrays are copied, and
+        so is a table of which rows are given. Bound calls go on as ordinary ones: bind again.
+
+        Raises InputError for names, types, shapes and rows that do not fit, and for a model with
+        other inputs, outputs or variables: nothing is changed then.
+        """
+        from uncork.compiler.exchange import exchange  # for whoever asks
+
+        with self.users.exchanging.held(), at_most(self._executor.threads):
+            exchange(self.users, other, tables, mmap)
+
+    def adopt(self, runs: Runs) -> None:
+        """Have the next calls made so, for `exchange`; variables keep their values."""
+        if not self.model.sinks:
+            self._run_by(runs)
+            return
+        from uncork.compiler.exchange import carry_over
+
+        with self._turn.held():
+            carry_over(self, runs.executor)
+            self._run_by(runs)
+
+    def wait_for_turn(self) -> None:
+        """Wait for a call that uses the variables. Raises InputError where it is this thread's."""
+        with self._turn.held():
+            pass
+
     def prepare(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> None:
         """Plan calls and compile their kernels now, not at the first call.
 
@@ -328,7 +355,7 @@ class CompiledModel:
         """The same compiled model with variables of its own, in their initial state. Constants and
         plan are shared.
         """
-        return CompiledModel(self.model, self._executor)
+        return CompiledModel(self.users.runs, self.users)
 
     def sessions(
         self,
@@ -418,7 +445,7 @@ def compile_for(
 ) -> CompiledModel:
     """A checked model for a target, which need not be this machine unless it is called."""
     with at_most(threads):
-        return CompiledModel(model, _executor(model, target, threads, precision, ids, memory_limit))
+        return compiled_by(model, partial(_executor, target, threads, precision, ids, memory_limit))
 
 
 def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
@@ -426,13 +453,18 @@ def compile_layer(model: Model, target: Target | None, threads: int) -> Compiled
     return compile_for(model, target, threads, ids="as-written")
 
 
+def compiled_by(model: Model, remade: Callable[[Model], Executor]) -> CompiledModel:
+    """A checked model with an executor for it, and for whatever constants it is given later."""
+    return CompiledModel(Runs(model, remade(model), remade))
+
+
 def _executor(
-    model: Model,
     target: Target | None,
     threads: int,
     precision: Precision,
     ids: Ids,
     memory_limit: int | None,
+    model: Model,
 ) -> Executor:
     options = pipeline.Options(target, precision, ids)
     # Before anything runs: references too are then given the rows that they need.

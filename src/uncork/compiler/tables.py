@@ -21,11 +21,13 @@ from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Const
 from uncork.passes.quantized_tables import LOOKUPS
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: What gives a table: the path of a file, with `:key` after the name of a .safetensors file of
 #: several, or an array.
 Table = Union[str, "os.PathLike[str]", Array]
+#: What replaces a constant: a table, or some rows of it, `{"rows": ids, "values": table}`.
+GivenTable = Union[Table, Mapping[str, Any]]
 
 #: Element types by their names in .safetensors files.
 _SAFETENSORS = {
@@ -49,7 +51,7 @@ _LONGEST_HEADER = 100_000_000
 _LAYERS_OF_A_TABLE = frozenset({"Convert", "Subtract", "Multiply"})
 
 
-def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) -> Model:
+def with_tables(model: Model, tables: Mapping[str, GivenTable], mmap: bool = True) -> Model:
     """The model with the values of constants taken from files, by the name of the constant or of
     the layer that looks rows up.
 
@@ -142,25 +144,68 @@ def _described(node: Node) -> str:
     return f"'{node.name}' {node.outputs[0].spec}"
 
 
-def _filled(node: Node, table: Table, mmap: bool) -> Node:
+def _filled(node: Node, table: GivenTable, mmap: bool) -> Node:
     """The node of a constant with the values of a table in place of its own."""
     constant = node.operation
     assert isinstance(constant, Const)
+    if isinstance(table, Mapping):
+        rows = _rows(node, constant, table)
+        shape = PartialShape([len(rows), *constant.shape.static[1:]])
+        values = _values(node, TensorSpec(constant.element_type, shape), table["values"], mmap)
+        array = constant.value.copy()
+        array[rows] = values
+    else:
+        array = _values(node, TensorSpec(constant.element_type, constant.shape), table, mmap)
+    filled = Const(element_type=constant.element_type, shape=constant.shape, value=array)
+    spec = TensorSpec(constant.element_type, constant.shape, array)
+    return replace(node, operation=filled, outputs=(replace(node.outputs[0], spec=spec),))
+
+
+def _rows(node: Node, constant: Const, table: Mapping[str, Any]) -> Array:
+    """The numbers of the rows that are given."""
+    if set(table) != {"rows", "values"}:
+        raise InputError(
+            f"expected a table, or {{'rows': ids, 'values': array}}, got keys "
+            f"{', '.join(map(repr, table)) or 'none'}"
+        )
+    if not constant.shape.rank:
+        raise InputError("has no rows: give the whole of it", node.label)
+    rows, count = np.asarray(table["rows"]), constant.shape.static[0]
+    if rows.ndim != 1 or (rows.dtype.kind not in "iu" and rows.size):
+        raise InputError(
+            f"expected whole numbers in one dimension, got {rows.dtype}{list(rows.shape)}", "rows"
+        )
+    wrong = rows[(rows < 0) | (rows >= count)]
+    if wrong.size:
+        raise InputError(f"expected numbers from 0 to {count - 1}, got {wrong[0]}", "rows")
+    rows = rows.astype(np.int64)
+    known, often = np.unique(rows, return_counts=True)
+    if len(known) < len(rows):
+        raise InputError(f"row {known[often.argmax()]} is given {often.max()} times", "rows")
+    return rows
+
+
+def _values(node: Node, expected: TensorSpec, table: Table, mmap: bool) -> Array:
+    """The values of a table, of just the type and shape that are expected."""
     if isinstance(table, np.ndarray):
         where, (element_type, array) = "the array", _typed(table)
+    elif not isinstance(table, (str, os.PathLike)):
+        raise InputError(
+            f"expected an array, the path of a file, or {{'rows': ids, 'values': array}}, got "
+            f"{repr(table)[:80]}"
+        )
     else:
         where, (element_type, array) = f"'{os.fspath(table)}'", read_table(table, mmap)
-    if constant.element_type.is_packed or constant.element_type is ElementType.string:
+    if expected.element_type.is_packed or expected.element_type is ElementType.string:
         raise InputError(
-            f"is of {constant.element_type}, whose values no such file holds as the model does",
+            f"is of {expected.element_type}, whose values no such file holds as the model does",
             node.label,
         )
-    if constant.element_type is ElementType.bf16 and array.dtype == np.dtype(
+    if expected.element_type is ElementType.bf16 and array.dtype == np.dtype(
         "V2"
     ):  # what is left of ml_dtypes' type in a .npy file
         element_type, array = ElementType.bf16, array.view(np.uint16)
-    expected = TensorSpec(constant.element_type, constant.shape)
-    if element_type is not constant.element_type or array.shape != constant.shape.static:
+    if element_type is not expected.element_type or array.shape != expected.shape.static:
         got = f"{element_type or array.dtype.str}[{','.join(map(str, array.shape))}]"
         raise InputError(f"expected {expected}, {where} has {got}", node.label)
     if not array.flags.c_contiguous:
@@ -169,12 +214,7 @@ def _filled(node: Node, table: Table, mmap: bool) -> Node:
             "np.ascontiguousarray(table)",
             node.label,
         )
-    filled = Const(element_type=constant.element_type, shape=constant.shape, value=array)
-    return replace(
-        node,
-        operation=filled,
-        outputs=(replace(node.outputs[0], spec=replace(expected, value=array)),),
-    )
+    return array
 
 
 def _typed(array: Array) -> tuple[ElementType | None, Array]:

@@ -75,6 +75,11 @@ def _held(read: Node | None, assigned: TensorSpec) -> TensorSpec:
     return TensorSpec(spec.element_type, PartialShape(dims))
 
 
+def kept_variables(model: Model) -> list[tuple[str, TensorSpec]]:
+    """The variables of a model that keep a value, each with what it may hold."""
+    return [(variable.name, variable.spec) for variable in _variables(model)]
+
+
 class VariableState:
     """A variable of a compiled model or of a request: what it keeps from one call to the next.
 
@@ -212,7 +217,8 @@ class VariableState:
             self._compiled._state.forget(self.name)
 
     def _initial(self) -> Array:
-        variable, model = self._variable, self._compiled.model
+        model = self._compiled.model  # another one, maybe, since an exchange
+        variable = next(one for one in _variables(model) if one.name == self.name)
         if variable.read is None:
             raise InputError("has no value before the first call", variable.where)
         if is_computed(model, variable.read):

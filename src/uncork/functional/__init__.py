@@ -20,9 +20,15 @@ Every function that is an operation takes `strict=True`, which refuses tolerated
 segment ids, a first offset above 0, indices that Gather fills with zeros). What does not fit raises
 InputError, which names the argument.
 
+There is a function for every operation, named as OpenVINO's and PyTorch's Python name it
+(`reduce_sum`, `matmul`, `topk`, `silu`): inputs by position, attributes by keyword. An array keeps
+its own type; numbers and lists take that of the argument that they go with.
+
 `embedding`, `embedding_bag` and `gru` are these operations called as PyTorch calls them, with its
 signatures.
 """
+
+from typing import Any
 
 from uncork.functional._operations import (
     embedding_bag_offsets,
@@ -61,3 +67,19 @@ __all__ = [
     "rnn_cell",
     "rnn_sequence",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from uncork.functional._generated import TYPES, function_of
+
+    if name not in TYPES:
+        raise AttributeError(f"module 'uncork.functional' has no attribute {name!r}", name=name)
+    made = globals()[name] = function_of(name)
+    return made
+
+
+def __dir__() -> list[str]:
+    """The names of all functions."""
+    from uncork.functional._generated import TYPES
+
+    return sorted({*__all__, *TYPES})

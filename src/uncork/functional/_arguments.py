@@ -57,12 +57,19 @@ class Arguments:
         options = {name: listed(name, value) for name, value in self.options.items()}
         return Arguments(args, options)
 
-    def with_closed_numbers(self) -> Arguments | None:
+    def with_closed_numbers(
+        self, names: Sequence[str], integers: Collection[str]
+    ) -> Arguments | None:
         """The same call with arrays that are one integer as integers, for an input that a kernel
-        needs as a number, such as an axis. None where there are none.
+        needs as a number, such as an axis; those among its `integers`, whose type does not matter.
+        None where there are none.
         """
-        args = tuple(map(_closed, self.args))
-        options = {name: _closed(value) for name, value in self.options.items()}
+
+        def closed(name: str, value: Any) -> Any:
+            return _closed(value) if name in integers else value
+
+        args = tuple(map(closed, names, self.args))
+        options = {name: closed(name, value) for name, value in self.options.items()}
         found = Arguments(args, options)
         return found if len(found.arrays) < len(self.arrays) else None
 

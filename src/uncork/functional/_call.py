@@ -74,6 +74,33 @@ class Call:
                     )
             self._add(name, spec.element_type, value)
 
+    def typed(self, name: str, value: Any, like: str | None, listed: ElementType | None) -> None:
+        """Take an argument of a type of its own, None for an absent one. Numbers without a type
+        have that of the argument `like`, or are `listed`, or what NumPy makes of them.
+        """
+        has_type = hasattr(value, "dtype") or hasattr(value, "__array__")
+        spec = None if like is None else self.specs[like]
+        if value is not None and not has_type and not any(self.specs.values()):
+            listed = None  # the first argument: NumPy's type, as everywhere
+        if value is None:
+            self._add(name, ElementType.i64, None)
+        elif has_type or (spec is None and listed is None):
+            array = self._array(name, value)
+            element_type = _element_type(array)
+            if element_type is None or (
+                array.dtype == object and not all(isinstance(item, str) for item in array.flat)
+            ):
+                raise self.error(
+                    f"input '{name}': expected an array of numbers or strings, got "
+                    f"{type(value).__name__ if array.dtype == object else array.dtype}",
+                    input=name,
+                )
+            if not any(self.specs.values()):
+                self.dtype = array.dtype
+            self._add(name, element_type, array)
+        else:
+            self._add(name, spec.element_type if spec is not None else listed, value)
+
     def counts(self, **values: Any) -> None:
         """Take ids, offsets, lengths and numbers as i64, exactly; None for absent ones."""
         self.integers.update(values)
@@ -160,9 +187,9 @@ class Call:
             raise self.error(f"input '{name}': expected integers, got {got}{hint}", input=name)
         return array
 
-    def _add(self, name: str, element_type: ElementType, value: Any) -> None:
+    def _add(self, name: str, element_type: ElementType | None, value: Any) -> None:
         self.given[name] = value
-        if value is None:
+        if value is None or element_type is None:
             self.specs[name] = None
             return
         if isinstance(value, np.ndarray) and value.dtype.name in _ML_DTYPES:
@@ -176,7 +203,7 @@ class Call:
 
     def _restored(self, output: TensorSpec) -> Array:
         assert output.value is not None
-        if self.dtype.name in _ML_DTYPES:
+        if _ML_DTYPES.get(self.dtype.name) is output.element_type:
             return output.value.view(self.dtype)
         return present(output.element_type, output.value)
 

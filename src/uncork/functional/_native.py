@@ -96,10 +96,9 @@ class _Calls:
     def __init__(self, describe: Callable[..., Call]) -> None:
         self._describe = describe
         self._names = tuple(inspect.signature(describe).parameters)
-        #: Arguments that are inputs of the operation, known when a call was described.
-        self._inputs: frozenset[str] = frozenset()
-        #: Those of them that are integers.
-        self._integers: frozenset[str] = frozenset()
+        #: Arguments that are integers of any width, and so may come as numbers and lists; None
+        #: before a call was described.
+        self._integers: frozenset[str] | None = None
         #: The last call without names as one native entry: a list of results, or a number when this
         #: call is another.
         self.last: Callable[..., Any] = _nothing
@@ -129,18 +128,18 @@ class _Calls:
             if type(result) is list:
                 return result
         if any(isinstance(value, (list, tuple)) for value in given.all):
-            if not self._inputs:
+            if self._integers is None:
                 self._learn(self._describe(*given.args, **given.options))
-            given = given.with_listed_integers(self._names, self._integers)
+            given = given.with_listed_integers(self._names, self._integers or ())
         if not all(type(value) is np.ndarray or stays(value) for value in given.all):
             # nothing is remembered of what may be another when it comes again
             return self._describe(*given.args, **given.options).run()
         results = self._by_entry(given)
         opened = None
         if results is None:
-            opened = given.with_open_numbers(self._names, self._inputs)
+            opened = given.with_open_numbers(self._names, self._integers or ())
             results = None if opened is None else self._by_entry(opened)
-        if results is None and (closed := given.with_closed_numbers()) is not None:
+        if results is None and (closed := self._closed(given)) is not None:
             results = self._by_entry(closed, enters=False)
         return self._first(given, opened) if results is None else results
 
@@ -165,14 +164,14 @@ class _Calls:
     def _first(self, given: Arguments, opened: Arguments | None) -> Sequence[Array]:
         """The results of a call that no native call serves yet."""
         call: Call = self._describe(*given.args, **given.options)
-        if not self._inputs:
+        if self._integers is None:
             self._learn(call)
-            opened = given.with_open_numbers(self._names, self._inputs)
+            opened = given.with_open_numbers(self._names, self._integers or ())
         compiled = None
         if opened is not None:
             again: Call = self._describe(*opened.args, **opened.options)
             compiled = self._compiled(opened, again, is_open=True)
-        closed = given.with_closed_numbers()
+        closed = self._closed(given)
         if compiled is None:
             compiled = self._compiled(given, call, widest=closed is not None)
         if compiled is None and closed is not None:
@@ -180,8 +179,11 @@ class _Calls:
         return call.run() if compiled is None else compiled
 
     def _learn(self, call: Call) -> None:
-        """Learn from a call which arguments are inputs, and which of these are integers."""
-        self._integers, self._inputs = frozenset(call.integers), frozenset(call.given)
+        """Learn from a call which arguments are integers."""
+        self._integers = frozenset(call.integers)
+
+    def _closed(self, given: Arguments) -> Arguments | None:
+        return given.with_closed_numbers(self._names, self._integers or ())
 
     def _enter(self, native: NativeCall, entry: NativeCall, given: Arguments) -> None:
         """Make the `entry` of a native call the first that the next call tries."""

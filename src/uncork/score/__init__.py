@@ -216,7 +216,7 @@ def _score_frame(
     from uncork.score.scorer import Scorer
 
     if not is_frame(frame):
-        kinds = "paths, or a table of pandas, Polars or pyarrow"
+        kinds = "paths, a table of pandas, Polars or pyarrow, or a list of dictionaries"
         lazy = "; give its .collect()" if hasattr(frame, "collect") else ""
         raise InputError(f"expected {kinds}, got {type(frame).__name__}{lazy}", "source")
     if files_only:

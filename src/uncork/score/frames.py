@@ -1,9 +1,11 @@
-"""Tables of other libraries (pandas, Polars, Arrow): in as Arrow tables, out as what came in."""
+"""Tables of other libraries (pandas, Polars, Arrow) and lists of dictionaries: in as Arrow tables,
+out as what came in.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,8 @@ def is_frame(value: Any) -> bool:
     return (
         isinstance(value, (pa.Table, pa.RecordBatch, Mapping))
         or _is_pandas(value)
+        or _are_records(value)
+        or _is_dataset(value)
         or hasattr(value, "__arrow_c_stream__")
     )
 
@@ -45,11 +49,30 @@ def _arrow(rows: Any) -> pa.Table:
         return pa.table({name: _column(value) for name, value in rows.items()})
     if _is_pandas(rows):
         return pa.Table.from_pandas(rows, preserve_index=False)
+    if _are_records(rows):
+        return _of_records(rows)
+    if _is_dataset(rows):
+        return rows.to_table()
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
     raise InputError(
-        f"expected a pyarrow, pandas or Polars table, got {type(rows).__name__}", "rows"
+        "expected a pyarrow, pandas or Polars table, or a list of dictionaries, got "
+        f"{type(rows).__name__}",
+        "rows",
     )
+
+
+def _of_records(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """The rows of a list of dictionaries, all with the same keys: Arrow would pass over others."""
+    names = rows[0].keys()
+    for number, row in enumerate(rows):
+        if row.keys() != names:
+            raise InputError(
+                f"expected the keys of row 0, {', '.join(map(repr, names))}, got "
+                f"{', '.join(map(repr, row)) or 'none'}",
+                f"row {number}",
+            )
+    return pa.Table.from_pylist([*rows])
 
 
 def _column(value: Any) -> Any:
@@ -77,6 +100,8 @@ def first_rows(frame: Any, count: int) -> Any:
     """The first rows of a table, as a table of the same kind."""
     if isinstance(frame, Mapping):
         return {name: value[:count] for name, value in frame.items()}
+    if _is_dataset(frame):
+        return frame.head(count)
     return frame.slice(0, count) if isinstance(frame, (pa.Table, pa.RecordBatch)) else frame[:count]
 
 
@@ -92,6 +117,8 @@ def to_frame(table: pa.Table, like: Any) -> Any:
             name: table.column(name).combine_chunks().to_numpy(zero_copy_only=False)
             for name in table.column_names
         }
+    if _are_records(like):
+        return table.to_pylist()
     if _is_pandas(like):
         frame = table.to_pandas()
         frame.index = like.index
@@ -106,3 +133,18 @@ def _is_pandas(value: Any) -> bool:
     """Whether a value is a frame of pandas, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def _are_records(value: Any) -> bool:
+    """Whether a value is a list of rows, each a dictionary."""
+    return (
+        isinstance(value, (list, tuple))
+        and bool(value)
+        and all(isinstance(row, Mapping) for row in value)
+    )
+
+
+def _is_dataset(value: Any) -> bool:
+    """Whether a value is a dataset of pyarrow, which is not imported to tell."""
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(value, module.Dataset)

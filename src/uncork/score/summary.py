@@ -1,8 +1,10 @@
-"""The summary of a run: progress on a terminal, and figures at its end."""
+"""The summary of a run: progress on a terminal or in a log, and figures at its end."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +12,9 @@ from typing import Any
 from uncork.progress import on_terminal
 from uncork.score.columns import RowError
 from uncork.score.unit import Counts
+
+#: From one line to the next, where there is no terminal.
+_LINE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -105,10 +110,14 @@ class Summary:
 def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar as a context, which gives a function to be told how many rows are done.
 
-    It shows them, rows/s and the time left, when standard error is a terminal.
+    It shows them, rows/s and the time left: in place on a terminal, and else as a line of standard
+    error every half a minute, for logs.
     """
-    if not show or not on_terminal():
+    if not show or sys.stderr is None:
         yield lambda rows: None
+        return
+    if not on_terminal():
+        yield progress_lines(total, time.monotonic)
         return
     try:
         from rich.console import Console
@@ -121,7 +130,7 @@ def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
             TimeRemainingColumn,
         )
     except ImportError:
-        yield lambda rows: None
+        yield progress_lines(total, time.monotonic)
         return
     columns = (
         BarColumn(),
@@ -138,3 +147,23 @@ def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
             bar.update(task, completed=rows, speed=f"{speed:,.0f} rows/s" if speed else "")
 
         yield show_rows
+
+
+def progress_lines(total: int, clock: Callable[[], float]) -> Callable[[int], None]:
+    """A function that is told how many rows are done, and prints a line now and then."""
+    start = said = clock()
+    before: int | None = None
+
+    def say(rows: int) -> None:
+        nonlocal said, before
+        now = clock()
+        if before is None:  # those of earlier runs are no work of this one
+            before = rows
+        if now - said < _LINE_SECONDS:
+            return
+        said = now
+        speed = (rows - before) / (now - start)
+        left = f", {(total - rows) / speed:,.0f} s left" if speed else ""
+        print(f"{rows:,} of {total:,} rows, {speed:,.0f} rows/s{left}", file=sys.stderr, flush=True)
+
+    return say
