@@ -162,7 +162,9 @@ class _Gate:
     """
 
     def __init__(self) -> None:
-        self.changed = threading.Condition(threading.RLock())
+        #: Taken by itself: an interrupt may come within a condition's `__enter__`, which is Python.
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.inside: Counter[int] = Counter()  # how often, by thread
         self.forking = False
         self.forkers: Counter[int] = Counter()  # threads that came through `before_fork`
@@ -170,7 +172,7 @@ class _Gate:
     def enter(self) -> None:
         """Wait for a fork that goes on, unless this thread is inside already."""
         me = threading.get_ident()
-        with _here.holding(), self.changed:
+        with _here.holding(), self.lock:
             self.changed.wait_for(
                 lambda: not self.forking or me in self.inside or self.forkers[me] > 0,
                 _LONGEST_WAIT,
@@ -180,7 +182,7 @@ class _Gate:
     def leave(self) -> None:
         """The inverse of `enter`."""
         me = threading.get_ident()
-        with _here.holding(), self.changed:
+        with _here.holding(), self.lock:
             self.inside[me] -= 1
             if not self.inside[me]:
                 self.inside.pop(me, None)  # one step: `del` of a Counter is two
