@@ -80,6 +80,27 @@ def test_nodes_that_nothing_needs_are_left_out() -> None:
     assert run(model_of(nodes, {"x": [1]}, ["y"]), np.float32([-1]))[0].tolist() == [1]
 
 
+def test_layers_that_only_a_lowering_needs_are_left_out() -> None:
+    """Resize divides sizes by those that there are, which by its mode nobody reads."""
+    node = helper.make_node(
+        "Resize",
+        ["x", "roi", "", "sizes"],
+        ["y"],
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )
+    proto = model_of(
+        [node],
+        {"x": [1, 1, 4, 4], "roi": [8], "sizes": [4]},
+        ["y"],
+        types={"sizes": TensorProto.INT64},
+    )
+    model = uncork.read_model(proto.SerializeToString())
+    read = {source.node for node in model.nodes for source in node.inputs}
+    unread = [n.name for n in model.nodes if n.id not in read and n.type_name != "Result"]
+    assert unread == []
+
+
 def test_functions_of_the_model_are_inlined() -> None:
     """Also those that call others, with attributes that are the caller's."""
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
