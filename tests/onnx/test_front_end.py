@@ -17,7 +17,7 @@ from uncork.ir.constants import mapped_files, stored_arrays
 
 onnx = pytest.importorskip("onnx")
 
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from tests.onnx._models import bodies, linear  # noqa: E402
 from tests.onnx._run import model_of, run  # noqa: E402
@@ -78,6 +78,27 @@ def test_nodes_that_nothing_needs_are_left_out() -> None:
         helper.make_node("NoSuchThing", ["x"], ["z"]),
     ]
     assert run(model_of(nodes, {"x": [1]}, ["y"]), np.float32([-1]))[0].tolist() == [1]
+
+
+def test_layers_that_only_a_lowering_needs_are_left_out() -> None:
+    """Resize divides sizes by those that there are, which by its mode nobody reads."""
+    node = helper.make_node(
+        "Resize",
+        ["x", "roi", "", "sizes"],
+        ["y"],
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )
+    proto = model_of(
+        [node],
+        {"x": [1, 1, 4, 4], "roi": [8], "sizes": [4]},
+        ["y"],
+        types={"sizes": TensorProto.INT64},
+    )
+    model = uncork.read_model(proto.SerializeToString())
+    read = {source.node for node in model.nodes for source in node.inputs}
+    unread = [n.name for n in model.nodes if n.id not in read and n.type_name != "Result"]
+    assert unread == []
 
 
 def test_functions_of_the_model_are_inlined() -> None:
@@ -318,3 +339,38 @@ def test_damaged_files_are_refused_in_words() -> None:
             continue
         refused += 1
     assert refused > 200
+
+
+def test_what_a_loop_carries_may_change_its_rank(tmp_path: Path) -> None:
+    """In the IR, too, where a port without dimensions may be of any rank."""
+    proto = bodies()
+    (two,) = [n for n in proto.graph.node if n.output[0] == "two"]
+    two.attribute[0].t.CopyFrom(numpy_helper.from_array(np.float32([[2]])))
+    for port in (*proto.graph.node[-1].attribute[0].g.input, *proto.graph.output):
+        if port.name == "v":
+            port.type.tensor_type.ClearField("shape")
+    model = uncork.read_model(proto.SerializeToString())
+    uncork.write_model(model, tmp_path / "model.xml")
+    x = np.ones((1, 2, 5), np.float32)
+    for opened in (model, uncork.read_model(tmp_path / "model.xml")):
+        assert uncork.compile_model(opened)(x)[0].tolist() == [[48]]
+
+
+def test_attributes_that_do_not_fit() -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode=b"\xff\xfe")
+    message = refusal(model_of([node], {"x": [1, 1, 2]}, ["y"], {"s": np.ones(3, np.float32)}))
+    assert "attribute 'mode': expected text in UTF-8, got b'" in message
+    labels = helper.make_node(
+        "LabelEncoder",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        keys_int64s=[1, 2],
+        values_strings=["a", "b"],
+        default_tensor=numpy_helper.from_array(np.int16([7])),
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 4)]
+    message = refusal(
+        model_of([labels], {"x": [2]}, ["y"], types={"x": 7, "y": 8}, opset_imports=opsets)
+    )
+    assert "attribute 'default_tensor': expected one element of string, got 1 of i16" in message

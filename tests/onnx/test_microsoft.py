@@ -64,6 +64,7 @@ def test_weights_of_few_bits_stay_as_they_are_stored(bits: int) -> None:
     ]
     assert stored == [f"u{bits}"]
     assert any(isinstance(n.operation, PackedConst) for n in model.nodes) == (bits == 4)
+    pytest.importorskip("llvmlite")
     compiled = uncork.compile_model(model)
     compiled(**case.fed)
     assert f"weights in u{bits}" in str(compiled.plan)

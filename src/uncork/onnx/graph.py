@@ -268,13 +268,15 @@ class Graph(Builder):
         return self._of_type("Parameter").index(source.node)
 
     def model(self) -> Model:
-        """What was built, without the constants that no layer reads: what a lowering has asked for
-        its numbers only, or has written in another form.
+        """What was built, without the layers that no output needs: what a lowering has asked for
+        its shape or its numbers only, or has written in another form.
         """
         model = super().model()
-        read = {source.node for node in model.nodes for source in node.inputs}
-        kept = tuple(n for n in model.nodes if n.id in read or n.file_type != "Const")
-        return replace(model, nodes=kept)
+        needed = {*model.parameters, *model.results, *model.sinks}
+        for node in reversed(model.nodes):  # which stand behind those that they read
+            if node.id in needed:
+                needed.update(source.node for source in node.inputs)
+        return replace(model, nodes=tuple(n for n in model.nodes if n.id in needed))
 
     # ---- names
 
