@@ -15,6 +15,8 @@ COMMANDS = {
     "ops": "each operation alone, in many sizes",
     "models": "whole models",
     "zoo": "well-known networks with recorded inputs (--models)",
+    "weights": "products with weights stored in few bits, with errors",
+    "decode": "a token and a prompt of a language model of such weights",
     "precision": "networks in f32 and bf16, with errors (--models)",
     "peak": "the most memory that a process needs which loads and calls a network (--models)",
     "gain": "what --threads gain over one thread, for networks of --models (with --pin 0,1)",

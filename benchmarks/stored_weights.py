@@ -5,62 +5,79 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from uncork import Builder
 from uncork.ir.model import Source
-from uncork.types import Array
+from uncork.storage import code_book, encode
+from uncork.types import Array, ElementType
 
 #: The least code and one more than the largest, by type; and where zero points lie about.
 _CODES = {"i8": (-128, 128, 0), "u8": (0, 256, 128), "i4": (-8, 8, 0), "u4": (0, 16, 8)}
 _GROUP = 128
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a matrix is stored: the type of its codes, how many of a column share a scale (0: all),
+    and the type in which the layers that decompress it compute. Types without a sign have zero
+    points.
+    """
+
+    stored: str
+    group: int = 0
+    computed: str = "f16"
+
+    @property
+    def name(self) -> str:
+        return f"{self.stored}, groups of {self.group}" if self.group else f"{self.stored}, columns"
+
+    def matrix(self, builder: Builder, inner: int, columns: int, seed: int = 0) -> Source:
+        """The layers that make `[columns, inner]` in f32."""
+        generator = np.random.default_rng([seed, inner, columns])
+        group = self.group or inner
+        shape = (columns, inner // group, group) if self.group else (columns, inner)
+        one = (*shape[:-1], 1)
+        low, high, middle = _CODES.get(self.stored, (0, 16, 0))
+        if self.stored in _CODES:
+            codes = generator.integers(low, high, shape).astype(np.int8 if low < 0 else np.uint8)
+            reach = float(high - low)
+        else:
+            element_type = ElementType.parse(self.stored)
+            book = np.sort(code_book(element_type)[np.isfinite(code_book(element_type))])
+            reach = 4.0 * float(np.sqrt(np.mean(np.minimum(abs(book), 1.0) ** 2)))
+            codes = encode(generator.uniform(-1, 1, shape).astype(np.float32), element_type)
+        (matrix,) = self._convert(builder, builder.constant(codes, self.stored))
+        if middle:
+            zeros = generator.integers(middle - 2, middle + 2, one).astype(codes.dtype)
+            (zero,) = self._convert(builder, builder.constant(zeros, self.stored))
+            (matrix,) = builder.add("Subtract", 1, matrix, zero)
+        scale = generator.uniform(0.5, 1, one) * 4 / reach / np.sqrt(inner)
+        kind = np.float16 if self.computed == "f16" else np.float32
+        (matrix,) = builder.add("Multiply", 1, matrix, builder.constant(scale.astype(kind)))
+        if self.group:
+            whole = builder.constant(np.array([columns, inner]))
+            (matrix,) = builder.add("Reshape", 1, matrix, whole, special_zero=False)
+        if self.computed == "f16":
+            (matrix,) = builder.add("Convert", 1, matrix, destination_type="f32")
+        return matrix
+
+    def _convert(self, builder: Builder, constant: Source) -> tuple[Source, ...]:
+        return tuple(builder.add("Convert", 1, constant, destination_type=self.computed))
+
+
 def product(
     builder: Builder, x: Sequence[Source], stored: str, inner: int, columns: int, computed: str
 ) -> Source:
     """A product whose matrix is decompressed in f32 or f16: 4 bits in groups, 8 by columns."""
-    generator = np.random.default_rng(inner + columns)
     if stored in _CODES:
-        matrix = _decompressed(builder, generator, stored, inner, columns, computed)
+        form = Form(stored, _GROUP if stored.endswith("4") else 0, computed)
+        matrix = form.matrix(builder, inner, columns)
     else:
-        numbers = (generator.standard_normal((columns, inner)) * 0.1).astype(np.float16)
+        generator = np.random.default_rng(inner + columns)
+        numbers: Array = (generator.standard_normal((columns, inner)) * 0.1).astype(np.float16)
         matrix = builder.constant(numbers)
         (matrix,) = builder.add("Convert", 1, matrix, destination_type="f32")
     return builder.add("MatMul", 1, *x, matrix, transpose_b=True)[0]
-
-
-def _decompressed(
-    builder: Builder,
-    generator: np.random.Generator,
-    stored: str,
-    inner: int,
-    columns: int,
-    computed: str,
-) -> Source:
-    low, high, middle = _CODES[stored]
-    in_groups = stored.endswith("4")
-    shape = (columns, inner // _GROUP, _GROUP) if in_groups else (columns, inner)
-    one = (*shape[:-1], 1)
-
-    def integers(first: int, end: int, shape: tuple[int, ...]) -> Source:
-        codes: Array = generator.integers(first, end, shape).astype(
-            np.int8 if low < 0 else np.uint8
-        )
-        constant = builder.constant(codes, stored)
-        return builder.add("Convert", 1, constant, destination_type=computed)[0]
-
-    matrix = integers(low, high, shape)
-    if middle:
-        zero = integers(middle - 2, middle + 2, one)
-        (matrix,) = builder.add("Subtract", 1, matrix, zero)
-    scale = generator.uniform(0.1, 1, one) / (high - low)
-    kind = np.float16 if computed == "f16" else np.float32
-    (matrix,) = builder.add("Multiply", 1, matrix, builder.constant(scale.astype(kind)))
-    if in_groups:
-        whole = builder.constant(np.array([columns, inner]))
-        (matrix,) = builder.add("Reshape", 1, matrix, whole, special_zero=False)
-    if computed == "f16":
-        (matrix,) = builder.add("Convert", 1, matrix, destination_type="f32")
-    return matrix
