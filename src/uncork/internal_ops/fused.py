@@ -1,8 +1,6 @@
 """Internal operations: several layers fused into one.
 
 Their meaning is that of the layers, one after the other.
-
-Their meaning is that of the layers, one after the other.
 """
 
 from __future__ import annotations
