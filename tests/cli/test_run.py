@@ -257,7 +257,7 @@ def test_pickles_are_refused(command: Command, same: Same, tmp_path: Path):
         ("x=bomb.npy", f"bomb.npy: {why}"),
         ("bomb.npz", f"bomb.npz:x: {why}"),
         ("x=bomb.npz:x", f"bomb.npz:x: {why}"),
-        ("x=raw.npy", "raw.npy: is neither a .npy, an .npz nor a .wav file"),
+        ("x=raw.npy", "raw.npy: is neither a .npy, an .npz, a .wav file nor a picture"),
     ):
         answer = command("run", model, "-i", words)
         assert answer.status == 1

@@ -39,7 +39,7 @@ def read_arrays(path: str) -> Array | dict[str, Array]:
             if magic[:4] == b"RIFF":
                 return read_sound(path)[0]
             if magic[:2] != b"PK":
-                raise InputError("is neither a .npy, an .npz nor a .wav file", path)
+                raise InputError("is neither a .npy, an .npz, a .wav file nor a picture", path)
             with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
                 return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
     except OSError as error:
