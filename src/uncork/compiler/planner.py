@@ -37,11 +37,13 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
+from uncork.kernels.runtime.addresses import address_of, symbol
 from uncork.kernels.runtime.packed_weights import memory_shared
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
     KernelArgument,
+    KnownAddress,
     SizeOperand,
     Slot,
     Step,
@@ -325,7 +327,7 @@ class Planner(SizePlanner):
                 else BufferAddress(scratch, self.program.operand(operand.offset))
             )
         if isinstance(operand, kernel_plan.ReleaseGil):
-            return release_gil()
+            return symbol("sched_yield", release_gil)
         if isinstance(operand, kernel_plan.In):
             location = locations[operand.position]
         else:
@@ -333,8 +335,9 @@ class Planner(SizePlanner):
         begin = self._begins.get(location, 0) if isinstance(location, BufferAddress) else 0
         offset = self.program.operand(operand.offset + begin)
         if isinstance(location, ConstantLocation):
-            self._keep.append(location.array)  # an open offset: the size program adds it
-            return self.program.operand(operand.offset + int(location.array.ctypes.data))
+            self._keep.append(location.array)
+            address = address_of(location.array)
+            return KnownAddress(address, offset) if isinstance(offset, Slot) else address + offset
         if isinstance(location, TensorAddress):
             if not isinstance(offset, int):
                 raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")

@@ -21,6 +21,7 @@ from uncork.kernels.embedding.spec_bags import QuantizedGather, QuantizedRows
 from uncork.kernels.extents import has_extents, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
@@ -58,7 +59,7 @@ def _parameters(table: CompressedTable, target: Target) -> Array | None:
 def _quantized(table: CompressedTable, target: Target) -> LookupTable:
     pairs = _parameters(table, target)
     keep = [table.codes] if pairs is None else [table.codes, pairs]
-    addresses = [int(array.ctypes.data) for array in keep]
+    addresses = [address_of(array) for array in keep]
     operands: dict[str, Operand] = {
         "table": addresses[0],
         "parameters": addresses[1] if len(keep) > 1 else 0,

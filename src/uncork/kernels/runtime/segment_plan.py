@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.addresses import address_of
 from uncork.types import Array
 
 
@@ -50,6 +51,13 @@ class TensorAddress(Struct, frozen=True):
 
     first: int
     offset: int = 0
+
+
+class KnownAddress(Struct, frozen=True):
+    """The address of memory that lies where it lies, plus an offset in bytes that sizes tell."""
+
+    address: int
+    offset: Slot
 
 
 class CallTable(Struct, frozen=True):
@@ -136,6 +144,7 @@ KernelArgument = Union[
     ArgumentAddress,
     BufferAddress,
     TensorAddress,
+    KnownAddress,
     CallTable,
     BodyAddress,
 ]
@@ -359,7 +368,7 @@ class SegmentPlan(Struct, frozen=True):
             if not isinstance(argument, ArgumentAddress) or argument.argument not in arrays:
                 return argument
             assert isinstance(argument.offset, int)
-            return int(arrays[argument.argument].ctypes.data) + argument.offset
+            return address_of(arrays[argument.argument]) + argument.offset
 
         steps = tuple(step.map_arguments(change) for step in self.steps)
         numbers = tuple(

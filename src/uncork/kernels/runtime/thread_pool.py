@@ -20,13 +20,16 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from uncork.concurrency import in_child, once
-from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.kernel_spec import KernelSpec, llvm_text
+from uncork.kernels.runtime.addresses import Wanted, symbol
 from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 #: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
@@ -74,6 +77,11 @@ class Serve(KernelSpec, frozen=True):
     @property
     def name(self) -> str:
         return "serve"
+
+
+def wanted(spec: KernelSpec, target: Target) -> Wanted:
+    """A kernel as a function that is wanted for a target."""
+    return Wanted(spec.name, repr(spec), partial(llvm_text, spec, target))
 
 
 #: The kernels of a pool, for whoever has them compiled with those of a model.
@@ -174,5 +182,10 @@ def dispatch(calls: int, table: Any) -> tuple[int, tuple[int, int, Any]]:
     """
     if _makers:
         return _makers[-1], (0, calls, table)
+    return STORE.address(Dispatch()), (symbol("pool", address), calls, table)
+
+
+def address() -> int:
+    """The address of the pool; 0 where the system has no such threads."""
     found = pool()
-    return STORE.address(Dispatch()), (0 if found is None else found.address, calls, table)
+    return 0 if found is None else found.address

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.addresses import address_of_words, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -27,7 +28,7 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     SizeOperand,
 )
-from uncork.kernels.runtime.turns_layout import NO_BUFFER, OTHER_SIZES, TURNS_HEAD, UNFIT
+from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
 from uncork.types import Array
 
 
@@ -151,14 +152,14 @@ class TurnTable:
         for name, word in head.items():
             words[TURNS_HEAD.index(name)] = word
         self._block = np.zeros(len(words), np.int64)
-        base = self._address = int(self._block.ctypes.data)
+        base = self._address = address_of_words(self._block, "turns", self._rooms)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
-        if self._rooms:
+        if self._rooms and recording() is None:
             weakref.finalize(self, _free, self._block, self._rooms).atexit = False
         names = functions()
         call = (turns_function(), base, names["save"], names["restore"])
         self._released_words = np.array(call, np.int64)
-        self._released = int(self._released_words.ctypes.data)
+        self._released = address_of_words(self._released_words, "table")
         #: The same words, which Python reads and writes faster.
         self._words = memoryview(self._block)  # type: ignore[arg-type]
         if turns.counter is not None:
@@ -226,7 +227,7 @@ class TurnTable:
         or are others than it was told.
         """
         status = self._words[TURNS_HEAD.index("status")]
-        return status in _MISFITS or self.bodies_misfit()
+        return status in MISFITS or self.bodies_misfit()
 
     def bodies_misfit(self) -> bool:
         """Whether the last call was not for the plan of a body that a step of the body runs."""
@@ -301,10 +302,6 @@ def _free(block: Array, rooms: range) -> None:
     free = ctypes.pythonapi.PyMem_RawFree
     for room in rooms:
         free(ctypes.c_void_p(int(block[room])))
-
-
-#: Statuses of a body whose plan is not for the sizes of a call.
-_MISFITS = (layout.GUARD_FAILED, NO_BUFFER, OTHER_SIZES, UNFIT)
 
 
 @functools.lru_cache(maxsize=2)
