@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import once
 from uncork.errors import warn_once
 from uncork.kernels.runtime.cpython_entry import (
     DATA,
@@ -26,11 +25,12 @@ from uncork.kernels.runtime.cpython_entry import (
     functions,
 )
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile, Wanted
+from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 
-@functools.lru_cache(maxsize=1)
-def native_entry() -> bool:
+@functools.lru_cache(maxsize=8)
+def native_entry(target: Target) -> bool:
     """Whether the native entry works here: objects lie in memory as it reads them, and NumPy makes
     arrays as it asks.
     """
@@ -49,7 +49,7 @@ def native_entry() -> bool:
         )
         if not laid_out:
             return False
-        _definition()
+        _definition(target)
         empty = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
         )(functions()["empty"])
@@ -94,20 +94,22 @@ def _entry_text() -> str:
 ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
 
 
-@once
-def _definition() -> _MethodDefinition:
-    """The one method table of all segments.
-
-    Their functions keep its address, and Python never copies it.
-    """
-
-    return _MethodDefinition(b"run", STORE.address_of(ENTRY), _METH_FASTCALL, None)
+#: The method tables of segments. Their functions keep the address, and Python never copies it.
+_definitions: dict[Target, _MethodDefinition] = {}
 
 
-def bound(block: Array) -> Callable[..., Any]:
+def _definition(target: Target) -> _MethodDefinition:
+    """The method table of all segments of a target; threads that ask at once get the same."""
+    if target not in _definitions:
+        address = STORE.address_of(ENTRY, target)
+        _definitions.setdefault(target, _MethodDefinition(b"run", address, _METH_FASTCALL, None))
+    return _definitions[target]
+
+
+def bound(block: Array, target: Target) -> Callable[..., Any]:
     """A built-in function whose `self` is a segment's block: a call costs as much as one of C."""
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., Any] = create(ctypes.addressof(_definition()), block, None)
+    function: Callable[..., Any] = create(ctypes.addressof(_definition(target)), block, None)
     return function

@@ -27,6 +27,7 @@ import numpy as np
 from uncork.concurrency import in_child, once
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import Array
 
 #: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
@@ -122,9 +123,14 @@ class Pool:
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
-        self._words[POOL.index("serve")] = STORE.address(Serve())
         fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
         self.renew_locks()
+
+    def serve_by(self, target: Target) -> None:
+        """Have threads to come serve by the kernel of a target; one that is there already stays."""
+        serve = POOL.index("serve")
+        if not self._words[serve]:
+            self._words[serve] = STORE.address(Serve(), target)
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
@@ -168,11 +174,15 @@ def made_by(function: int) -> Iterator[None]:
         _makers.remove(function)
 
 
-def dispatch(calls: int, table: Any) -> tuple[int, tuple[int, int, Any]]:
+def dispatch(
+    calls: int, table: Any, target: Target | None = None
+) -> tuple[int, tuple[int, int, Any]]:
     """The kernel, and the words of a step that makes so many calls together, whose table is the
     last word.
     """
     if _makers:
         return _makers[-1], (0, calls, table)
-    found = pool()
-    return STORE.address(Dispatch()), (0 if found is None else found.address, calls, table)
+    found, target = pool(), target or host_target()
+    if found is not None:
+        found.serve_by(target)
+    return STORE.address(Dispatch(), target), (0 if found is None else found.address, calls, table)

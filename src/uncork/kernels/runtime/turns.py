@@ -17,7 +17,7 @@ from msgspec import Struct
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
@@ -27,6 +27,7 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     SizeOperand,
 )
+from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.turns_layout import NO_BUFFER, OTHER_SIZES, TURNS_HEAD, UNFIT
 from uncork.types import Array
 
@@ -76,6 +77,7 @@ class TurnTable:
     ) -> None:
         """`body` is the segments of a turn. Each room takes at most so many bytes."""
         self.context = context
+        self._target = body[0].target
         self._segments: list[Segment] = []
         for plan in body:
             before = self._segments[-1] if self._segments else None
@@ -156,7 +158,7 @@ class TurnTable:
         if self._rooms:
             weakref.finalize(self, _free, self._block, self._rooms).atexit = False
         names = functions()
-        call = (turns_function(), base, names["save"], names["restore"])
+        call = (STORE.address_of(TURNS, self._target), base, names["save"], names["restore"])
         self._released_words = np.array(call, np.int64)
         self._released = int(self._released_words.ctypes.data)
         #: The same words, which Python reads and writes faster.
@@ -292,8 +294,8 @@ class TurnTable:
         """
         self._words[0], self._words[1] = turn, stop
         if release:
-            return int(_callable(_released_function())(self._released))
-        return int(_callable(turns_function())(self._address))
+            return int(_callable(STORE.address_of(_RELEASED, self._target))(self._released))
+        return int(_callable(STORE.address_of(TURNS, self._target))(self._address))
 
 
 def _free(block: Array, rooms: range) -> None:
@@ -315,29 +317,27 @@ def _callable(address: int) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
 
 
-def _released_function() -> int:
-    """The address of the function that makes a call without the lock of the interpreter."""
+def _released_text() -> str:
+    from uncork.kernels.runtime.emit_turns import emit_released
 
-    def make() -> str:
-        from uncork.kernels.runtime.emit_turns import emit_released
-
-        return emit_released()
-
-    return STORE.function("released", "released", make)
+    return emit_released()
 
 
-def turns_function() -> int:
-    """The address of the function that makes turns."""
-
-    def make() -> str:
-        from uncork.kernels.runtime.emit_turns import emit_turns
-
-        return emit_turns()
-
-    return STORE.function("turns", "turns", make)
+#: The function that makes a call without the lock of the interpreter.
+_RELEASED = Wanted("released", "released", _released_text)
 
 
-def prepare_turns() -> None:
+def _turns_text() -> str:
+    from uncork.kernels.runtime.emit_turns import emit_turns
+
+    return emit_turns()
+
+
+#: The function that makes turns.
+TURNS = Wanted("turns", "turns", _turns_text)
+
+
+def prepare_turns(target: Target) -> None:
     """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
-    turns_function()
-    _released_function()
+    STORE.address_of(TURNS, target)
+    STORE.address_of(_RELEASED, target)
