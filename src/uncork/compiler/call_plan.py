@@ -22,6 +22,7 @@ from uncork.kernels.runtime.segment_plan import (
     Slot,
     TensorAddress,
 )
+from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin, Relation, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -73,7 +74,7 @@ class BodyRun(Protocol):
     wrong.
     """
 
-    def prepare(self) -> None:
+    def prepare(self, target: Target) -> None:
         """Have the native functions compiled that are no kernels of the bodies."""
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Array]: ...

@@ -83,6 +83,7 @@ def compile_model(
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
+    target: str | None = None,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -131,6 +132,10 @@ def compile_model(
     constants and references are not counted). A call that needs more raises InputError, which names
     the layer that needs most; others go on. Each of several calls at a time has memory of its own.
 
+    `target` is the processor that kernels are made for: a level such as "x86-64-v3", which many
+    processors have (None: the largest that this one has), or "native" for this very one, whose
+    kernels are of no use elsewhere.
+
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties
     are options here. Raises ValidationError for unknown options, UnsupportedError for a precision
     that this machine lacks, InputError for wrong tables.
@@ -155,17 +160,17 @@ def compile_model(
         raise ValidationError(f"activations: expected 'f32', 'i16' or 'i8', got {activations!r}")
     fast = precision == "fast"
     if fast and backend == "cpu":
-        precision = _fast_precision()
+        precision = _fast_precision(target)
     elif fast:
         precision = "f32"
-    target = kernel_target(precision) if backend == "cpu" else None
-    if fast and target is not None:
+    runs_on = kernel_target(precision, target) if backend == "cpu" else None
+    if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
-    if backend == "cpu" and target is None:
+    if backend == "cpu" and runs_on is None:
         warn_if_unavailable()
-    if precision != "f32" and (missing := _missing_for(precision, backend, target)):
+    if precision != "f32" and (missing := _missing_for(precision, backend, runs_on)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
-    if (decompression, activations) != ("as-written", "f32") and target is None:
+    if (decompression, activations) != ("as-written", "f32") and runs_on is None:
         missing = _missing_for("f32", backend, None)
         option = "activations" if activations != "f32" else "decompression"
         raise UnsupportedError(f"{option} other than the default need {missing}: leave it out")
@@ -192,7 +197,7 @@ def compile_model(
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         return compiled_by(model, partial(_reference, threads, precision, ids))
-    return compile_for(model, target, threads, precision, ids, memory_limit)
+    return compile_for(model, runs_on, threads, precision, ids, memory_limit)
 
 
 def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:
@@ -202,9 +207,9 @@ def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Ex
     return Executor(runs, None, threads, mapped_files(model))
 
 
-def _fast_precision() -> Precision:
-    """What products are fastest in on this machine."""
-    target = kernel_target("bf16")
+def _fast_precision(name: str | None) -> Precision:
+    """What products are fastest in on this machine, by kernels of a target."""
+    target = kernel_target("bf16", name)
     return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"
 
 
@@ -241,6 +246,7 @@ def load(
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
+    target: str | None = None,
     prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
@@ -257,8 +263,8 @@ def load(
     `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
     `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True`
     multiplies what FakeQuantize rounded in f32; `memory_limit` is the most bytes of working memory
-    of a call; `prepare=True` compiles the kernels now, not at the
-    first call: see `CompiledModel.prepare`.
+    of a call; `target` is the level of processors that kernels are for, or "native"; `prepare=True`
+    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
@@ -278,6 +284,7 @@ def load(
             exact_convolutions=exact_convolutions,
             exact_fake_quantize=exact_fake_quantize,
             memory_limit=memory_limit,
+            target=target,
         )
         if prepare:
             compiled.prepare()

@@ -49,7 +49,7 @@ from uncork.kernels.runtime.segment_plan import (
     Step,
     TensorAddress,
 )
-from uncork.kernels.runtime.target import release_gil
+from uncork.kernels.runtime.target import host_target, release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.ops._memory import is_beyond_arrays
 from uncork.ops.concat import Concat1
@@ -73,6 +73,7 @@ class Planner(SizePlanner):
         super().__init__(model, facts)
         self._kernels, self._files = kernels, files
         self._compiles = kernels.compiles
+        self._target = kernels.target or host_target()
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
         self._arguments = self._inputs + self._outputs
@@ -110,7 +111,7 @@ class Planner(SizePlanner):
         self._look_at_files()
         self.program.ops = list  # no circle is left that only the collector would find
         return CallPlan(
-            parts=tuple(closed(part, self._buffers) for part in self._parts),
+            parts=tuple(closed(part, self._buffers, self._target) for part in self._parts),
             slots=tuple(self.program.values),
             buffers=len(self._buffers),
             tensor_bytes=self._tensor_bytes,

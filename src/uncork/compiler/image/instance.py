@@ -11,7 +11,7 @@ import numpy as np
 
 from uncork.compiler.image import format
 from uncork.concurrency import lazy
-from uncork.kernels.runtime import layout
+from uncork.kernels.runtime import layout, thread_pool
 from uncork.kernels.runtime.addresses import symbol_address
 from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays_out_as_expected
 from uncork.kernels.runtime.exec_memory import mapped
@@ -35,6 +35,9 @@ class LoadedCode:
         """Raises OSError where such memory is forbidden."""
         self.memory = mapped(code)
         self.address = int(self.memory.ctypes.data)
+        pool = thread_pool.pool()
+        if pool is not None and "serve" in functions:
+            pool.serve_at(self.address + functions["serve"])
         self.functions = {name: self.address + offset for name, offset in functions.items()}
 
     @lazy

@@ -22,7 +22,6 @@ from uncork.kernels.extents import has_extents, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.runtime.addresses import address_of
-from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
 from uncork.ops.gather import Gather1, Gather7
@@ -37,14 +36,12 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     pairs = _parameters(table, target)
     per_row = pairs is not None and len(pairs) > 1
     columns = table.columns // table.groups
-    row_bits = columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
-    aligned = begins_a_line(table.codes) and row_bits % 512 == 0
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
     narrow = pairs is not None and pairs.dtype == np.float16
     numbers = () if table.numbers is None else tuple(table.numbers.tolist())
     return QuantizedRows(
-        stored, columns, *steps, aligned, target.lanes, permutes, table.groups, narrow, numbers
+        stored, columns, *steps, target.lanes, permutes, table.groups, narrow, numbers
     )
 
 

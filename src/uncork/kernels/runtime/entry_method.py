@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import once
 from uncork.errors import warn_once
 from uncork.kernels.runtime.cpython_entry import (
     DATA,
@@ -26,6 +25,7 @@ from uncork.kernels.runtime.cpython_entry import (
     functions,
 )
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile, Wanted
+from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 
@@ -65,13 +65,13 @@ def lays_out_as_expected() -> bool:
         return False
 
 
-@functools.lru_cache(maxsize=1)
-def native_entry() -> bool:
-    """Whether the native entry works here, which is compiled."""
+@functools.lru_cache(maxsize=8)
+def native_entry(target: Target) -> bool:
+    """Whether the native entry of a target works here, which is compiled."""
     if not lays_out_as_expected():
         return False
     try:
-        _definition()
+        _definition(target)
         return True
     except CannotCompile as error:
         warn_once(
@@ -112,15 +112,21 @@ def _entry_text() -> str:
 ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
 
 
-@once
-def _definition() -> MethodDefinition:
-    """The one method table of all segments whose entry this process has compiled."""
-    return MethodDefinition.of(STORE.address_of(ENTRY))
+#: The method tables of segments. Their functions keep the address, and Python never copies it.
+_definitions: dict[Target, MethodDefinition] = {}
 
 
-def bound(block: Array) -> Callable[..., Any]:
+def _definition(target: Target) -> MethodDefinition:
+    """The method table of all segments of a target; threads that ask at once get the same."""
+    if target not in _definitions:
+        address = STORE.address_of(ENTRY, target)
+        _definitions.setdefault(target, MethodDefinition.of(address))
+    return _definitions[target]
+
+
+def bound(block: Array, target: Target) -> Callable[..., Any]:
     """A built-in function whose `self` is a segment's block: a call costs as much as one of C."""
-    return bound_to(_definition(), block)
+    return bound_to(_definition(target), block)
 
 
 def bound_to(definition: MethodDefinition, block: Array) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """Compiled kernels: made once, kept on disk, mapped in a fraction of a millisecond.
 
 A file is named by a hash of everything that its kernel depends on: its own description, the source
-of the kernels, the versions of the tools and the CPU. It holds linked code (see `elf_link`), or an
-object file where only LLVM can load it.
+of the kernels, the versions of the tools and the target. It holds linked code (see `elf_link`), or
+an object file where only LLVM can load it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.addresses import Wanted, recording
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
-from uncork.kernels.runtime.exec_memory import can_map, mapped
+from uncork.kernels.runtime.exec_memory import mapped
 from uncork.kernels.runtime.target import Target, host_target, versions
 from uncork.types import Array
 
@@ -296,7 +296,7 @@ class ObjectStore:
 
 
 def _key(name: str, description: str, target: Target) -> str:
-    words = [name, description, versions(), target.cpu, target.features]
+    words = [name, description, versions(), target.arch, target.system, target.cpu, target.features]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
 
@@ -320,10 +320,9 @@ def _compiled(name: str, text: str, target: Target) -> _Compiled:
     from uncork.kernels.runtime.elf_link import Unlinkable, link
     from uncork.kernels.runtime.llvm import compiled
 
-    code = compiled(text, target.cpu, target.features)
-    if can_map():
-        with contextlib.suppress(Unlinkable):  # LLVM can
-            return _Compiled(code, *link(code, name))
+    code = compiled(text, target)
+    with contextlib.suppress(Unlinkable):  # LLVM can
+        return _Compiled(code, *link(code, name))
     return _Compiled(code)
 
 
@@ -334,9 +333,7 @@ def _loaded(code: bytes, name: str) -> int:
 
 
 def kernel_name(entry: Entry) -> str | None:
-    """The kernel that a file of the folder holds; None for another file, such as what LLVM said of
-    the CPU.
-    """
+    """The kernel that a file of the folder holds; None for another file."""
     try:
         with files.opened(entry.path) as file:
             line = file.read(512).partition(b"\n")[0].decode()

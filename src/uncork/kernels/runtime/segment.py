@@ -213,8 +213,8 @@ class Segment:
             ],
         }
         head: dict[str, int] = {
-            **functions(), "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(),
-            "context": context.base,
+            **functions(), "busy": 0, "stamp": 0, "release": 0,
+            "resize": resize_function(plan.target), "context": context.base,
             "cost": context.zero if plan.cost is None else slot(plan.cost.index),
             "release_cost": int(release_cost), "array_guards": len(array_guards),
             "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
@@ -236,8 +236,8 @@ class Segment:
         self.run: Callable[..., Any] = self.run_by_ctypes
         if recording() is None:
             keep_block(block)
-            if native_entry():
-                self.run = bound(block)
+            if native_entry(plan.target):
+                self.run = bound(block, plan.target)
 
     def go_on_with(self, following: Sequence[Segment]) -> None:
         """Have one call run these segments, too, one after the other: each reads sizes that those
@@ -415,7 +415,7 @@ class Segment:
 
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
-        return int(prototype()(resize_function())(int(self._block.ctypes.data)))
+        return int(prototype()(resize_function(self._plan.target))(int(self._block.ctypes.data)))
 
     def bind(self, arguments: Sequence[Any]) -> int:
         """Bind the sizes of a call, which is not made: OK or why not."""

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, Union
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.addresses import address_of
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import Array
 
 
@@ -301,6 +302,8 @@ class SegmentPlan(Struct, frozen=True):
     buffers: tuple[BufferLifetime, ...] = ()
     cost: Slot | None = None
     tensors: tuple[SizeTensor, ...] = ()
+    #: What its kernels are for, and the functions by which they are called.
+    target: Target = field(default_factory=host_target)
 
     @property
     def runs_bodies(self) -> bool:

@@ -18,7 +18,7 @@ from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.addresses import address_of_words, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
@@ -28,6 +28,7 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     SizeOperand,
 )
+from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
 from uncork.types import Array
 
@@ -77,6 +78,7 @@ class TurnTable:
     ) -> None:
         """`body` is the segments of a turn. Each room takes at most so many bytes."""
         self.context = context
+        self._target = body[0].target
         self._segments: list[Segment] = []
         for plan in body:
             before = self._segments[-1] if self._segments else None
@@ -157,7 +159,7 @@ class TurnTable:
         if self._rooms and recording() is None:
             weakref.finalize(self, _free, self._block, self._rooms).atexit = False
         names = functions()
-        call = (turns_function(), base, names["save"], names["restore"])
+        call = (STORE.address_of(TURNS, self._target), base, names["save"], names["restore"])
         self._released_words = np.array(call, np.int64)
         self._released = address_of_words(self._released_words, "table")
         #: The same words, which Python reads and writes faster.
@@ -293,8 +295,8 @@ class TurnTable:
         """
         self._words[0], self._words[1] = turn, stop
         if release:
-            return int(_callable(_released_function())(self._released))
-        return int(_callable(turns_function())(self._address))
+            return int(_callable(STORE.address_of(_RELEASED, self._target))(self._released))
+        return int(_callable(STORE.address_of(TURNS, self._target))(self._address))
 
 
 def _free(block: Array, rooms: range) -> None:
@@ -312,29 +314,27 @@ def _callable(address: int) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
 
 
-def _released_function() -> int:
-    """The address of the function that makes a call without the lock of the interpreter."""
+def _released_text() -> str:
+    from uncork.kernels.runtime.emit_turns import emit_released
 
-    def make() -> str:
-        from uncork.kernels.runtime.emit_turns import emit_released
-
-        return emit_released()
-
-    return STORE.function("released", "released", make)
+    return emit_released()
 
 
-def turns_function() -> int:
-    """The address of the function that makes turns."""
-
-    def make() -> str:
-        from uncork.kernels.runtime.emit_turns import emit_turns
-
-        return emit_turns()
-
-    return STORE.function("turns", "turns", make)
+#: The function that makes a call without the lock of the interpreter.
+_RELEASED = Wanted("released", "released", _released_text)
 
 
-def prepare_turns() -> None:
+def _turns_text() -> str:
+    from uncork.kernels.runtime.emit_turns import emit_turns
+
+    return emit_turns()
+
+
+#: The function that makes turns.
+TURNS = Wanted("turns", "turns", _turns_text)
+
+
+def prepare_turns(target: Target) -> None:
     """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
-    turns_function()
-    _released_function()
+    STORE.address_of(TURNS, target)
+    STORE.address_of(_RELEASED, target)
