@@ -2,33 +2,131 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from uncork._version import __version__
+from uncork.blas import at_most
 from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.compiler.compile import read_model, settled
+from uncork.compiler.compiled_model import executor_of
 from uncork.compiler.execute import Executor
 from uncork.compiler.image import format
 from uncork.compiler.image.record import Code, Constants, RecordedPlan, Recorder, first_segment
+from uncork.compiler.options import Activations, Decompression, Ids, Precision
 from uncork.compiler.printed_plan import printed
 from uncork.compiler.scope import Scope
-from uncork.errors import UnsupportedError
+from uncork.compiler.shapes import shapes_of
+from uncork.compiler.tables import GivenTable
+from uncork.errors import CompileError, UncorkError, UnsupportedError
 from uncork.ir.model import Model
 from uncork.ir.ports import ModelPort
 from uncork.ir.replacement import Replacement
 from uncork.kernels.runtime.addresses import Wanted, recorded
 from uncork.kernels.runtime.entry_method import ENTRY
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.kernels.runtime.segment_plan import SizeOperand
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import Target, host_target, level_of
 from uncork.kernels.runtime.thread_pool import Serve, wanted
 from uncork.symbolic import Guard
 
 #: Code begins at multiples of so many bytes: instructions of aarch64 count in pages.
 _ALIGNMENT = {"x86_64": 64}
 _WHOLE_PAGE = 4096
+
+
+def compile_to(
+    model: Model | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    targets: Sequence[str] = (),
+    shapes: Sequence[Mapping[str, Sequence[int | None]]] = (),
+    with_source: bool = False,
+    strict: bool = False,
+    threads: int | None = None,
+    precision: Precision = "f32",
+    decompression: Decompression = "as-written",
+    activations: Activations = "f32",
+    loop_limit: int | None = None,
+    tables: Mapping[str, GivenTable] | None = None,
+    ids: Ids = "64-bit",
+    exact_convolutions: bool = False,
+    exact_fake_quantize: bool = False,
+) -> None:
+    """Compile a model into one file, which runs where neither a compiler nor the model is.
+
+    `uncork.load("model.uncork")` maps it: its plan is made, its kernels are linked, its weights are
+    packed. `targets` are the processors that it is for, levels such as "x86-64-v3", "x86-64-v4" and
+    "aarch64" (none: this machine's); of those that a machine runs, `load` takes the largest.
+
+    There is a plan for calls of any size, as far as the model leaves sizes open; `shapes` are
+    calls, by names of inputs, that have plans of their own, for models whose kernels need sizes as
+    numbers, and for questions that sizes answer in several ways. Other options are those of
+    `compile_model`; `threads` is the most threads that a call uses wherever it runs.
+
+    `with_source` puts the model's files into it, too, for whoever wants to read them.
+
+    What is at `path` is replaced when all went well. Raises UnsupportedError for a model that needs
+    references or Python between its kernels, in an error that names the layer; ValidationError,
+    CompileError and InputError as `compile_model` does.
+    """
+    source = None if isinstance(model, Model) else os.fspath(model)
+    read = model if isinstance(model, Model) else read_model(model, mmap=False)
+    levels = tuple(targets) or (_own_level(),)
+    options: dict[str, Any] = {
+        "strict": strict,
+        "threads": threads,
+        "precision": precision,
+        "decompression": decompression,
+        "activations": activations,
+        "loop_limit": loop_limit,
+        "ids": ids,
+        "exact_convolutions": exact_convolutions,
+        "exact_fake_quantize": exact_fake_quantize,
+    }
+    made = {
+        level: settled(read, **options, tables=tables, target=level, elsewhere=True)
+        for level in dict.fromkeys(levels)
+    }
+
+    def executor(level: str) -> Executor:
+        one = made[level]
+        return executor_of(one.target, one.threads, one.precision, ids, None, one.model)
+
+    sources = {} if source is None else _files_of(Path(source))
+    known = tuple(shapes_of(read.inputs, (), given) for given in shapes)
+    try:
+        with at_most(max(one.threads for one in made.values())):
+            write_compiled(
+                Path(path),
+                read,
+                {level: partial(executor, level) for level in made},
+                {level: one.target for level, one in made.items() if one.target is not None},
+                known,
+                sources,
+                with_source,
+                {name: str(value) for name, value in options.items() if value not in (None, False)},
+            )
+    except CannotCompile as error:
+        raise CompileError(str(error), read.source) from None
+    except OSError as error:
+        raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
+
+
+def _own_level() -> str:
+    level = level_of(host_target())
+    if level is None:
+        raise UnsupportedError("this machine is of no known level: name one (targets)")
+    return level
+
+
+def _files_of(path: Path) -> dict[str, Path]:
+    """The files of a model, by the names that they have in a compiled file."""
+    weights = path.with_suffix(".bin")
+    return {path.name: path, **({weights.name: weights} if weights.is_file() else {})}
 
 
 def write_compiled(

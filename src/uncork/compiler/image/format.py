@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,9 +31,9 @@ from msgspec import Struct
 
 from uncork import files
 from uncork.errors import ReadError
+from uncork.reading import COMPILED
 from uncork.types import Array
 
-MAGIC = b"\x89uncork\n"
 #: The version of the format; another one is refused.
 VERSION = 1
 #: Magic, version, reserved, bytes of the file, offset and bytes of the description.
@@ -210,7 +210,7 @@ class Writer:
     def finish(self, description: Description) -> None:
         """Write the description and the head."""
         section = self.section([msgspec.msgpack.encode(description)])
-        head = HEAD.pack(MAGIC, VERSION, 0, self._at, section.offset, section.bytes)
+        head = HEAD.pack(COMPILED, VERSION, 0, self._at, section.offset, section.bytes)
         self._digest.update(head)
         self._file.seek(0)
         self._file.write(head + self._digest.digest())
@@ -218,7 +218,7 @@ class Writer:
 
 def is_compiled(head: bytes) -> bool:
     """Whether a file that begins with these bytes is a compiled one."""
-    return head[: len(MAGIC)] == MAGIC
+    return head[: len(COMPILED)] == COMPILED
 
 
 def read(path: Path, data: Any = None) -> tuple[Description, Any]:
@@ -327,14 +327,6 @@ def _check(view: Any, image: Image, plan: Plan, description: Description, where:
         well = bool(np.all((added >= 0) & (added <= limits[bases])))
     if not well:
         raise ReadError("is damaged: a plan of it reaches outside of it: copy it again", where)
-
-
-def replace_with(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file whole or not at all."""
-    from uncork.destination import replacing
-
-    with replacing(path) as file:
-        write(file)
 
 
 def digest_of_file(path: str | os.PathLike[str]) -> str:

@@ -1,0 +1,127 @@
+"""`load_compiled`: a model from a compiled file, without its layers, passes, planner or LLVM."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.image import format
+from uncork.compiler.image.executor import ImageExecutor, model_of
+from uncork.compiler.image.instance import LoadedCode, LoadedPlan
+from uncork.compiler.image.plans import ImagePlans
+from uncork.compiler.sharing import Runs
+from uncork.errors import InputError, ReadError, UnsupportedError
+from uncork.ir.model import Model
+from uncork.kernels.runtime.target import LEVELS, Target, lacking
+
+#: The code of files that were loaded, by its digest: it stays, since threads may be in it.
+_loaded_code: dict[bytes, LoadedCode] = {}
+
+
+def load_compiled(
+    path: str | os.PathLike[str], memory_limit: int | None = None, target: str | None = None
+) -> CompiledModel:
+    """The model of a compiled file, for the largest of its targets that this machine runs, or the
+    one of this name.
+
+    Its constants are mapped, and shared with other processes that load it. Raises ReadError for a
+    file that is damaged or that others can write to, UnsupportedError where this machine runs none
+    of its targets.
+    """
+    path = Path(path)
+    _check_owner(path)
+    description, data = format.read(path)
+    image = _image(description, str(path), target)
+    view = memoryview(data)
+    code = _code(image, view, str(path))
+    constants = format.array(data, description.constants, np.uint8)
+    try:
+        plans = [LoadedPlan(plan, data, constants, code) for plan in image.plans]
+    except (KeyError, AttributeError, TypeError) as error:
+        raise ReadError(
+            f"refers to {error}, which this process has not: compile the model again", str(path)
+        ) from None
+    model = model_of(description, str(path))
+    threads = max(plan.threads for plan in image.plans)
+    calls = ImagePlans(plans, f"model '{description.name}'", memory_limit)
+    runs_on = Target.of(image.arch, "", ",".join(image.features))
+    executor = ImageExecutor(model, calls, runs_on, threads, memory_limit)
+    return CompiledModel(Runs(model, executor, _remade(str(path))))
+
+
+def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:
+    """What a compiled file says of itself, and a model with its inputs and outputs; nothing of it
+    is loaded.
+    """
+    description, _ = format.read(Path(path))
+    return description, model_of(description, str(path))
+
+
+def _remade(where: str) -> Any:
+    def remade(model: Model) -> ImageExecutor:
+        raise InputError(
+            "is compiled, its constants cannot be exchanged: load the .xml that it was made of",
+            where,
+        )
+
+    return remade
+
+
+def _check_owner(path: Path) -> None:
+    """Refuse a file that others than this user and root can write to: it is code."""
+    if os.name != "posix":
+        return
+    try:
+        status = path.stat()
+    except OSError:
+        return  # which reading it says in its words
+    if status.st_uid not in (0, os.getuid()):
+        raise ReadError("is code and belongs to another user: copy it to a file of your own", path)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ReadError(
+            f"is code and others can write to it: take that away (chmod go-w {path})", path
+        )
+
+
+def _image(description: format.Description, where: str, target: str | None) -> format.Image:
+    """The image for this machine: of the levels that it runs, the largest."""
+    by_level = {image.level: image for image in description.images}
+    if target is not None and target not in by_level:
+        raise UnsupportedError(
+            f"has no plan for '{target}', but for {', '.join(by_level)}: compile the model for it",
+            where,
+        )
+    lacks: dict[str, str] = {}
+    for level in (target,) if target is not None else (*LEVELS, *by_level):
+        if level not in by_level or level in lacks:
+            continue
+        image = by_level[level]
+        known = LEVELS.get(level) or Target.of(image.arch, "", ",".join(image.features))
+        lacks[level] = lacking(known)
+        if not lacks[level]:
+            return image
+    wanted = "; ".join(f"'{level}' needs {missing}" for level, missing in lacks.items())
+    raise UnsupportedError(
+        f"is compiled for other processors: {wanted}: compile the model for this one, or load its "
+        ".xml",
+        where,
+    )
+
+
+def _code(image: format.Image, view: memoryview, where: str) -> LoadedCode:
+    code = bytes(view[image.code.offset : image.code.offset + image.code.bytes])
+    digest = hashlib.sha256(code).digest()
+    if digest not in _loaded_code:
+        try:
+            _loaded_code[digest] = LoadedCode(code, image.functions)
+        except OSError as error:
+            raise UnsupportedError(
+                f"cannot run here: {error.strerror or error}: load its .xml", where
+            ) from None
+    return _loaded_code[digest]
