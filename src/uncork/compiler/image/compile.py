@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from uncork._version import __version__
 from uncork.blas import at_most
 from uncork.compiler.call_plan import CallPlan, NativeStep
@@ -20,9 +22,10 @@ from uncork.compiler.options import Activations, Decompression, Ids, Precision
 from uncork.compiler.printed_plan import printed
 from uncork.compiler.scope import Scope
 from uncork.compiler.shapes import shapes_of
+from uncork.compiler.state import constant_value, is_computed
 from uncork.compiler.tables import GivenTable
 from uncork.errors import CompileError, UncorkError, UnsupportedError
-from uncork.ir.model import Model
+from uncork.ir.model import Model, Node
 from uncork.ir.ports import ModelPort
 from uncork.ir.replacement import Replacement
 from uncork.kernels.runtime.addresses import Wanted, recorded
@@ -31,7 +34,12 @@ from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.kernels.runtime.segment_plan import SizeOperand
 from uncork.kernels.runtime.target import Target, host_target, level_of
 from uncork.kernels.runtime.thread_pool import Serve, wanted
+from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.state import Assign3, ReadValue3
+from uncork.passes.functionalize_variables import initial_values
+from uncork.passes.match_appends import Append
 from uncork.symbolic import Guard
+from uncork.types import TensorSpec
 
 #: Code begins at multiples of so many bytes: instructions of aarch64 count in pages.
 _ALIGNMENT = {"x86_64": 64}
@@ -129,6 +137,74 @@ def _files_of(path: Path) -> dict[str, Path]:
     return {path.name: path, **({weights.name: weights} if weights.is_file() else {})}
 
 
+class _Made(Struct):
+    """What was made for a target: its code, and images of plans with their symbols."""
+
+    level: str
+    target: Target
+    code: Code
+    functions: dict[str, int]
+    plans: list[tuple[RecordedPlan, list[str]]]
+    initial: list[tuple[RecordedPlan, list[str]]]
+
+
+def _without_variables(
+    executor: Executor,
+) -> tuple[Executor, Executor | None, format.Variables | None]:
+    """The executors of a model without its variables and of what these begin with, and what is to
+    be known of them. Raises UnsupportedError where they begin with what other variables hold.
+    """
+    model, made = executor.model, executor.stateful
+    if not model.sinks:
+        return executor, None, None
+    if made is None:
+        raise UnsupportedError("its variables have contradicting types", model.source)
+    lifted = made.lifted
+    reads = (*lifted.reads, *(append.read for append in lifted.appended))
+    computed = [node for node in reads if is_computed(model, node)]
+    begins = initial_values(model, computed) if computed else None
+    if computed and begins is None:
+        raise UnsupportedError("a variable begins with what others hold", model.source)
+
+    def read(node: Node, spec: TensorSpec) -> format.Read:
+        assert isinstance(node.operation, (ReadValue3, Assign3))
+        name = node.operation.variable_id
+        begin = None
+        if isinstance(node.operation, ReadValue3) and not is_computed(model, node):
+            value = constant_value(model, node)
+            begin = format.Begin(value.shape, value.tobytes())
+        return format.Read(name, node.name, str(spec.element_type), spec.shape.format(), begin)
+
+    last = {
+        node.operation.variable_id: node
+        for node in model.nodes
+        if isinstance(node.operation, Assign3)
+    }
+    grown = tuple(append.variable for append in lifted.appended)
+    known = format.Variables(
+        tuple(read(node, node.outputs[0].spec) for node in reads),
+        tuple(
+            read(last[name], model.spec(last[name].inputs[0]))
+            for name in (*lifted.assigned, *grown)
+        ),
+        tuple(map(_grown, lifted.appended)),
+    )
+    main = made.executor
+    assert isinstance(main, Executor)
+    first = None if begins is None else Executor(begins, executor.target, executor.threads)
+    return main, first, known
+
+
+def _grown(append: Append) -> format.Grown:
+    picked, selection = None, append.selection
+    if selection is not None:
+        operation = selection.node.operation
+        assert isinstance(operation, (Gather1, Gather7))
+        opset = 8 if isinstance(operation, Gather8) else 7 if isinstance(operation, Gather7) else 1
+        picked = format.Picked(selection.input, selection.axis, opset, operation.strict)
+    return format.Grown(append.variable, append.axis, picked, append.shape_is_read)
+
+
 def write_compiled(
     path: Path,
     model: Model,
@@ -143,30 +219,42 @@ def write_compiled(
     shapes. Raises UnsupportedError for layers without a kernel, CompileError where LLVM fails.
     """
     constants = Constants()
-    made: list[tuple[str, Target, Code, dict[str, int], list[tuple[RecordedPlan, list[str]]]]] = []
+    made: list[_Made] = []
+    variables: format.Variables | None = None
     for level, target in targets.items():
         code = Code(partial(_linked, target), _ALIGNMENT.get(target.arch, _WHOLE_PAGE))
-        plans: list[tuple[RecordedPlan, list[str]]] = []
         with recorded() as recording:
             executor = executors[level]()
-            for given in shapes or [{}]:
-                plan = _planned(executor, given)
-                recorder = Recorder(recording, constants, code)
-                plans.append((recorder.image(plan, first_segment(plan)), recorder.symbols))
+            main, initial, variables = _without_variables(executor)
+
+            def images_of(
+                one: Executor, all_shapes: Sequence[Mapping[int, Sequence[int | None]]]
+            ) -> list[tuple[RecordedPlan, list[str]]]:
+                result = []
+                for given in all_shapes:
+                    plan = _planned(one, given)
+                    recorder = Recorder(recording, constants, code)  # noqa: B023
+                    image = recorder.image(plan, first_segment(plan))
+                    result.append((image, recorder.symbols))
+                return result
+
+            plans = images_of(main, shapes or [{}])
+            begins = [] if initial is None else images_of(initial, [{}])
         functions = {"segment_entry": code.add(ENTRY), "serve": code.add(wanted(Serve(), target))}
-        made.append((level, target, code, functions, plans))
+        made.append(_Made(level, target, code, functions, plans, begins))
 
     def images(writer: format.Writer) -> tuple[format.Image, ...]:
         return tuple(
             format.Image(
-                level,
-                target.arch,
-                tuple(target.features.split(",")),
-                writer.section([bytes(code.code)], format.PAGE),
-                functions,
-                tuple(_plan(writer, plan, symbols) for plan, symbols in plans),
+                one.level,
+                one.target.arch,
+                tuple(one.target.features.split(",")),
+                writer.section([bytes(one.code.code)], format.PAGE),
+                one.functions,
+                tuple(_plan(writer, plan, symbols) for plan, symbols in one.plans),
+                tuple(_plan(writer, plan, symbols) for plan, symbols in one.initial),
             )
-            for level, target, code, functions, plans in made
+            for one in made
         )
 
     with Replacement() as files, files.open(path) as file:
@@ -180,6 +268,7 @@ def write_compiled(
             section,
             digest,
             images(writer),
+            variables,
             sources={name: format.digest_of_file(source) for name, source in sources.items()},
             source={
                 name: writer.section(list(_pieces(source)))
@@ -241,7 +330,7 @@ def _plan(writer: format.Writer, image: RecordedPlan, symbols: Sequence[str]) ->
             if isinstance(part, NativeStep)
             for buffer in part.segment.buffers
         ),
-        (),
+        tuple((number, tuple(map(_size, sizes))) for number, _, sizes in plan.extended),
         plan.threads,
     )
 

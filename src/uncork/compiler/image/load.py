@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from uncork.compiler.compiled_model import CompiledModel
 from uncork.compiler.image import format
-from uncork.compiler.image.executor import ImageExecutor, model_of
+from uncork.compiler.image.executor import ImageExecutor, model_of, stateful
 from uncork.compiler.image.instance import LoadedCode, LoadedPlan
 from uncork.compiler.image.plans import ImagePlans
 from uncork.compiler.sharing import Runs
@@ -41,18 +42,26 @@ def load_compiled(
     view = memoryview(data)
     code = _code(image, view, str(path))
     constants = format.array(data, description.constants, np.uint8)
-    try:
-        plans = [LoadedPlan(plan, data, constants, code) for plan in image.plans]
-    except (KeyError, AttributeError, TypeError) as error:
-        raise ReadError(
-            f"refers to {error}, which this process has not: compile the model again", str(path)
-        ) from None
     model = model_of(description, str(path))
-    threads = max(plan.threads for plan in image.plans)
-    calls = ImagePlans(plans, f"model '{description.name}'", memory_limit)
     runs_on = Target.of(image.arch, "", ",".join(image.features))
-    executor = ImageExecutor(model, calls, runs_on, threads, memory_limit)
-    return CompiledModel(Runs(model, executor, _remade(str(path))))
+    name = f"model '{description.name}'"
+
+    def executor(of: Model, plans: tuple[format.Plan, ...]) -> ImageExecutor:
+        try:
+            loaded = [LoadedPlan(plan, data, constants, code) for plan in plans]
+        except (KeyError, AttributeError, TypeError) as error:
+            raise ReadError(
+                f"refers to {error}, which this process has not: compile the model again", str(path)
+            ) from None
+        threads = max((plan.threads for plan in plans), default=1)
+        calls = ImagePlans(loaded, name, memory_limit)
+        return ImageExecutor(of, calls, runs_on, threads, memory_limit)
+
+    runs = executor(model, image.plans)
+    if description.variables is not None:
+        main, initial = executor(replace(model), image.plans), executor(model, image.initial)
+        runs.with_variables = stateful(model, description.variables, main, initial)
+    return CompiledModel(Runs(model, runs, _remade(str(path))))
 
 
 def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:
