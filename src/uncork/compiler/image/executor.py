@@ -14,7 +14,7 @@ from uncork.compiler.execute import Executor
 from uncork.compiler.growing_state import GrowingStateExecutor
 from uncork.compiler.image import format
 from uncork.compiler.image.plans import ImagePlans
-from uncork.compiler.state import StateExecutor
+from uncork.compiler.state import References, StateExecutor
 from uncork.errors import InputError, UncorkError, UnsupportedError
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.runtime.target import Target
@@ -102,9 +102,16 @@ def model_of(description: format.Description, source: str) -> Model:
 
 
 def stateful(
-    model: Model, known: format.Variables, main: ImageExecutor, initial: ImageExecutor
+    model: Model,
+    known: format.Variables,
+    main: ImageExecutor,
+    initial: ImageExecutor,
+    references: References | None,
 ) -> StateExecutor | GrowingStateExecutor:
-    """The executor of a model with variables, by those of its plans and of initial values."""
+    """The executor of a model with variables, by those of its plans and of initial values.
+    `references` make the calls that plans do not, where the file has its source.
+    """
+    references = references or _refuse
     grown = {one.variable: one for one in known.grown}
     reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
     values = tuple(node for node in reads if node.operation.variable_id not in grown)  # type: ignore[union-attr]
@@ -117,8 +124,8 @@ def stateful(
         return main if other is lifted.model else initial
 
     if not appended:
-        return StateExecutor(model, lifted, executor_of, _refuse)
-    return GrowingStateExecutor(model, lifted, executor_of, _no_other, _refuse)
+        return StateExecutor(model, lifted, executor_of, references)
+    return GrowingStateExecutor(model, lifted, executor_of, _no_other, references)
 
 
 def _append(read: Node, one: format.Grown) -> Append:

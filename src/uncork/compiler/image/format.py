@@ -204,7 +204,8 @@ class Description(Struct, frozen=True):
     sources: dict[str, str] = {}
     #: The files themselves.
     source: dict[str, Section] = {}
-    options: dict[str, str] = {}
+    #: The options that it was compiled with, as `compile_model` takes them.
+    settings: dict[str, Any] = {}
 
 
 class Writer:
