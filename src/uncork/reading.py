@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from uncork import files
+from uncork.compiled_head import is_compiled_file
 from uncork.errors import ReadError
 from uncork.ir import foreign
 from uncork.ir import read as ir
@@ -26,6 +27,11 @@ def read_structure(
     `ir.read.read_structure` raises, too.
     """
     if isinstance(path, (str, os.PathLike)):
+        if is_compiled_file(path):
+            raise ReadError(
+                "is a compiled model, which has no layers: give the .xml that it was made of",
+                ir.where_of(path),
+            )
         if not _is_onnx_file(Path(path)):
             return ir.read_structure(path, weights, mmap)
         place: Path | None = Path(path)
