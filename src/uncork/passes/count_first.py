@@ -12,9 +12,13 @@ from typing import Union
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
-from uncork.internal_ops.found_detections import FirstDetections, TakenOfClasses
-from uncork.internal_ops.found_regions import FirstRegions, TakenRegions
+from uncork.internal_ops.found_rows import (
+    FirstRows,
+    TakenBoxes,
+    TakenOfClasses,
+    TakenRegions,
+    TakenRows,
+)
 from uncork.internal_ops.found_sizes import (
     FilledCount,
     FilledRows,
@@ -140,8 +144,7 @@ def _suppression(model: Model, node: Node) -> _Two | None:
         return None
     numbers = [0] if len(specs) < 3 else specs[2].integers()
     limit = None if numbers is None else numbers[0]
-    rows: tuple[_InputRef, ...] = (("first", 0), ("first", 1), ("first", 2))
-    return _Two(TakenBoxes(node.operation, limit), tuple(range(len(specs))), FirstRows(), rows)
+    return _two_of_rows(TakenBoxes(node.operation, limit), len(specs))
 
 
 def _of_classes(model: Model, node: Node) -> _Two | None:
@@ -154,8 +157,7 @@ def _of_classes(model: Model, node: Node) -> _Two | None:
         return None
     if not layer.normalized or getattr(layer, "nms_eta", 1) < 1:
         return None
-    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
-    return _Two(TakenOfClasses(layer), (0, 1), FirstDetections(), rows)
+    return _two_of_rows(TakenOfClasses(layer), 2)
 
 
 def _regions(model: Model, node: Node) -> _Two | None:
@@ -166,8 +168,13 @@ def _regions(model: Model, node: Node) -> _Two | None:
         return None
     if layer.nms_eta < 1 and layer.nms_threshold > 0.5:
         return None
-    rows: tuple[_InputRef, ...] = tuple(("first", n) for n in range(4))
-    return _Two(TakenRegions(layer), (0, 1, 2, 3), FirstRegions(), rows)
+    return _two_of_rows(TakenRegions(layer), 4)
+
+
+def _two_of_rows(first: TakenRows, inputs: int) -> _Two:
+    """The two layers of one that chooses rows: all that there can be, then the first of them."""
+    given = tuple(("first", position) for position in range(4))
+    return _Two(first, tuple(range(inputs)), FirstRows(), given)
 
 
 _RULES: Mapping[str, _Rule] = {
