@@ -15,7 +15,7 @@ from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.concat import Concat1
 from uncork.passes.quantized_values import POOLS, of_values, rounding_of
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import pruned
 
 
 class Step(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Rewriting:
                     operation=operation,
                 )
             )
-        return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
+        return pruned(replace(self.old, nodes=tuple(self.nodes)))
 
     def _held(self, source: Source, wanted: Held) -> Source:
         """The tensor in the wanted form, converted where it is in another."""

@@ -29,7 +29,7 @@ from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.convert import Convert1
 from uncork.ops.matmul import MatMul
-from uncork.passes.rewrite import readers, replaced
+from uncork.passes.rewrite import pruned, readers
 from uncork.types import ElementType, TensorSpec
 
 _SINGLE = ElementType.f32
@@ -49,7 +49,7 @@ def hold_halves(model: Model, target: Target) -> Model:
     layers = _Layers(model, target, products)
     for node in model.nodes:
         layers.add(node)
-    return replaced(replace(model, nodes=tuple(layers.nodes)), {})
+    return pruned(replace(model, nodes=tuple(layers.nodes)))
 
 
 def _is_product(model: Model, node: Node, target: Target) -> bool:

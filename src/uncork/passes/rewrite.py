@@ -5,7 +5,7 @@ replaced.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -86,9 +86,32 @@ def constant_of_floats(model: Model, source: Source) -> Array | None:
     return known_value(model, source)
 
 
-def replaced(model: Model, new: Mapping[int, Node]) -> Model:
-    """The model with new nodes under old ids, and without what nothing needs any more."""
-    nodes = [new.get(node.id, node) for node in model.nodes]
+def replaced(
+    model: Model,
+    new: Mapping[int, Node | Sequence[Node]],
+    moved: Mapping[Source, Source] | None = None,
+) -> Model:
+    """The model with a new node, or several, in the place of each of these, whose readers read
+    other tensors in place of those that are `moved`, and without what nothing needs any more; the
+    very same model where there is nothing to do.
+    """
+    if not new and not moved:
+        return model
+    nodes: list[Node] = []
+    for node in model.nodes:
+        made = new.get(node.id, node)
+        nodes += [made] if isinstance(made, Node) else made
+    if moved:
+        nodes = [
+            replace(node, inputs=tuple(moved.get(source, source) for source in node.inputs))
+            for node in nodes
+        ]
+    return pruned(replace(model, nodes=tuple(nodes)))
+
+
+def pruned(model: Model) -> Model:
+    """The model without what nothing needs."""
+    nodes = model.nodes
     uses = Counter(source.node for node in nodes for source in node.inputs)
     borders = {*model.parameters, *model.results, *model.sinks}
     kept: list[Node] = []

@@ -18,7 +18,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.convert import convert_to, keeps_integers, limits
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import pruned
 from uncork.passes.straight_ids import (
     Inputs,
     converts_integers,
@@ -61,7 +61,7 @@ class _Uncut:
             self._note(node)
         if not self.changed:
             return self.before
-        return self._renumbered(replaced(replace(self.before, nodes=tuple(self.nodes)), {}))
+        return self._renumbered(pruned(replace(self.before, nodes=tuple(self.nodes))))
 
     def _spec(self, source: Source) -> TensorSpec:
         return self._specs.get(source) or self.before.spec(source)

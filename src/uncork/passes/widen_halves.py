@@ -21,7 +21,7 @@ from uncork.kernels.select import ONLY_SINGLES, family_of
 from uncork.ops import Operation
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.convert import Convert1
-from uncork.passes.rewrite import replaced
+from uncork.passes.rewrite import pruned
 from uncork.types import ElementType, TensorSpec
 
 _SINGLE = ElementType.f32
@@ -46,7 +46,7 @@ def widen_halves(model: Model, target: Target) -> Model:
     layers = _Layers(model)
     for node in model.nodes:
         layers.add(node)
-    return replaced(replace(model, nodes=tuple(layers.nodes)), {})
+    return pruned(replace(model, nodes=tuple(layers.nodes)))
 
 
 def _begins(model: Model, node: Node) -> bool:
