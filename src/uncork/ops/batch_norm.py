@@ -56,76 +56,49 @@ def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
     )
 
 
-def _inferred(operation: Operation, data: TensorSpec, **parameters: TensorSpec) -> PartialShape:
-    """The output's shape, from the data and from parameters with one value for each channel."""
-    return _result(data, _channels(operation, data, parameters))
-
-
 def _by_channel(parameter: Array, rank: int) -> Array:
     return parameter.reshape(-1, *(1,) * (rank - 2))
 
 
+class _BatchNorm(Operation):
+    """`data [N, C, ...]`, the others `[C]`; versions have them in orders of their own."""
+
+    output = Output("T")
+    epsilon = Attribute(number, check=at_least(0))
+
+    def infer(self, *specs: TensorSpec) -> PartialShape:
+        given = {port.name: spec for port, spec in zip(self.inputs, specs, strict=True)}
+        data = given.pop("data")
+        return _result(data, _channels(self, data, given))
+
+    def reference(self, *arrays: Array) -> Array:
+        given = {port.name: array for port, array in zip(self.inputs, arrays, strict=True)}
+        data = given.pop("data")
+        by = {name: _by_channel(array, data.ndim) for name, array in given.items()}
+        deviation = np.sqrt(by["variance"] + data.dtype.type(self.epsilon))
+        return np.asarray(by["gamma"] * ((data - by["mean"]) / deviation) + by["beta"])
+
+
 @register("BatchNormInference", 5)
-class BatchNormInference5(Operation):
-    """`data [N, C, ...]`, the others `[C]`."""
+class BatchNormInference5(_BatchNorm):
+    """`data` is the first input."""
 
     data = Input(REAL, "T")
     gamma = Input(REAL, "T")
     beta = Input(REAL, "T")
     mean = Input(REAL, "T")
     variance = Input(REAL, "T")
-    output = Output("T")
-    epsilon = Attribute(number, check=at_least(0))
-
-    def infer(
-        self,
-        data: TensorSpec,
-        gamma: TensorSpec,
-        beta: TensorSpec,
-        mean: TensorSpec,
-        variance: TensorSpec,
-    ) -> PartialShape:
-        return _inferred(self, data, gamma=gamma, beta=beta, mean=mean, variance=variance)
-
-    def reference(
-        self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
-    ) -> Array:
-        gamma, beta, mean, variance = (
-            _by_channel(p, data.ndim) for p in (gamma, beta, mean, variance)
-        )
-        return np.asarray(
-            gamma * ((data - mean) / np.sqrt(variance + data.dtype.type(self.epsilon))) + beta
-        )
 
 
 @register("BatchNormInference", 1)
-class BatchNormInference1(Operation):
-    """BatchNormInference-5 with `data` as its third input."""
+class BatchNormInference1(_BatchNorm):
+    """`data` is the third input."""
 
     gamma = Input(REAL, "T")
     beta = Input(REAL, "T")
     data = Input(REAL, "T")
     mean = Input(REAL, "T")
     variance = Input(REAL, "T")
-    output = Output("T")
-    epsilon = Attribute(number, check=at_least(0))
-
-    def infer(
-        self,
-        gamma: TensorSpec,
-        beta: TensorSpec,
-        data: TensorSpec,
-        mean: TensorSpec,
-        variance: TensorSpec,
-    ) -> PartialShape:
-        return _inferred(self, data, gamma=gamma, beta=beta, mean=mean, variance=variance)
-
-    def reference(
-        self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
-    ) -> Array:
-        return BatchNormInference5(epsilon=self.epsilon).reference(
-            data, gamma, beta, mean, variance
-        )
 
 
 @register("GroupNormalization", 12)
