@@ -82,7 +82,7 @@ class _Walk(Struct, frozen=True):
         assert isinstance(offset, int)
         return int(self.starts.ctypes.data) + offset
 
-    def call(
+    def kernel_call(
         self,
         action: Action,
         item: int,
@@ -144,7 +144,9 @@ class _Walk(Struct, frozen=True):
             target = replace(places, offset=places.offset + (first * to + begin) * item)
             rows = In(2, (first * step + begin) * row_item)
             calls.append(
-                walk.call(action, item, target, self.indices(), rows, row_item, lanes, self.count)
+                walk.kernel_call(
+                    action, item, target, self.indices(), rows, row_item, lanes, self.count
+                )
             )
         return calls
 
@@ -301,7 +303,7 @@ def select_gather_nd(layer: Layer) -> Selection:
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
         row = Out(0, first * (walk.run * item))
-        return walk.call(action, item, In(0), walk.indices(first), row, item, 1, some)
+        return walk.kernel_call(action, item, In(0), walk.indices(first), row, item, 1, some)
 
     def split(threads: int) -> Stages:
         return Stages([[part(*share) for share in shares(walk.count, threads)]], 0)
