@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from uncork.internal_ops.packed_const import PackedConst
-from uncork.ir.model import Model, Node, Source
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops import Operation
 from uncork.ops.convert import Convert1
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -107,6 +108,42 @@ def replaced(
             for node in nodes
         ]
     return pruned(replace(model, nodes=tuple(nodes)))
+
+
+class NewLayers:
+    """The layers of a model that is made anew, one after the other, with others between them."""
+
+    def __init__(self, model: Model) -> None:
+        self.old = model
+        self.nodes: list[Node] = []
+        self._added: dict[Source, TensorSpec] = {}
+        self._next = 1 + max((node.id for node in model.nodes), default=0)
+
+    def spec(self, source: Source) -> TensorSpec:
+        """What is known of a tensor of the old model, or of a layer that was added."""
+        return self._added.get(source) or self.old.spec(source)
+
+    def add(
+        self,
+        name: str,
+        operation: Operation,
+        inputs: Sequence[Source],
+        spec: TensorSpec | None = None,
+    ) -> Source:
+        """The output of a layer that the old model does not have."""
+        if spec is None:
+            (spec,) = operation.describe([self.spec(source) for source in inputs])
+        made, self._next = Source(self._next, 0), self._next + 1
+        version, ports = "opset1" if operation.opset else "", (Port(spec),)
+        self.nodes.append(
+            Node(made.node, name, operation.type_name, version, {}, tuple(inputs), ports, operation)
+        )
+        self._added[made] = spec
+        return made
+
+    def model(self) -> Model:
+        """The new model, without what nothing needs."""
+        return pruned(replace(self.old, nodes=tuple(self.nodes)))
 
 
 def pruned(model: Model) -> Model:
