@@ -13,12 +13,9 @@ class GatheredElements(KernelSpec, frozen=True):
     """
 
     emitter: ClassVar[str] = "uncork.kernels.selection.emit:emit_elements"
+    prefix: ClassVar[str] = "gather_elements"
     item: int
     index: str
-
-    @property
-    def name(self) -> str:
-        return f"gather_elements_{self.item}_{self.index}"
 
 
 class BestOfRows(KernelSpec, frozen=True):
