@@ -18,9 +18,7 @@ from uncork.types import ElementType
 
 def select_classes(layer: Layer) -> Selection:
     means, lanes = layer.of(TakenOfClasses).layer, layer.target.lanes
-    scores = layer.input(1)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(1, ElementType.f32)
     if not means.normalized:
         return "no kernel for boxes of pixels"
     if isinstance(means, MulticlassNms8):

@@ -29,8 +29,7 @@ _F32 = 4
 def select_detections(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(DetectronDetectionOutput6), layer.outputs, layer.target
     rois = layer.input(0)
-    if rois.element_type is not ElementType.f32:
-        return f"no kernel for {rois.element_type}"
+    layer.require(0, ElementType.f32)
     if is_empty(extents(outputs[0])):
         return KernelPlan("detect_nothing", [])
     regions, classes = extents(rois)[0], operation.num_classes
@@ -73,8 +72,7 @@ def select_detections(layer: Layer) -> Selection:
 def select_best(layer: Layer) -> Selection:
     operation, outputs = layer.of(DetectronTopKROIs6), layer.outputs
     rois = layer.input(0)
-    if rois.element_type is not ElementType.f32:
-        return f"no kernel for {rois.element_type}"
+    layer.require(0, ElementType.f32)
     count, room = extents(rois)[0], Workspace()
     kept = smallest(count, operation.max_rois)
     call = BestRows()(
@@ -90,8 +88,7 @@ def select_grid(layer: Layer) -> Selection:
     """
     operation, outputs, target = layer.of(DetectronPriorGridGenerator6), layer.outputs, layer.target
     priors, features, image = layer.input(0), layer.input(1), layer.input(2)
-    if priors.element_type is not ElementType.f32:
-        return f"no kernel for {priors.element_type}"
+    layer.require(0, ElementType.f32)
     count = extents(priors)[0]
     height, width = extents(features)[2:]
     rows, columns = operation.h or height, operation.w or width

@@ -22,10 +22,9 @@ _F32 = 4
 
 
 def select_detections(layer: Layer) -> Selection:
-    operation, target, logits = layer.operation, layer.target, layer.input(0)
+    operation, target = layer.operation, layer.target
     assert isinstance(operation, (DetectionOutput1, DetectionOutput8))
-    if logits.element_type is not ElementType.f32:
-        return f"no kernel for {logits.element_type.name}"
+    layer.require(0, ElementType.f32)
     if layer.has(3) or layer.has(4):
         return "no kernel for two stages"
     if not operation.share_location or operation.decrease_label_id:

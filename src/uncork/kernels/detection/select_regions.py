@@ -180,8 +180,7 @@ def select_of_image(layer: Layer) -> Selection:
         layer.target,
     )
     scores = layer.input(3)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(3, ElementType.f32)
     if is_empty(extents(outputs[0])):
         return KernelPlan("propose_nothing", [])
     count, rows, columns = extents(scores)
@@ -206,8 +205,7 @@ def select_of_image(layer: Layer) -> Selection:
 def select_regions(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(TakenRegions), layer.outputs, layer.target
     means, info, scores = operation.layer, layer.input(0), layer.input(3)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(3, ElementType.f32)
     if means.nms_eta < 1 and means.nms_threshold > 0.5:
         return "no kernel for thresholds that fall"
     images, count, rows, columns = extents(scores)
@@ -241,8 +239,7 @@ def select_regions(layer: Layer) -> Selection:
 def select_proposal(layer: Layer) -> Selection:
     operation, outputs, target = layer.of(Proposal1), layer.outputs, layer.target
     scores, image = layer.input(0), layer.input(2)
-    if scores.element_type is not ElementType.f32:
-        return f"no kernel for {scores.element_type}"
+    layer.require(0, ElementType.f32)
     if is_empty(extents(outputs[0])):
         return KernelPlan("propose_nothing", [])
     images, _, rows, columns = extents(scores)

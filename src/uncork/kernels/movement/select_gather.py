@@ -23,7 +23,6 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_gather import LONG, LONG_BYTES, OPEN, Gather
-from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather import Gather1, Gather7
 from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType
@@ -40,9 +39,8 @@ def select_gather(layer: Layer) -> Selection:
     assert isinstance(operation, Gather1 | Gather7)
     if data.element_type is ElementType.string:
         return "no kernel for strings"
-    axis = layer.constant(2, "the axis is")
     shape, places = extents(data), extents(indices)
-    along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(shape))
+    along = layer.axis(2, len(shape))
     batch = operation.batch_count(len(places))
     item = product(shape[along + 1 :]) * data.element_type.dtype.itemsize
     batches, outer, count = (
