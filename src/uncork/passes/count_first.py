@@ -27,7 +27,7 @@ from uncork.internal_ops.found_sizes import (
     SortedPlaces,
     UniqueElements,
 )
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
 from uncork.ops._common.class_selection import ClassSelection
 from uncork.ops._common.suppression import Suppression
@@ -35,7 +35,7 @@ from uncork.ops.generate_proposals import GenerateProposals9
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
-from uncork.passes.rewrite import readers
+from uncork.passes.rewrite import NewLayers, readers
 from uncork.types import ElementType, TensorSpec
 
 #: An input of the second layer: one of the layer's own, by number, or an output of the first, by
@@ -60,8 +60,7 @@ _Rule = Callable[[Model, Node], Union[_Two, None]]
 def count_first(model: Model) -> Model:
     """The model with two layers in place of every such layer."""
     read_by = readers(model)
-    last = max((node.id for node in model.nodes), default=0)
-    nodes: list[Node] = []
+    layers = NewLayers(model)
     for node in model.nodes:
         rule = _RULES.get(node.type_name)
         two = (
@@ -71,25 +70,17 @@ def count_first(model: Model) -> Model:
             else rule(model, node)
         )
         if two is None:
-            nodes.append(node)
+            layers.nodes.append(node)
             continue
-        last += 1
-        nodes += _as_two(model, node, two, last)
-    return model if len(nodes) == len(model.nodes) else replace(model, nodes=tuple(nodes))
-
-
-def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
-    """The node that counts, and the one that has the place of the layer."""
-    inputs = tuple(node.inputs[position] for position in two.takes)
-    ports = tuple(
-        Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs])
-    )
-    first = Node(
-        number, f"{node.name}/count", two.first.type_name, "", {}, inputs, ports, two.first
-    )
-    given = tuple(node.inputs[n] if kind == "own" else Source(number, n) for kind, n in two.given)
-    second = replace(node, operation=two.second, inputs=given)
-    return [first, second]
+        taken = [node.inputs[position] for position in two.takes]
+        first = layers.add(f"{node.name}/count", two.first, taken)
+        given = tuple(
+            node.inputs[n] if kind == "own" else Source(first.node, n) for kind, n in two.given
+        )
+        layers.nodes.append(replace(node, operation=two.second, inputs=given))
+    if len(layers.nodes) == len(model.nodes):
+        return model
+    return replace(model, nodes=tuple(layers.nodes))
 
 
 def _is_counted(spec: TensorSpec) -> bool:

@@ -75,7 +75,7 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     """The part of the model that computes what `reads` begin with; None: it depends on a
     variable.
     """
-    first = max(node.id for node in model.nodes) + 1
+    first = model.next_id
     results = [
         Node(
             index,
@@ -111,7 +111,7 @@ class _Lifting:
         self.model, self.values = model, values
         #: What is read in place of an output.
         self.instead = dict(passed)
-        self.next = max(node.id for node in model.nodes) + 1
+        self.next = model.next_id
         self.nodes: list[Node] = []
         self.specs = {
             Source(node.id, n): port.spec

@@ -117,7 +117,7 @@ class NewLayers:
         self.old = model
         self.nodes: list[Node] = []
         self._added: dict[Source, TensorSpec] = {}
-        self._next = 1 + max((node.id for node in model.nodes), default=0)
+        self._next = model.next_id
 
     def spec(self, source: Source) -> TensorSpec:
         """What is known of a tensor of the old model, or of a layer that was added."""
@@ -128,18 +128,19 @@ class NewLayers:
         name: str,
         operation: Operation,
         inputs: Sequence[Source],
-        spec: TensorSpec | None = None,
+        *specs: TensorSpec,
     ) -> Source:
-        """The output of a layer that the old model does not have."""
-        if spec is None:
-            (spec,) = operation.describe([self.spec(source) for source in inputs])
-        made, self._next = Source(self._next, 0), self._next + 1
-        version, ports = "opset1" if operation.opset else "", (Port(spec),)
+        """The first output of a layer that the old model does not have, whose outputs are these
+        specs, or what the operation says.
+        """
+        number, self._next = self._next, self._next + 1
+        specs = specs or operation.describe([self.spec(source) for source in inputs])
+        version, ports = "opset1" if operation.opset else "", tuple(map(Port, specs))
         self.nodes.append(
-            Node(made.node, name, operation.type_name, version, {}, tuple(inputs), ports, operation)
+            Node(number, name, operation.type_name, version, {}, tuple(inputs), ports, operation)
         )
-        self._added[made] = spec
-        return made
+        self._added |= {Source(number, position): spec for position, spec in enumerate(specs)}
+        return Source(number, 0)
 
     def model(self) -> Model:
         """The new model, without what nothing needs."""

@@ -210,7 +210,7 @@ class _Rewrite:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.next_id = max(node.id for node in model.nodes) + 1
+        self.next_id = model.next_id
         self.new: dict[int, list[Node]] = {}  # what comes instead of a node
         self.moved: dict[Source, Source] = {}
 
