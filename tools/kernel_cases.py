@@ -91,7 +91,6 @@ def edges(recorder: Recorder) -> Iterator[Line]:
                         patch.setattr(
                             "uncork.kernels.recurrent.sequence_calls._suits_team", lambda *_: True
                         )
-                    patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
                     found = selected(recorder, operation, specs, known, hints)
                 yield f"edges of {family}", f"{label} {variant}".strip(), found
 
@@ -100,8 +99,6 @@ def _variants(
     family: str, operation: Operation, specs: Sequence[TensorSpec]
 ) -> Iterator[tuple[str, Sequence[TensorSpec], Hints]]:
     yield "", specs, NO_HINTS
-    if family in ("embedding.bags", "embedding.quantized"):
-        yield "between lines", specs, NO_HINTS
     if family == "gemm.matmul":
         yield "unknown", _unknown(specs, len(specs)), NO_HINTS
     if family not in ("recurrent", "recurrent.final_states") or not isinstance(

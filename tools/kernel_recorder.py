@@ -41,11 +41,7 @@ class Recorder:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        #: The first row of every table begins at a cache line: where tables lie changes from run to
-        #: run.
-        self.tables_begin_lines = True
         self._digests: dict[KernelSpec, str] = {}
-        _fix_tables(self)
 
     def digest(self, spec: KernelSpec) -> str:
         """The digest of a kernel's text."""
@@ -143,10 +139,3 @@ def _arrays(keep: object) -> Iterator[np.ndarray]:
     elif isinstance(keep, (list, tuple)):
         for item in keep:
             yield from _arrays(item)
-
-
-def _fix_tables(recorder: Recorder) -> None:
-    from uncork.kernels.embedding import select_bags, select_quantized
-
-    for module in (select_bags, select_quantized):
-        module.begins_a_line = lambda array: recorder.tables_begin_lines  # type: ignore[attr-defined]

@@ -33,6 +33,7 @@ with collector_paused():  # what is imported stays
 
 if TYPE_CHECKING:
     from uncork import functional, surgery
+    from uncork.compiler.image.compile import compile_to
     from uncork.compiler.live import Live
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
     from uncork.compiler.sessions import Sessions
@@ -70,6 +71,7 @@ __all__ = [
     "ValidationError",
     "VariableState",
     "compile_model",
+    "compile_to",
     "from_torch",
     "functional",
     "load",
@@ -94,6 +96,7 @@ _LATER = {
     "Live": "uncork.compiler.live",
     "Sessions": "uncork.compiler.sessions",
     "VariableState": "uncork.compiler.variables",
+    "compile_to": "uncork.compiler.image.compile",
     "from_torch": "uncork.onnx.from_torch",
     "functional": "",
     "score": "",

@@ -13,6 +13,8 @@ from uncork.ir.diagnostics import Diagnostics
 from uncork.ir.model import Model
 from uncork.ir.read import Contents
 
+#: The first bytes of a compiled file.
+COMPILED = b"\x89uncork\n"
 #: Bytes that tell which of the two a file is.
 _HEAD = 1 << 16
 
@@ -44,6 +46,15 @@ def read_structure(
     from uncork.onnx.read import read_onnx  # for ONNX models only
 
     return read_onnx(place, data, mmap), Diagnostics()
+
+
+def is_compiled_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of a compiled file, by its first bytes."""
+    try:
+        with files.opened(path) as file:
+            return file.read(len(COMPILED)) == COMPILED
+    except (OSError, ValueError):
+        return False  # which whoever reads it says in its words
 
 
 def _is_onnx_file(path: Path) -> bool:

@@ -157,7 +157,6 @@ def test_where_files_in_memory_cannot_be_executed_llvm_loads(
         )
 
 
-@pytest.mark.skipif(not executable.can_map(), reason="kernels are loaded by LLVM on this system")
 def test_kernels_keep_no_files_open(tmp_path: Path) -> None:
     store = ObjectStore(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
@@ -204,34 +203,6 @@ def test_the_key_names_the_cpu_and_the_versions(
     assert len(kernels(tmp_path)) == 3
 
 
-def test_the_cpu_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    described = cpu.described_by_system()
-    if described is None:
-        pytest.skip("this system does not describe its CPU in a file")
-    from uncork.kernels.runtime import llvm
-
-    assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
-    with monkeypatch.context() as patch:
-        patch.setattr(cpu, "asked", never)
-        assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
-        with pytest.raises(AssertionError):
-            cpu.remembered(Folder(tmp_path), described + " another")
-    kernels(tmp_path)[0].write_bytes(b"broken")
-    assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
-
-
-def test_a_description_of_the_cpu(tmp_path: Path) -> None:
-    file = tmp_path / "cpuinfo"
-    file.write_text(
-        "processor\t: 0\nmodel name\t: X\ncpu MHz\t: 1.5\nflags\t: fma avx\n\nprocessor\t: 1\n"
-        "flags\t: other\n"
-    )
-    assert cpu.described_by_system(str(file)) == "model name\t: X\nflags\t: fma avx"
-    file.write_text("something else\n")
-    assert cpu.described_by_system(str(file)) is None
-    assert cpu.described_by_system(str(tmp_path / "missing")) is None
-
-
 def test_the_option_of_llvm_holds_while_something_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,7 +219,7 @@ def test_the_option_of_llvm_holds_while_something_is_compiled(
     assert told == ["-disable-lsr=true", "-disable-lsr=false"]
     assert [call(store.address_of(one)) for one in wanted] == [0, 1, 2]
     with pytest.raises(RuntimeError):
-        llvm.compiled("no assembly", *llvm.host())
+        llvm.compiled("no assembly", host_target())
     with pytest.raises(ZeroDivisionError), llvm.compiling():
         raise ZeroDivisionError
     assert told[2:] == ["-disable-lsr=true", "-disable-lsr=false"]
@@ -374,7 +345,6 @@ def test_a_model_runs_whatever_the_home_is(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "somewhere").exists()
 
 
-@pytest.mark.skipif(not executable.can_map(), reason="kernels are loaded by LLVM on this system")
 def test_a_process_that_finds_its_kernels_does_without_llvm(tmp_path: Path) -> None:
     environment = {
         **os.environ,
@@ -585,10 +555,8 @@ def test_two_threads_are_in_llvm_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         llvm, "_unlocked", lambda name, count: run if "Run" in name else getattr(ffi.lib, name)._cfn
     )
     with ThreadPoolExecutor(2) as threads:
-        codes = list(
-            threads.map(lambda n: llvm.compiled(answer(7), target.cpu, target.features), range(2))
-        )
+        codes = list(threads.map(lambda n: llvm.compiled(answer(7), target), range(2)))
     monkeypatch.setattr(llvm, "_unlocked", lambda name, count: None)
-    assert codes == [llvm.compiled(answer(7), target.cpu, target.features)] * 2, (
+    assert codes == [llvm.compiled(answer(7), target)] * 2, (
         "with llvmlite's lock the same comes out"
     )

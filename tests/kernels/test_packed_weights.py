@@ -12,7 +12,6 @@ from uncork.kernels.gemm.spec_indirect import indirect_gemm
 from uncork.kernels.runtime.packed_weights import (
     PackedWeights,
     arranged,
-    begins_a_line,
     memory_shared,
     packed,
     panels_of,
@@ -32,7 +31,7 @@ def test_columns_lie_side_by_side_and_zeros_past_the_last() -> None:
 def test_every_number_is_at_its_place(order: str, count: int, inner: int) -> None:
     columns = np.arange(count * inner, dtype=np.float64).reshape(count, inner)
     found = panels_of(np.asarray(columns, order=order), 48)  # type: ignore[call-overload]
-    assert found.dtype == np.float32 and begins_a_line(found) and found.flags.c_contiguous
+    assert found.dtype == np.float32 and found.ctypes.data % 64 == 0 and found.flags.c_contiguous
     for column in range(len(found) * 48):
         expected = columns[column] if column < count else np.zeros(inner)
         np.testing.assert_array_equal(found[column // 48, :, column % 48], expected)
@@ -41,7 +40,7 @@ def test_every_number_is_at_its_place(order: str, count: int, inner: int) -> Non
 def test_any_order_in_memory_is_brought_to_that_of_the_indices() -> None:
     source = np.arange(210, dtype=np.float64).reshape(5, 6, 7)
     found = arranged(source.transpose(2, 0, 1)[::-1])
-    assert found.dtype == np.float32 and begins_a_line(found) and found.flags.c_contiguous
+    assert found.dtype == np.float32 and found.ctypes.data % 64 == 0 and found.flags.c_contiguous
     for place in np.ndindex(found.shape):
         assert found[place] == source[place[1], place[2], 6 - place[0]]
     assert PackedWeights([found], []).arrays[0] is found
@@ -77,7 +76,7 @@ def test_arrays_of_a_plan_share_memory_and_nothing_else() -> None:
     with memory_shared():
         arrays = [zeros((size,)) for size in sizes]
         for number, array in enumerate(arrays, 1):
-            assert begins_a_line(array) and not array.any()
+            assert array.ctypes.data % 64 == 0 and not array.any()
             array[:] = number
         with memory_shared():
             assert not np.shares_memory(zeros((2_000_000,)), arrays[-1])

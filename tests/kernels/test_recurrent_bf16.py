@@ -24,7 +24,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels import _amx as amx
 from uncork.compiler.compile import compile_for
 from uncork.kernels.recurrent.select import supports
-from uncork.kernels.runtime.target import Target, host_target, with_tiles
+from uncork.kernels.runtime.target import Target, host_target
 
 F32 = np.float32
 available = pytest.mark.skipif(
@@ -93,7 +93,7 @@ CELLS = ("gru", "gru_after", "lstm", "rnn")
     "shape", [(1, 1, 1, 1), (1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128), (17, 9, 31, 65)]
 )
 def test_factors_are_rounded_and_nothing_else(cell: str, shape: tuple[int, int, int, int]) -> None:
-    compare_with_the_walk(cell, shape, with_tiles(host_target()))
+    compare_with_the_walk(cell, shape, host_target(tiles=True))
 
 
 def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: Target) -> str:
@@ -179,7 +179,7 @@ def test_what_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         uncork.compile_model(model, precision="bf16", backend="reference")
     monkeypatch.setattr(
         "uncork.compiler.compile.kernel_target",
-        lambda precision: Target.of("x86_64", "generic", ""),
+        lambda precision, name: Target.of("x86_64", "generic", ""),
     )
     with pytest.raises(uncork.UnsupportedError, match="'bf16' needs a CPU with AVX512-BF16"):
         uncork.compile_model(model, precision="bf16")

@@ -58,11 +58,11 @@ def everything():
 FAILING = """
 from uncork.kernels.runtime import llvm
 real, refused, tried = llvm.compiled, sys.argv[1], []
-def compiled(text, cpu, features):
+def compiled(text, target):
     if not refused or '"' + refused in text or "@" + refused in text:
         tried.append(1)
         raise RuntimeError("LLVM ERROR: cannot select this")
-    return real(text, cpu, features)
+    return real(text, target)
 llvm.compiled = compiled
 warnings.simplefilter("always")
 with warnings.catch_warnings(record=True) as found:

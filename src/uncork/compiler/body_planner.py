@@ -13,6 +13,7 @@ from uncork.compiler.rooms import FoundPlaces
 from uncork.ir.model import Node
 from uncork.kernels import kernel_plan
 from uncork.kernels.runtime.segment_plan import BufferAddress, KernelArgument, SizeOperand, Step
+from uncork.kernels.runtime.target import Target
 from uncork.ops._body import SubGraphOperation
 from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
@@ -23,6 +24,8 @@ class BodyPlanner(Placement):
 
     #: Kernels are made; a plan without them is only looked at, and its branches are not planned.
     _compiles = True
+    #: What the kernels are for.
+    _target: Target
 
     def _kernel_argument(
         self,
@@ -50,7 +53,7 @@ class BodyPlanner(Placement):
 
         run = body_run(node.operation)
         if run is not None and self._compiles:
-            run.prepare()
+            run.prepare(self._target)
         return run
 
     def _usual_shape(self, spec: TensorSpec) -> Sequence[int | None]:
@@ -93,6 +96,7 @@ class BodyPlanner(Placement):
             else BranchTensor(0, self._known_sizes(spec, branches[0].axes[i]), 0)
             for i, spec in enumerate(specs)
         }
+        target = branches[0].body.segment.target
         step = branch_steps.branch_step(branches, inputs[0].address, inputs, outputs, places)
         segment.steps.append(Step(*step))
         segment.cost = segment.cost + branch_steps.cost(branches)
@@ -101,7 +105,7 @@ class BodyPlanner(Placement):
 
             def copied(port: int) -> tuple[int, tuple[KernelArgument, ...]]:
                 output = self._tensor_of(node, kernel_plan.Out(port), specs[port], locations)
-                return branch_steps.copying_step(places.rooms[port], output)
+                return branch_steps.copying_step(places.rooms[port], output, target)
 
             self._make_found(node, specs, grown, places.buffer, copied)
         self._note(node, "bodies")

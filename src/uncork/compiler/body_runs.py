@@ -9,6 +9,7 @@ from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BodyRun, CallPlan
 from uncork.compiler.loop_call import LoopCall, SlicedInput, sliced_inputs, turn_plan
 from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.target import Target
 from uncork.kernels.runtime.turns import prepare_turns
 from uncork.ops._operation import Operation
 from uncork.ops._turns import Turns
@@ -40,7 +41,7 @@ class BranchRun:
     def __init__(self, operation: If8) -> None:
         self._operation = operation
 
-    def prepare(self) -> None:
+    def prepare(self, target: Target) -> None:
         """Do nothing: the bodies have kernels of their own."""
 
     def evaluate(self, inputs: Sequence[Array]) -> Sequence[Array]:
@@ -65,10 +66,10 @@ class LoopRun:
         self._first: CallPlan | None = None
         self._later: CallPlan | None = None
 
-    def prepare(self) -> None:
+    def prepare(self, target: Target) -> None:
         """Have the functions that make turns compiled."""
         with suppress(CannotCompile):  # turn by turn, then
-            prepare_turns()
+            prepare_turns(target)
 
     def evaluate(self, inputs: Sequence[Array]) -> Sequence[Array]:
         """The outputs: turn by turn where no plan of the body makes several at once."""

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BranchTensor, CallPlan
-from uncork.compiler.rooms import FoundPlaces, found_axes, joining_function
+from uncork.compiler.rooms import JOINING, FoundPlaces, found_axes
 from uncork.compiler.step_bodies import COST, known_cost, native_plan, step_body, takes
 from uncork.kernels.runtime.branch_layout import ALIKE, BRANCH, COUNTS, PAIR, ROOM_OF, SIZE
 from uncork.kernels.runtime.cpython_entry import loop_functions
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.loop_layout import JOIN, LOOP_FUNCTIONS
 from uncork.kernels.runtime.segment_plan import (
     BodyAddress,
@@ -22,7 +22,8 @@ from uncork.kernels.runtime.segment_plan import (
     StepBody,
     VersionAddress,
 )
-from uncork.kernels.runtime.turns import TurnPlan, turns_function
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.turns import TURNS, TurnPlan
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.symbolic import Symbol
 from uncork.types import TensorSpec
@@ -160,37 +161,37 @@ def branch_step(
 ) -> tuple[int, tuple[KernelArgument, ...]]:
     """The function and the arguments of the step that runs one of two branches."""
     then, other = (branch.words(inputs, outputs, found) for branch in branches)
+    target = branches[0].body.segment.target
     head: dict[str, KernelArgument] = {
-        "turns": turns_function(),
+        "turns": STORE.address_of(TURNS, target),
         "condition": condition,
         "realloc": dict(zip(LOOP_FUNCTIONS, loop_functions(), strict=True))["realloc"],
         "then": BodyAddress(branches[0].body),
         "other": BodyAddress(branches[1].body),
         "then_words": len(then),
     }
-    return branch_function(), (*(head[name] for name in BRANCH), *then, *other)
+    return STORE.address_of(_BRANCH, target), (*(head[name] for name in BRANCH), *then, *other)
 
 
 def copying_step(
-    room: KernelArgument, output: BranchTensor
+    room: KernelArgument, output: BranchTensor, target: Target
 ) -> tuple[int, tuple[KernelArgument, ...]]:
     """The function and the arguments of the step that makes an output of what is in a room."""
     words: dict[str, KernelArgument] = {
         "found": room, "size": 1, "elements": 1, "first": output.address, "step": output.bytes,
         "runs": 1, "bytes": output.bytes, "stride": 0,
     }  # fmt: skip
-    return joining_function(), tuple(words[name] for name in JOIN)
+    return STORE.address_of(JOINING, target), tuple(words[name] for name in JOIN)
 
 
-def branch_function() -> int:
-    """The address of the function that runs one of two bodies."""
+def _branch_text() -> str:
+    from uncork.kernels.runtime.emit_branch import emit_branch
 
-    def make() -> str:
-        from uncork.kernels.runtime.emit_branch import emit_branch
+    return emit_branch()
 
-        return emit_branch()
 
-    return STORE.function("branch", "branch", make)
+#: The function that runs one of two bodies.
+_BRANCH = Wanted("branch", "branch", _branch_text)
 
 
 def cost(branches: Sequence[Branch]) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from msgspec import Struct
+
 from uncork.collector import collector_paused
 from uncork.compiler.compiled_model import CompiledModel, compile_for, compiled_by
 from uncork.compiler.device import check_device
@@ -21,10 +23,10 @@ from uncork.ir.hints import Hints
 from uncork.ir.model import Model
 from uncork.ir.read import where_of
 from uncork.ir.validate import infer
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import Target, target_named
 from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
-from uncork.reading import read_structure
+from uncork.reading import is_compiled_file, read_structure
 
 if TYPE_CHECKING:
     from uncork.compiler.tables import GivenTable
@@ -57,6 +59,10 @@ def read_model(
     Raises ReadError when there is no IR model in the file, ValidationError when something in it is
     wrong and UnsupportedError when only operations are missing: one error that lists every problem.
     """
+    if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
+        from uncork.compiler.image.load import source_of  # for such files only
+
+        return source_of(path)
     with collector_paused():
         model, diagnostics = read_structure(path, weights, mmap)
         model, problems = infer(model)
@@ -83,6 +89,7 @@ def compile_model(
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
+    target: str | None = None,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -131,6 +138,10 @@ def compile_model(
     constants and references are not counted). A call that needs more raises InputError, which names
     the layer that needs most; others go on. Each of several calls at a time has memory of its own.
 
+    `target` is the processor that kernels are made for: a level such as "x86-64-v3", which many
+    processors have (None: the largest that this one has), or "native" for this very one, whose
+    kernels are of no use elsewhere.
+
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties
     are options here. Raises ValidationError for unknown options, UnsupportedError for a precision
     that this machine lacks, InputError for wrong tables.
@@ -141,6 +152,60 @@ def compile_model(
         model = read_model(model, mmap=mmap)
     else:
         warn_if_dropped(model, stacklevel=2)
+    made = settled(
+        model,
+        backend=backend,
+        strict=strict,
+        threads=threads,
+        precision=precision,
+        decompression=decompression,
+        activations=activations,
+        loop_limit=loop_limit,
+        tables=tables,
+        mmap=mmap,
+        exact_convolutions=exact_convolutions,
+        exact_fake_quantize=exact_fake_quantize,
+        memory_limit=memory_limit,
+        ids=ids,
+        target=target,
+    )
+    if backend == "reference":
+        remade = partial(_reference, made.threads, made.precision, ids)
+        return compiled_by(made.model, remade)
+    return compile_for(made.model, made.target, made.threads, made.precision, ids, memory_limit)
+
+
+class Settled(Struct, frozen=True):
+    """A model with the options of a compilation in it, and those that are not of its layers."""
+
+    model: Model
+    target: Target | None
+    threads: int
+    precision: Precision
+
+
+def settled(
+    model: Model,
+    *,
+    backend: Backend = "cpu",
+    strict: bool = False,
+    threads: int | None = None,
+    precision: Precision = "f32",
+    decompression: Decompression = "as-written",
+    activations: Activations = "f32",
+    loop_limit: int | None = None,
+    tables: Mapping[str, GivenTable] | None = None,
+    ids: Ids = "64-bit",
+    mmap: bool = True,
+    exact_convolutions: bool = False,
+    exact_fake_quantize: bool = False,
+    memory_limit: int | None = None,
+    target: str | None = None,
+    elsewhere: bool = False,
+) -> Settled:
+    """The options of `compile_model`, checked, and what they make of a model. With `elsewhere` the
+    target need not be this machine.
+    """
     if backend not in ("cpu", "reference"):
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
     if precision not in ("f32", "bf16", "bf16x3", "fast"):
@@ -155,17 +220,17 @@ def compile_model(
         raise ValidationError(f"activations: expected 'f32', 'i16' or 'i8', got {activations!r}")
     fast = precision == "fast"
     if fast and backend == "cpu":
-        precision = _fast_precision()
+        precision = _fast_precision(target, elsewhere)
     elif fast:
         precision = "f32"
-    target = kernel_target(precision) if backend == "cpu" else None
-    if fast and target is not None:
+    runs_on = _target(precision, target, elsewhere) if backend == "cpu" else None
+    if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
-    if backend == "cpu" and target is None:
+    if backend == "cpu" and runs_on is None:
         warn_if_unavailable()
-    if precision != "f32" and (missing := _missing_for(precision, backend, target)):
+    if precision != "f32" and (missing := _missing_for(precision, backend, runs_on)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
-    if (decompression, activations) != ("as-written", "f32") and target is None:
+    if (decompression, activations) != ("as-written", "f32") and runs_on is None:
         missing = _missing_for("f32", backend, None)
         option = "activations" if activations != "f32" else "decompression"
         raise UnsupportedError(f"{option} other than the default need {missing}: leave it out")
@@ -190,9 +255,7 @@ def compile_model(
     )
     model = configure(model, strict, loop_limit, hints)
     threads = available_threads() if threads is None else threads
-    if backend == "reference":
-        return compiled_by(model, partial(_reference, threads, precision, ids))
-    return compile_for(model, target, threads, precision, ids, memory_limit)
+    return Settled(model, runs_on, threads, precision)
 
 
 def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:
@@ -202,9 +265,16 @@ def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Ex
     return Executor(runs, None, threads, mapped_files(model))
 
 
-def _fast_precision() -> Precision:
-    """What products are fastest in on this machine."""
-    target = kernel_target("bf16")
+def _target(precision: Precision, name: str | None, elsewhere: bool) -> Target | None:
+    """The target of a name; None where there are no kernels."""
+    if elsewhere and name is not None:
+        return target_named(name, precision != "f32")
+    return kernel_target(precision, name)
+
+
+def _fast_precision(name: str | None, elsewhere: bool) -> Precision:
+    """What products are fastest in, by kernels of a target."""
+    target = _target("bf16", name, elsewhere)
     return "bf16" if target is not None and not _missing_for("bf16", "cpu", target) else "f32"
 
 
@@ -241,6 +311,7 @@ def load(
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
+    target: str | None = None,
     prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
@@ -257,12 +328,16 @@ def load(
     `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
     `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True`
     multiplies what FakeQuantize rounded in f32; `memory_limit` is the most bytes of working memory
-    of a call; `prepare=True` compiles the kernels now, not at the
-    first call: see `CompiledModel.prepare`.
+    of a call; `target` is the level of processors that kernels are for, or "native"; `prepare=True`
+    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
     try:
+        if isinstance(path, (str, os.PathLike)) and is_compiled_file(path):
+            from uncork.compiler.image.load import load_compiled  # for such files only
+
+            return load_compiled(path, memory_limit, target)
         compiled = compile_model(
             read_model(path, weights, mmap=mmap),
             backend=backend,
@@ -278,6 +353,7 @@ def load(
             exact_convolutions=exact_convolutions,
             exact_fake_quantize=exact_fake_quantize,
             memory_limit=memory_limit,
+            target=target,
         )
         if prepare:
             compiled.prepare()

@@ -445,7 +445,9 @@ def compile_for(
 ) -> CompiledModel:
     """A checked model for a target, which need not be this machine unless it is called."""
     with at_most(threads):
-        return compiled_by(model, partial(_executor, target, threads, precision, ids, memory_limit))
+        return compiled_by(
+            model, partial(executor_of, target, threads, precision, ids, memory_limit)
+        )
 
 
 def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
@@ -458,7 +460,7 @@ def compiled_by(model: Model, remade: Callable[[Model], Executor]) -> CompiledMo
     return CompiledModel(Runs(model, remade(model), remade))
 
 
-def _executor(
+def executor_of(
     target: Target | None,
     threads: int,
     precision: Precision,
@@ -466,6 +468,7 @@ def _executor(
     memory_limit: int | None,
     model: Model,
 ) -> Executor:
+    """The executor of a checked model for a target."""
     options = pipeline.Options(target, precision, ids)
     # Before anything runs: references too are then given the rows that they need.
     runs = pipeline.apply_passes(pipeline.AS_READ, model, options)

@@ -25,7 +25,7 @@ from uncork.ir.model import Model, Source
 from uncork.ir.taken_branches import TakenBranches
 from uncork.ir.validate import infer
 from uncork.kernels import select
-from uncork.kernels.runtime.target import Target, host_target, with_tiles
+from uncork.kernels.runtime.target import Target, target_here
 from uncork.ops._body import SubGraphOperation
 from uncork.passes import pipeline
 from uncork.symbolic import Origin
@@ -42,11 +42,11 @@ def kernels_available() -> bool:
     return not select.unavailable()
 
 
-def kernel_target(precision: str = "f32") -> Target | None:
-    """The target that kernels are selected for on this machine; None where there are no kernels."""
-    if not kernels_available():
-        return None
-    return host_target() if precision == "f32" else with_tiles(host_target())
+def kernel_target(precision: str = "f32", name: str | None = None) -> Target | None:
+    """The target that kernels are selected for on this machine, by its name or the host's level;
+    None where there are no kernels.
+    """
+    return target_here(name, precision != "f32") if kernels_available() else None
 
 
 def _loaded(target: Target, model: Model) -> Model:

@@ -39,7 +39,7 @@ class LayerKernels:
     ) -> None:
         self.threads = threads
         self._table_bytes = most_table_bytes(memory_limit)
-        self._target, self._compilers = target, compilers
+        self.target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
         self._preparation: Preparation | None = None
 
@@ -56,7 +56,7 @@ class LayerKernels:
         `spec` tells what the plan knows of an input.
         """
         outputs = [port.spec for port in node.outputs]
-        if self._target is None or node.operation is None:
+        if self.target is None or node.operation is None:
             return select.unavailable() or "asked for"
         if any(output.element_type.dtype == object for output in outputs):
             return "no kernel for strings"
@@ -65,7 +65,7 @@ class LayerKernels:
         try:
             inputs = [spec(source) for source in node.inputs]
             return select.select_kernel(
-                node.operation, inputs, outputs, self._target, node.hints, self._table_bytes
+                node.operation, inputs, outputs, self.target, node.hints, self._table_bytes
             )
         except (TypeError, ValueError) as error:
             if all(s.shape.is_static for s in (*outputs, *(model.spec(s) for s in node.inputs))):
@@ -84,10 +84,10 @@ class LayerKernels:
         end all are ready. Those of every plan are begun at once, among them the one that looks
         whether `files` are whole.
         """
-        if self._target is None or not self._compilers:
+        if self.target is None or not self._compilers:
             yield
             return
-        with STORE.preparation(self._target, self._compilers) as preparation:
+        with STORE.preparation(self.target, self._compilers) as preparation:
             self._preparation = preparation
             preparation.add([WholeFile()] if files else [], entry_functions())
             try:
@@ -104,9 +104,13 @@ class LayerKernels:
 
     def address(self, spec: KernelSpec) -> int:
         """The address of a compiled kernel."""
-        return STORE.address(spec, self._target) if self._compilers else 0
+        return STORE.address(spec, self.target) if self._compilers else 0
 
     def parallel_step(self, calls: Sequence[Step]) -> Step:
         """The step that makes calls at the same time, on several threads."""
         table = CallTable(tuple(calls))
-        return Step(*dispatch(len(calls), table)) if self._compilers else Step(0, (table,))
+        return (
+            Step(*dispatch(len(calls), table, self.target))
+            if self._compilers
+            else Step(0, (table,))
+        )

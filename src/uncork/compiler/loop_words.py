@@ -9,10 +9,10 @@ from msgspec import Struct, field
 from uncork.compiler.loop_parts import Parts, bytes_of_sizes, parts_of, taken_spec
 from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
-from uncork.compiler.rooms import FoundPlaces, joining_function
+from uncork.compiler.rooms import JOINING, FoundPlaces
 from uncork.kernels.kernel_plan import In, Out
 from uncork.kernels.runtime.cpython_entry import loop_functions
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.loop_layout import LOOP, LOOP_FUNCTIONS
 from uncork.kernels.runtime.segment_plan import (
     BodyAddress,
@@ -20,7 +20,7 @@ from uncork.kernels.runtime.segment_plan import (
     SlotAddress,
     VersionAddress,
 )
-from uncork.kernels.runtime.turns import turns_function
+from uncork.kernels.runtime.turns import TURNS
 from uncork.kernels.runtime.turns_layout import NEVER
 from uncork.ops._body import BodyOutput, Slicing
 from uncork.ops.iteration import Loop5
@@ -56,14 +56,17 @@ class LoopWords(Struct):
             "pairs": 2, "parts": 1, "inward": 6, "outward": 6, "ends": 7, "kept": 2, "grown": 7
         }  # fmt: skip
         head: dict[str, KernelArgument] = {
-            "turns": turns_function(),
+            "turns": self._function(TURNS),
             "control": BodyAddress(self.loop.body),
             **self._limits(),
             **{name: len(words) // width[name] for name, words in self._rows.items()},
             **dict(zip(LOOP_FUNCTIONS, loop_functions(), strict=True)),
         }
         rows = [word for words in self._rows.values() for word in words]
-        return loop_function(), (*(head[name] for name in LOOP), *rows)
+        return self._function(_LOOP), (*(head[name] for name in LOOP), *rows)
+
+    def _function(self, wanted: Wanted) -> int:
+        return STORE.address_of(wanted, self.loop.body.segment.target)
 
     def _limits(self) -> dict[str, KernelArgument]:
         operation = self.loop.operation
@@ -195,7 +198,7 @@ class LoopWords(Struct):
         spec = loop.outputs[port]
         parts = parts_of(loop.operation, output.slicing, spec, True)
         axis = loop.operation.axis(output.slicing, len(spec.shape.dims))
-        return joining_function(), (
+        return self._function(JOINING), (
             self.places.rooms[port],
             self.number(dimensions(spec)[axis]),
             output.slicing.part_size,
@@ -223,12 +226,11 @@ class LoopWords(Struct):
         )
 
 
-def loop_function() -> int:
-    """The address of the function that makes the turns of a loop as a step."""
+def _loop_text() -> str:
+    from uncork.kernels.runtime.emit_loop import emit_loop
 
-    def make() -> str:
-        from uncork.kernels.runtime.emit_loop import emit_loop
+    return emit_loop()
 
-        return emit_loop()
 
-    return STORE.function("loop", "loop", make)
+#: The function that makes the turns of a loop as a step.
+_LOOP = Wanted("loop", "loop", _loop_text)

@@ -79,6 +79,10 @@ class PartedCall:
         for body in self._bodies():
             body.release_memory()
 
+    def first_segment(self) -> Segment:
+        """The first segment of memory that was made for it."""
+        return _Instance(self.plan).first_segment
+
     def _bodies(self) -> list[BodyRun]:
         return [
             part.body
@@ -138,6 +142,11 @@ class _Instance:
         segment, *following = self._segments[first:]
         segment.go_on_with(following)
         return segment, tuple(numbers)
+
+    @property
+    def first_segment(self) -> Segment:
+        """The segment by which calls begin."""
+        return self._segments[0]
 
     def _lacks_memory(self) -> bool:
         return any(segment.lacks_memory() for segment in self._segments)

@@ -25,11 +25,13 @@ from uncork.compiler.size_program import SizeProgram
 from uncork.concurrency import lazy
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
+from uncork.kernels.runtime.addresses import recording
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
     MadeResult,
     SizeCheck,
+    SizeOperand,
     SizeTensor,
     TensorAddress,
 )
@@ -62,7 +64,7 @@ class Placement:
         #: Symbols that somebody needs the numbers of.
         self._used_symbols: set[Symbol] = set()
         #: Inputs that are written to, and the shapes that they must have at least.
-        self._extended: list[tuple[int, tuple[SizeLike, ...]]] = []
+        self._extended: list[tuple[int, tuple[SizeLike, ...], tuple[SizeOperand, ...]]] = []
         #: Bytes of the results that the call has made so far.
         self._result_bytes: SizeLike = 0
 
@@ -168,7 +170,8 @@ class Placement:
         }
         if not origins <= set(self.model.parameters):
             raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
-        self._extended.append((location.argument, extends.shape))
+        operands = tuple(map(self.program.operand, extends.shape))
+        self._extended.append((location.argument, extends.shape, operands))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
         """Place the result of this number: it is made here, as a step writes it."""
@@ -182,7 +185,7 @@ class Placement:
         left to the references.
         """
         self._result_bytes = self._result_bytes + more
-        limit, _ = available()
+        limit = available()[0] if recording() is None else 1 << 47  # of whoever runs it
         if isinstance(self._result_bytes, Size):
             check = SizeCheck(
                 "at_least",

@@ -23,6 +23,7 @@ from uncork.kernels.runtime.segment_plan import (
     Slot,
     Step,
 )
+from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Relation, Size, SizeLike, Symbol
 from uncork.types import Array, TensorSpec
 
@@ -131,7 +132,7 @@ def lowered(relation: Relation, program: SizeProgram) -> tuple[str, Slot, Slot]:
     return "equal", program.slot(left - right * (left // right)), program.slot(0)
 
 
-def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
+def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer], target: Target) -> Part:
     """A part as the plan has it: a segment whose buffers and steps are complete."""
     if not isinstance(part, OpenSegment):
         return part
@@ -147,5 +148,6 @@ def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
         placed,
         part.cost_slot,
         tuple(part.tensors),
+        target,
     )
     return NativeStep(segment, tuple(part.makes))

@@ -37,17 +37,19 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
+from uncork.kernels.runtime.addresses import address_of, symbol
 from uncork.kernels.runtime.packed_weights import memory_shared
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
     KernelArgument,
+    KnownAddress,
     SizeOperand,
     Slot,
     Step,
     TensorAddress,
 )
-from uncork.kernels.runtime.target import release_gil
+from uncork.kernels.runtime.target import host_target, release_gil
 from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.ops._memory import is_beyond_arrays
 from uncork.ops.concat import Concat1
@@ -71,6 +73,7 @@ class Planner(SizePlanner):
         super().__init__(model, facts)
         self._kernels, self._files = kernels, files
         self._compiles = kernels.compiles
+        self._target = kernels.target or host_target()
         self._keep: list[object] = []
         self._planned: list[PlannedStep] = []
         self._arguments = self._inputs + self._outputs
@@ -108,7 +111,7 @@ class Planner(SizePlanner):
         self._look_at_files()
         self.program.ops = list  # no circle is left that only the collector would find
         return CallPlan(
-            parts=tuple(closed(part, self._buffers) for part in self._parts),
+            parts=tuple(closed(part, self._buffers, self._target) for part in self._parts),
             slots=tuple(self.program.values),
             buffers=len(self._buffers),
             tensor_bytes=self._tensor_bytes,
@@ -325,7 +328,7 @@ class Planner(SizePlanner):
                 else BufferAddress(scratch, self.program.operand(operand.offset))
             )
         if isinstance(operand, kernel_plan.ReleaseGil):
-            return release_gil()
+            return symbol("sched_yield", release_gil)
         if isinstance(operand, kernel_plan.In):
             location = locations[operand.position]
         else:
@@ -333,8 +336,9 @@ class Planner(SizePlanner):
         begin = self._begins.get(location, 0) if isinstance(location, BufferAddress) else 0
         offset = self.program.operand(operand.offset + begin)
         if isinstance(location, ConstantLocation):
-            self._keep.append(location.array)  # an open offset: the size program adds it
-            return self.program.operand(operand.offset + int(location.array.ctypes.data))
+            self._keep.append(location.array)
+            address = address_of(location.array)
+            return KnownAddress(address, offset) if isinstance(offset, Slot) else address + offset
         if isinstance(location, TensorAddress):
             if not isinstance(offset, int):
                 raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import Wanted
 from uncork.kernels.runtime.segment_plan import BufferAddress, Slot
 from uncork.symbolic import Size, Symbol
 from uncork.types import TensorSpec
@@ -46,12 +46,11 @@ def found_axes(
     return result
 
 
-def joining_function() -> int:
-    """The address of the function that makes an output of the parts in a room."""
+def _join_text() -> str:
+    from uncork.kernels.runtime.emit_rooms import emit_join
 
-    def make() -> str:
-        from uncork.kernels.runtime.emit_rooms import emit_join
+    return emit_join()
 
-        return emit_join()
 
-    return STORE.function("join", "join", make)
+#: The function that makes an output of the parts in a room.
+JOINING = Wanted("join", "join", _join_text)

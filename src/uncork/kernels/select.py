@@ -21,7 +21,7 @@ from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Selection
 from uncork.kernels.layer import MOST_TABLE_BYTES, Layer
 from uncork.kernels.runtime.kernel_cache import CannotCompile
-from uncork.kernels.runtime.target import Target, host, llvmlite_version
+from uncork.kernels.runtime.target import Target, llvmlite_version
 from uncork.ops import Operation
 from uncork.storage import blank
 from uncork.types import TensorSpec
@@ -196,7 +196,6 @@ def unavailable() -> str:
         numbers = re.match(r"(\d+)\.(\d+)", version)
         if numbers and tuple(map(int, numbers.groups())) < OLDEST_LLVMLITE:
             return f"llvmlite {version} is too old, {'.'.join(map(str, OLDEST_LLVMLITE))} is needed"
-        host()
     except (ImportError, OSError, RuntimeError) as error:
         return f"llvmlite cannot be imported: {error}"
     return ""

@@ -15,6 +15,7 @@ from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue, ScalarOp
 from uncork.kernels.extents import KernelDeclined, has_extents, same
 from uncork.kernels.kernel_plan import In, Operand
+from uncork.kernels.runtime.addresses import address_of
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -190,6 +191,6 @@ def operands_for(
     """
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
     return [
-        In(position, begin[kind]) if isinstance(position, int) else int(position.ctypes.data)
+        In(position, begin[kind]) if isinstance(position, int) else address_of(position)
         for kind, position in zip(epilogue.operands, positions, strict=True)
     ]

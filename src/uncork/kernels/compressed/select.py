@@ -59,6 +59,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.spec_gather import Gather
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for
@@ -139,10 +140,10 @@ def select_compressed(layer: Layer) -> Selection:
         before = 0 if choice else turn.matrix * weights.columns
         result = turn.number * (rows * weights.columns * 4)
         operands: list[Operand] = [In(0, turn.data * (rows * weights.inner * 4))]
-        operands += [lying.ctypes.data + before * code_row, code_row]
-        operands += [0 if p is None else p[before:].ctypes.data for p in parameters]
+        operands += [address_of(lying) + before * code_row, code_row]
+        operands += [0 if p is None else address_of(p[before:]) for p in parameters]
         operands += [groups, Out(0, result), rows, weights.inner, weights.columns]
-        operands.append(0 if weights.numbers is None else weights.numbers.ctypes.data)
+        operands.append(0 if weights.numbers is None else address_of(weights.numbers))
         operands.append(Scratch(8 * turn.matrix) if choice else 0)
         products.append(_Product(turn.data, operands, operands_for(end, others, 0, result)))
     before = choice.bytes if choice else 0
@@ -233,7 +234,7 @@ def _choice(layer: Layer, operation: Operation) -> _Choice:
     name = indices.element_type.name
     spec = Gather(numbers.itemsize, name, operation.counts_from_end, operation.strict)
     operands: list[Operand] = [
-        numbers.ctypes.data,
+        address_of(numbers),
         In(1),
         Scratch(0),
         1,

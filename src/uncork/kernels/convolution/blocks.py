@@ -41,6 +41,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
@@ -212,7 +213,7 @@ class _Maker:
             ]
             self._tables[key] = np.ascontiguousarray(np.stack(words, 1).reshape(-1, 2), np.int64)
             self.keep.append(self._tables[key])
-        return int(self._tables[key].ctypes.data)
+        return address_of(self._tables[key])
 
     def fill_address_table(self) -> Iterator[KernelCall]:
         """The calls that fill the tables of addresses where only the call knows sizes: for all
@@ -331,7 +332,7 @@ class _Maker:
         operands: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
-            "filters": sets[0] * filters[0].nbytes + int(filters.ctypes.data),
+            "filters": sets[0] * filters[0].nbytes + address_of(filters),
             "table": self._table(region, number),
             "count": self._entries(region) // region.row_taps[1]
             if self.skips

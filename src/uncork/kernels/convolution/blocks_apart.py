@@ -23,6 +23,7 @@ from uncork.kernels.kernel_plan import (
     Stages,
     grid,
 )
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import arranged, packed, zeros
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import operands_for
@@ -113,7 +114,7 @@ class _Maker:
         operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0, made),
-            "filters": outputs[0] * of_set + int(self.packed_weights.arrays[0].ctypes.data),
+            "filters": outputs[0] * of_set + address_of(self.packed_weights.arrays[0]),
             "scratch": Scratch(share * self.scratch),
             "across": self.across,
             "down": self.down,
@@ -228,7 +229,7 @@ def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
         operands: dict[str, Operand] = {
             "source": In(0),
             "target": Out(0),
-            "filters": int(packed_weights.arrays[0].ctypes.data),
+            "filters": address_of(packed_weights.arrays[0]),
             "zeros": Scratch(share * zeros),
             "channels": work.channels,
             "first": some[0],

@@ -42,6 +42,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -307,13 +308,13 @@ class _Maker:
         operands: dict[str, Operand] = {
             "source": source,
             "target": Out(0, begin),
-            "filters": self.packed_weights.arrays[0].ctypes.data
+            "filters": address_of(self.packed_weights.arrays[0])
             + (part.groups[0] * g.outputs + first) * g.inner * 4,
             "offsets": Scratch(scratch + self.laid_out(held or part))
             if self.far
             else self._offsets_of(layout),
             "inner": g.inner,
-            "block_table": self.table.ctypes.data,
+            "block_table": address_of(self.table),
             "blocks": len(self.table),
             "columns": g.columns.count,
             "images": part.images[1],
@@ -344,7 +345,7 @@ class _Maker:
         if offsets is None:
             offsets = self._offsets[layout] = np.ascontiguousarray(layout.offsets(self.g), np.int32)
             self.keep.append(offsets)
-        return offsets.ctypes.data
+        return address_of(offsets)
 
     def split(self, threads: int) -> Stages:
         """The stages of several threads, which share images if there are enough of them, else

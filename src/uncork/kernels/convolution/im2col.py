@@ -42,6 +42,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
@@ -358,8 +359,8 @@ class _Maker:
         else:
             windows, pixels = self.tables(known(images))
             sources, targets = (
-                windows.ctypes.data + known(rows[0]) * 8,
-                pixels.ctypes.data + known(rows[0]) * 8,
+                address_of(windows) + known(rows[0]) * 8,
+                address_of(pixels) + known(rows[0]) * 8,
             )
         scratch = laid_out + 2 * self.table(held)
         image = (first * g.groups * g.outputs + columns[0]) * (g.pixels * 4)
@@ -367,7 +368,7 @@ class _Maker:
         operands: dict[str, Operand] = {
             "source": In(0, first * lay.image) if lay.kind == "direct" else Scratch(0),
             "target": Out(0, image),
-            "matrix": columns[0] * g.inner * 4 + self.packed_weights.arrays[0].ctypes.data,
+            "matrix": columns[0] * g.inner * 4 + address_of(self.packed_weights.arrays[0]),
             "sources": sources,
             "targets": targets,
             "rows": rows[1],

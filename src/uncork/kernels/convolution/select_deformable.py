@@ -36,6 +36,7 @@ from uncork.kernels.loops.windows import Window, windows_of
 from uncork.kernels.movement.shared_moves import shared_moves
 from uncork.kernels.movement.strided_copy import strided_copy_call
 from uncork.kernels.movement.transpose import blocks_fit, transpose_call
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import PackedWeights, packed
 from uncork.ops.deformable_convolution import DeformableConvolution1
 from uncork.symbolic import SizeLike
@@ -194,7 +195,7 @@ class _Deformable:
         targets: Operand
         if isinstance(images[1], int):
             tables = self._table(images[1], strip[1], row, image)
-            sources, targets = (int(table.ctypes.data) for table in tables)
+            sources, targets = (address_of(table) for table in tables)
         else:
             sources, targets = Scratch(places.own), Scratch(places.own + count * 8)
             pixels = images[1], strip[1] * c.width
@@ -241,7 +242,7 @@ class _Deformable:
         operands: dict[str, Operand] = {
             "source": Scratch(places.columns),
             "target": Out(0, first + outputs[0] * (self.pixels * 4)),
-            "matrix": outputs[0] * (self.inner * 4) + self.packed_weights.arrays[0].ctypes.data,
+            "matrix": outputs[0] * (self.inner * 4) + address_of(self.packed_weights.arrays[0]),
             "sources": _further(tables[0], rows[0] * 8),
             "targets": _further(tables[1], rows[0] * 8),
             "rows": rows[1],

@@ -12,6 +12,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View
 from uncork.kernels.loops.regions import Rooms
+from uncork.kernels.runtime.addresses import address_of
 from uncork.ops.prior_box import PriorBox1, PriorBoxClustered1
 from uncork.symbolic import SizeLike
 from uncork.types import Array
@@ -90,7 +91,7 @@ def _table(operation: PriorBox1 | PriorBoxClustered1, scale: float) -> Array:
 
 
 def _address(array: Array) -> int:
-    return int(array.ctypes.data)
+    return address_of(array)
 
 
 def _line(

@@ -27,6 +27,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.generate_proposals import LARGEST, GenerateProposalsSingleImage6
 from uncork.ops.proposal import Proposal1
@@ -251,7 +252,7 @@ def select_proposal(layer: Layer) -> Selection:
     boxes = _Regions(images, (count, rows, columns), target)
     probabilities = View(In(0), "f32", (images, 2 * count, rows, columns))
     views = {
-        "A": View(int(anchors.ctypes.data), "f32", (count, 4)),
+        "A": View(address_of(anchors), "f32", (count, 4)),
         "I": View(In(2), "f32", (numbers,)),
         "P": probabilities,
         "X": View(In(1), "f32", (images, 4 * count, rows, columns)),

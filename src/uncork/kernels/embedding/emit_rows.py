@@ -82,7 +82,7 @@ class RowReader:
         together: int,
     ) -> None:
         self.k, self.table, self.bits, self.columns = k, table, bits, rows.columns
-        self.groups, self.aligned = rows.groups, rows.aligned
+        self.groups = rows.groups
         self.block = _BLOCK_VECTORS * lanes
         #: How many whole blocks of the same parts, and the parts of the rest.
         self.whole, rest = divmod(rows.columns, self.block)
@@ -113,7 +113,7 @@ class RowReader:
         may end in one more (without it up to 2.7 times slower).
         """
         size, first = -(-columns * self.bits // 8), self.address(index, column)
-        for byte in (*range(0, size, 64), *([] if self.aligned else [size - 1])):
+        for byte in (*range(0, size, 64), size - 1):
             self.k.prefetch(first + byte)
 
     def chains(self, parts: Parts) -> int:

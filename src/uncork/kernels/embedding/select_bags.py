@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping, Sequence
 from typing import Union
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,11 +23,9 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
-from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.ops import Operation
 from uncork.ops._common.embedding import Embedding
 from uncork.symbolic import Size, SizeLike
-from uncork.types import Array, TensorSpec
 
 #: Nanoseconds for a row of 64 bytes that is not in a cache (an estimate).
 _ROW_COST = 5.0
@@ -78,27 +74,9 @@ def _dense(layer: Layer) -> LookupTable:
     columns = product(rest)
     if not isinstance(columns, int):
         raise KernelDeclined("the length of a table's rows is known at the call only")
-    rows = DenseRows(table.element_type.name, columns, layer.target.lanes, _at_lines(table))
+    rows = DenseRows(table.element_type.name, columns, layer.target.lanes)
     operands: dict[str, Operand] = {"table": In(0), "parameters": 0, "rows": count}
     return LookupTable(rows, columns * table.element_type.dtype.itemsize, operands, ids=1)
-
-
-def _at_lines(table: TensorSpec) -> bool:
-    """Whether a table is known to begin at a cache line, and so do its rows. Of a table that was
-    copied into memory, where it begins is luck, and a plan must not tell of it.
-    """
-    if table.value is None or not table.value.size or not _is_mapped(table.value):
-        return False
-    row_bytes = table.value[0].nbytes
-    return row_bytes % 64 == 0 and begins_a_line(table.value) and table.value.flags.c_contiguous
-
-
-def _is_mapped(array: Array) -> bool:
-    """Whether an array lies in a mapped file."""
-    lies: object = array
-    while isinstance(lies, (np.ndarray, memoryview)):
-        lies = lies.base if isinstance(lies, np.ndarray) else lies.obj
-    return isinstance(lies, mmap.mmap)
 
 
 def bags_by_offsets(layer: Layer, table: LookupTable, bag: Operation, narrowed: bool) -> KernelPlan:

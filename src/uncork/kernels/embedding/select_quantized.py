@@ -21,7 +21,7 @@ from uncork.kernels.embedding.spec_bags import QuantizedGather, QuantizedRows
 from uncork.kernels.extents import has_extents, product
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
-from uncork.kernels.runtime.packed_weights import begins_a_line
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.stored_types import converts_halves
 from uncork.ops.gather import Gather1, Gather7
@@ -36,14 +36,12 @@ def rows_of(table: CompressedTable, target: Target) -> QuantizedRows:
     pairs = _parameters(table, target)
     per_row = pairs is not None and len(pairs) > 1
     columns = table.columns // table.groups
-    row_bits = columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
-    aligned = begins_a_line(table.codes) and row_bits % 512 == 0
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and target.lanes == 16 and target.has("avx512f")
     narrow = pairs is not None and pairs.dtype == np.float16
     numbers = () if table.numbers is None else tuple(table.numbers.tolist())
     return QuantizedRows(
-        stored, columns, *steps, aligned, target.lanes, permutes, table.groups, narrow, numbers
+        stored, columns, *steps, target.lanes, permutes, table.groups, narrow, numbers
     )
 
 
@@ -58,7 +56,7 @@ def _parameters(table: CompressedTable, target: Target) -> Array | None:
 def _quantized(table: CompressedTable, target: Target) -> LookupTable:
     pairs = _parameters(table, target)
     keep = [table.codes] if pairs is None else [table.codes, pairs]
-    addresses = [int(array.ctypes.data) for array in keep]
+    addresses = [address_of(array) for array in keep]
     operands: dict[str, Operand] = {
         "table": addresses[0],
         "parameters": addresses[1] if len(keep) > 1 else 0,

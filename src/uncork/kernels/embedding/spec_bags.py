@@ -14,19 +14,16 @@ from uncork.kernels.names import flags
 
 
 class DenseRows(Struct, frozen=True):
-    """Rows that are looked up as they are stored, in a vector of `lanes` f32. `aligned`: every row
-    begins at a cache line.
-    """
+    """Rows that are looked up as they are stored, in a vector of `lanes` f32."""
 
     stored: str
     columns: int
     lanes: int
-    aligned: bool = False
     groups: ClassVar[int] = 1
 
     @property
     def name(self) -> str:
-        return f"{self.stored}x{self.columns}" + flags(self, "aligned")
+        return f"{self.stored}x{self.columns}"
 
 
 class QuantizedRows(Struct, frozen=True):
@@ -34,7 +31,7 @@ class QuantizedRows(Struct, frozen=True):
     vectors are.
 
     `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has
-    a pair of parameters of its own. `aligned`: every row begins at a cache line. `permutes`: the
+    a pair of parameters of its own. `permutes`: the
     machine looks 16 numbers up in a register (AVX-512), so 4-bit codes are looked up among the 16
     values of their row. A row of a look-up is `groups` rows of this kind, one after the other, each
     with parameters of its own. `narrow`: parameters are f16. `numbers`: what the 16 codes stand
@@ -47,7 +44,6 @@ class QuantizedRows(Struct, frozen=True):
     scale: bool
     per_row: bool
     half: bool
-    aligned: bool
     lanes: int
     permutes: bool
     groups: int = 1
@@ -59,7 +55,7 @@ class QuantizedRows(Struct, frozen=True):
         groups = f"{self.groups}x" if self.groups > 1 else ""
         book = f"_book_{crc32(repr(self.numbers).encode()):08x}" if self.numbers else ""
         return f"{self.stored}_{groups}{self.columns}{book}" + flags(
-            self, "zero_point", "scale", "per_row", "half", "aligned", "narrow"
+            self, "zero_point", "scale", "per_row", "half", "narrow"
         )
 
 

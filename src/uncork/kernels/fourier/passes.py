@@ -21,6 +21,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
+from uncork.kernels.runtime.addresses import address_of_words
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array
@@ -138,7 +139,7 @@ def planned(
         if isinstance(each.length, int):
             layer.require_room(table_bytes(each.length, each.size))
             steps = table(each.length, each.size)
-            made.append((each, steps, steps.words.ctypes.data))
+            made.append((each, steps, address_of_words(steps.words, "table")))
             continue
         memory = whole_lines(memory)
         spec = FourierTable(each.size)

@@ -22,6 +22,7 @@ from uncork.kernels.fourier.spec import COMPLEX, HALF, REAL, WINDOWED
 from uncork.kernels.fourier.spec_overlap import Overlap
 from uncork.kernels.kernel_plan import In, Operand, Out, Scratch, Selection
 from uncork.kernels.layer import Layer
+from uncork.kernels.runtime.addresses import address_of
 from uncork.ops.dft import DFT7, IDFT7, IRDFT9
 from uncork.ops.stft import ISTFT16, STFT15
 from uncork.symbolic import Size, SizeLike, facts_of
@@ -179,7 +180,7 @@ def select_signal(layer: Layer) -> Selection:
         "first": length // 2 if operation.center else 0,
         "length": made[-1],
         "reached": reached,
-        "scale": int(scale.ctypes.data),
+        "scale": address_of(scale),
         "room": Scratch(pieces),
     }
     spec = Overlap(max(1, target.lanes * 4 // size), size)

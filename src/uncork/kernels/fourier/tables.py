@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.fourier.spec import LARGEST_PRIME, WRITTEN
+from uncork.kernels.runtime.addresses import address_of
 from uncork.types import Array
 
 
@@ -52,9 +53,9 @@ def table(length: int, size: int) -> Table:
         padded = padded_length(length)
         radices = factors_of(padded) or []  # it has small factors
         keep.append(_roots(np.arange(length) ** 2, 2 * length, dtype))
-        chirp = keep[0].ctypes.data
+        chirp = address_of(keep[0])
     roots = _roots(np.arange(padded), padded, dtype)
-    words = [padded, len(radices), roots.ctypes.data, chirp]
+    words = [padded, len(radices), address_of(roots), chirp]
     left, together = padded, 1
     for radix in radices:
         left //= radix

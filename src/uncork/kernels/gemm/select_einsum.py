@@ -33,6 +33,7 @@ from uncork.kernels.kernel_plan import (
     shares,
 )
 from uncork.kernels.layer import Layer
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.ops.einsum import Einsum
 from uncork.symbolic import SizeLike, facts_of
@@ -196,7 +197,7 @@ def _tables(
         sources, targets = (
             np.array(_places(rows, sizes, steps), np.int64) for steps in (data_steps, output_steps)
         )
-        addresses = int(sources.ctypes.data), int(targets.ctypes.data)
+        addresses = address_of(sources), address_of(targets)
         return _Tables(
             lambda first: addresses[0] + first * 8,
             lambda first: addresses[1] + first * 8,
@@ -254,7 +255,7 @@ def _native(
         operands: dict[str, Operand] = {
             "source": In(data, source),
             "target": Out(0, target),
-            "matrix": packed_weights.arrays[0].ctypes.data + number * matrices * matrix_bytes,
+            "matrix": address_of(packed_weights.arrays[0]) + number * matrices * matrix_bytes,
             "sources": tables.source(first),
             "targets": tables.target(first),
             "rows": some,

@@ -31,6 +31,7 @@ from uncork.kernels.kernel_plan import (
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.strided_copy import Loop, strided_copy_call
 from uncork.kernels.movement.transpose import arranged
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed, panels_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of, operands_for, roughened
@@ -309,7 +310,7 @@ class _Maker:
         address = begin * matrix + row * inner * size
         source = Scratch(address) if shape.turned_first else In(0, address)
         if self.packed_weights:
-            packed = self.packed_weights.arrays[0].ctypes.data
+            packed = address_of(self.packed_weights.arrays[0])
             second: list[Operand] = [packed + column * inner * size, 0, 0, 0, 0]
         elif self.alone:
             second = [Scratch(self.turned + column * inner * size), 0, 0, 0, 0]

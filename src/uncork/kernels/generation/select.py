@@ -10,6 +10,7 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.runtime.addresses import address_of
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.one_hot import OneHot1, OneHot16
 from uncork.storage import encode
@@ -80,7 +81,7 @@ def select_eye(layer: Layer) -> Selection:
     first = largest(-1 * index, 0)
     length = largest(smallest(rows, columns - index) - first, 0)
     codes = encode(np.array([0, 1], np.float32 if kind.is_float else np.int64), kind)
-    zero, item = int(codes.ctypes.data), codes.itemsize
+    zero, item = address_of(codes), codes.itemsize
     loops = [
         Loop(product(batch), 0, rows * columns * item),
         Loop(length, 0, (columns + 1) * item),

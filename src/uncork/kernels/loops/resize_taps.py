@@ -15,6 +15,7 @@ from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import KernelCall, Scratch
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops._common.resize import Axis, Settings, nearest_cells, taps
 from uncork.symbolic import SizeLike
@@ -63,12 +64,12 @@ class KnownTaps:
     @property
     def cells(self) -> View:
         """Numbers of cells, `[taps, places]`."""
-        return View(int(self._cells.ctypes.data), "i32", self._cells.shape)
+        return View(address_of(self._cells), "i32", self._cells.shape)
 
     @property
     def weights(self) -> View:
         """Their weights, `[taps, places]`."""
-        return View(int(self._weights.ctypes.data), self._name, self._weights.shape)
+        return View(address_of(self._weights), self._name, self._weights.shape)
 
     @property
     def repeats(self) -> int:

@@ -16,6 +16,7 @@ from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupporte
 from uncork.kernels.loops.regions import Rooms
 from uncork.kernels.loops.select_regions import MOST_SIZE, frame, mean_lines
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.ops.detectron import DetectronROIFeatureExtractor6, Level, level_of
 from uncork.symbolic import SizeLike
@@ -110,7 +111,7 @@ def _level(
     boxes = result[0]
     _, channels, height, width = shape
     views = {
-        "L": View(int(numbers.ctypes.data), "f32", (_NUMBERS,)),
+        "L": View(address_of(numbers), "f32", (_NUMBERS,)),
         "X": View(image, name, (1, channels, height, width)),
         "R": View(In(0), name, (boxes, 4)),
         "Y": View(Out(0), name, tuple(result)),

@@ -28,6 +28,7 @@ from uncork.kernels.layer import Layer
 from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec_copy_table import CopyTable
 from uncork.kernels.movement.spec_nd_copy import NdCopy
+from uncork.kernels.runtime.addresses import address_of
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -157,7 +158,7 @@ class _Move(Struct, frozen=True):
         """The call for some of the runs."""
         begin = first * self.kernel.run if self.kernel.in_order else 0
         operands: list[Operand] = [In(self.source), Out(self.target, begin)]
-        operands += [table.ctypes.data + first * table.itemsize for table in self.tables]
+        operands += [address_of(table) + first * table.itemsize for table in self.tables]
         return self.kernel, [*operands, count]
 
 

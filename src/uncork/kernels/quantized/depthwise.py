@@ -10,6 +10,7 @@ from uncork.kernels.extents import nanoseconds
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Stages, shares
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import Depthwise
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -55,10 +56,10 @@ class _Maker(Laid):
             self.lanes, g.rows.taps, g.columns.taps, g.columns.stride, g.columns.dilation,
             self.channels, self.widths, end,
         )  # fmt: skip
-        channel, across = int(self.channel.ctypes.data), self.channel.shape[1] * 4
+        channel, across = address_of(self.channel), self.channel.shape[1] * 4
         operands: dict[str, Operand] = {
             **self.row_operands(images, rows, 0),
-            "weights": int(self.packed_weights.arrays[0].ctypes.data),
+            "weights": address_of(self.packed_weights.arrays[0]),
             "start": channel,
             "scale": channel + across,
             "shift": channel + 2 * across,

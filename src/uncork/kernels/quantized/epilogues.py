@@ -15,6 +15,7 @@ from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.quantized.grids import grid_of, numbers_of
 from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, CodesEpilogue
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.select_epilogue import ending, kind_of
 from uncork.ops.arithmetic import Add
 from uncork.symbolic import SizeLike
@@ -67,7 +68,7 @@ class BoundEpilogue(Struct, frozen=True):
         for kind, source in self.operands:
             if isinstance(source, Grid):
                 keep.append(numbers_of(source))
-                found.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
+                found.append(address_of(keep[-1]))  # type: ignore[attr-defined]
                 continue
             size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
             found.append(In(source, size))
@@ -75,7 +76,7 @@ class BoundEpilogue(Struct, frozen=True):
                 grid = held[source]
                 assert grid is not None
                 keep.append(numbers_of(grid))
-                found.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
+                found.append(address_of(keep[-1]))  # type: ignore[attr-defined]
         return found, keep
 
 

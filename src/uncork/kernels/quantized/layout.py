@@ -13,6 +13,7 @@ from uncork.kernels.extents import is_known, smallest
 from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
 from uncork.kernels.quantized.epilogues import BoundEpilogue
 from uncork.kernels.quantized.spec import KINDS, Surround
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array
@@ -100,7 +101,7 @@ class Laid:
     def kept(self, array: Array) -> int:
         """The address of an array, which is kept."""
         self.keep.append(array)
-        return int(array.ctypes.data)
+        return address_of(array)
 
     @property
     def laid_out(self) -> SizeLike:

@@ -15,6 +15,7 @@ from uncork.kernels.gemm.dots import DOT_METHODS, FOUR_SIGNED, dot_method_of
 from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Scratch, Stages, grid
 from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
 from uncork.kernels.quantized.spec import ENTRY, Dots
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
@@ -160,14 +161,14 @@ class _Maker(Laid):
             work.end.spec,
         )
         column = first_column + groups[0] * spec.width
-        channel, across = column * 4 + int(self.channel.ctypes.data), self.channel.shape[1] * 4
+        channel, across = column * 4 + address_of(self.channel), self.channel.shape[1] * 4
         left = 0
         tiles: Sequence[SizeLike] = self.tiles.counts
         if isinstance(g.columns.count, int):
             left, tiles = some_of_tiles(self.tiles.widths, self.tiles.counts, some_tiles)
         operands: dict[str, Operand] = {
             **self.row_operands(images, rows, column, left),
-            "weights": groups[0] * weights[0].nbytes + int(weights.ctypes.data),
+            "weights": groups[0] * weights[0].nbytes + address_of(weights),
             "table": self.table,
             "runs": self.number_of_runs,
             "run": self.run,

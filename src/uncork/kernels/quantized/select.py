@@ -31,6 +31,7 @@ from uncork.kernels.quantized.layout import Work
 from uncork.kernels.quantized.pool import pooled_codes
 from uncork.kernels.quantized.products import sums_of_codes
 from uncork.kernels.quantized.spec import CODES, Codes
+from uncork.kernels.runtime.addresses import address_of
 from uncork.ops.avg_pool import Pooling
 from uncork.ops.convolution import Convolution1
 from uncork.ops.matmul import MatMul
@@ -152,7 +153,7 @@ def select_reheld(layer: Layer) -> Selection:
     spec = Codes(target.lanes, apart, back)
 
     def some(first: SizeLike, count: SizeLike) -> KernelCall:
-        arguments: list[Operand] = [In(0), Out(0), int(numbers.ctypes.data), *sizes, first, count]
+        arguments: list[Operand] = [In(0), Out(0), address_of(numbers), *sizes, first, count]
         return spec, arguments
 
     cost = nanoseconds(product(plain), 1 / 8)

@@ -24,6 +24,7 @@ from uncork.kernels.recurrent.pack import pack, pack_weights_call, projected_tab
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import PanelsOfWeights
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType
@@ -126,7 +127,7 @@ class SequenceCalls(Struct):
                 (self.spec.packing, d),
                 partial(_packed_arrays, self.spec, w, r, b, table),
             )
-            self.weights.append([array.ctypes.data for array in packing.arrays])
+            self.weights.append([address_of(array) for array in packing.arrays])
             self.keep.append(packing)
 
     def pack_in_calls(self) -> None:

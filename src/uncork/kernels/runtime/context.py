@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.kernels.runtime.addresses import address_of_words
 from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT
 from uncork.kernels.runtime.segment_plan import SizeOperand, Slot
 from uncork.types import Array
@@ -29,7 +30,7 @@ class Context:
         self.words[self._slots_at : self._offsets_at] = slots
         self.words[self._zero_at + 1] = 1
         self.words[CONTEXT.index("version")] = 1
-        self._base = int(self.words.ctypes.data)
+        self._base = address_of_words(self.words, "context")
         self.memory = np.empty(0, np.uint8)
 
     def slot(self, number: int) -> int:

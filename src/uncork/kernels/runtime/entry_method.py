@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import once
 from uncork.errors import warn_once
 from uncork.kernels.runtime.cpython_entry import (
     DATA,
@@ -26,13 +25,14 @@ from uncork.kernels.runtime.cpython_entry import (
     functions,
 )
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile, Wanted
+from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 
 @functools.lru_cache(maxsize=1)
-def native_entry() -> bool:
-    """Whether the native entry works here: objects lie in memory as it reads them, and NumPy makes
-    arrays as it asks.
+def lays_out_as_expected() -> bool:
+    """Whether objects lie in memory as the native entry reads them, and NumPy makes arrays as it
+    asks.
     """
     probe = np.zeros((2, 3), np.int64)
     word = ctypes.c_int64.from_address
@@ -49,7 +49,6 @@ def native_entry() -> bool:
         )
         if not laid_out:
             return False
-        _definition()
         empty = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
         )(functions()["empty"])
@@ -64,6 +63,16 @@ def native_entry() -> bool:
         )
     except (AttributeError, ValueError):
         return False
+
+
+@functools.lru_cache(maxsize=8)
+def native_entry(target: Target) -> bool:
+    """Whether the native entry of a target works here, which is compiled."""
+    if not lays_out_as_expected():
+        return False
+    try:
+        _definition(target)
+        return True
     except CannotCompile as error:
         warn_once(
             "compile",
@@ -72,13 +81,22 @@ def native_entry() -> bool:
         return False
 
 
-class _MethodDefinition(ctypes.Structure):
+class MethodDefinition(ctypes.Structure):
+    """The method table of segments that are entered by one function. Their functions keep its
+    address, and Python never copies it.
+    """
+
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
         ("flags", ctypes.c_int),
         ("doc", ctypes.c_char_p),
     )
+
+    @classmethod
+    def of(cls, entry: int) -> MethodDefinition:
+        """The table for the native entry at an address."""
+        return cls(b"run", entry, _METH_FASTCALL, None)
 
 
 _METH_FASTCALL = 0x80
@@ -94,20 +112,27 @@ def _entry_text() -> str:
 ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
 
 
-@once
-def _definition() -> _MethodDefinition:
-    """The one method table of all segments.
-
-    Their functions keep its address, and Python never copies it.
-    """
-
-    return _MethodDefinition(b"run", STORE.address_of(ENTRY), _METH_FASTCALL, None)
+#: The method tables of segments. Their functions keep the address, and Python never copies it.
+_definitions: dict[Target, MethodDefinition] = {}
 
 
-def bound(block: Array) -> Callable[..., Any]:
+def _definition(target: Target) -> MethodDefinition:
+    """The method table of all segments of a target; threads that ask at once get the same."""
+    if target not in _definitions:
+        address = STORE.address_of(ENTRY, target)
+        _definitions.setdefault(target, MethodDefinition.of(address))
+    return _definitions[target]
+
+
+def bound(block: Array, target: Target) -> Callable[..., Any]:
     """A built-in function whose `self` is a segment's block: a call costs as much as one of C."""
+    return bound_to(_definition(target), block)
+
+
+def bound_to(definition: MethodDefinition, block: Array) -> Callable[..., Any]:
+    """The same by the entry of a table, which must live as long as the process."""
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., Any] = create(ctypes.addressof(_definition()), block, None)
+    function: Callable[..., Any] = create(ctypes.addressof(definition), block, None)
     return function

@@ -1,8 +1,8 @@
 """Compiled kernels: made once, kept on disk, mapped in a fraction of a millisecond.
 
 A file is named by a hash of everything that its kernel depends on: its own description, the source
-of the kernels, the versions of the tools and the CPU. It holds linked code (see `elf_link`), or an
-object file where only LLVM can load it.
+of the kernels, the versions of the tools and the target. It holds linked code (see `elf_link`), or
+an object file where only LLVM can load it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from uncork import files
 from uncork.concurrency import WorkLock, comes_between, is_begun, renews_locks, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
+from uncork.kernels.runtime.addresses import Wanted, recording
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
-from uncork.kernels.runtime.exec_memory import can_map, mapped
+from uncork.kernels.runtime.exec_memory import mapped
 from uncork.kernels.runtime.target import Target, host_target, versions
 from uncork.types import Array
 
@@ -77,14 +78,6 @@ def _cannot_compile(name: str, error: Exception) -> CannotCompile:
     )
 
 
-class Wanted(Struct, frozen=True):
-    """A function that is wanted from the store: see `ObjectStore.function`."""
-
-    name: str
-    description: str
-    make: Callable[[], str]
-
-
 class _Compiled(Struct, frozen=True):
     """A kernel's object file and, where LLVM is not needed to load it, the code linked from it."""
 
@@ -114,6 +107,10 @@ class ObjectStore:
 
     def address(self, spec: KernelSpec, target: Target | None = None) -> int:
         """The address of a kernel, for this machine unless another target is named."""
+        space = recording()
+        if space is not None:
+            named = target or host_target()
+            return space.function(Wanted(spec.name, repr(spec), partial(llvm_text, spec, named)))
         target = target or host_target()
         address = self._addresses.get((spec, target))
         if address is None:
@@ -130,6 +127,9 @@ class ObjectStore:
         `description` must tell apart all kernels that differ. Raises CannotCompile, again for what
         has failed once.
         """
+        space = recording()
+        if space is not None:
+            return space.function(Wanted(name, description, make))
         target = target or host_target()
         found = name, description, target
         address = self._functions.get(found)
@@ -149,6 +149,31 @@ class ObjectStore:
                     self._failed[found] = error
                     raise
             return self._functions[found]
+
+    def linked(self, wanted: Wanted, target: Target) -> tuple[bytes, int]:
+        """The code of a function for a target, which runs wherever it is put, and where in it the
+        function begins. It is not loaded, so the target may be any. Raises CannotCompile.
+        """
+        key = _key(wanted.name, wanted.description, target)
+        stored = self.folder.read(key)
+        if stored is not None:
+            line, _, code = stored.partition(b"\n")
+            kind, _, entry = (
+                line.decode(errors="replace").partition(f"{wanted.name} ")[2].partition(" ")
+            )
+            if kind == _LINKED and entry.isdigit():
+                return code, int(entry)
+        try:
+            with _compiler():
+                compiled = _compiled(wanted.name, wanted.make(), target)
+        except _NOT_OF_THE_KERNEL:
+            raise
+        except Exception as error:
+            raise _cannot_compile(wanted.name, error) from error
+        if compiled.linked is None:
+            raise CannotCompile(f"kernel '{wanted.name}' cannot be linked for {target.arch}")
+        self._keep(key, wanted.name, _LINKED, compiled.entry, compiled.linked)
+        return compiled.linked, compiled.entry
 
     def address_of(self, wanted: Wanted, target: Target | None = None) -> int:
         """The address of a function, as `function` gives it."""
@@ -271,7 +296,7 @@ class ObjectStore:
 
 
 def _key(name: str, description: str, target: Target) -> str:
-    words = [name, description, versions(), target.cpu, target.features]
+    words = [name, description, versions(), target.arch, target.system, target.cpu, target.features]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
 
@@ -295,10 +320,9 @@ def _compiled(name: str, text: str, target: Target) -> _Compiled:
     from uncork.kernels.runtime.elf_link import Unlinkable, link
     from uncork.kernels.runtime.llvm import compiled
 
-    code = compiled(text, target.cpu, target.features)
-    if can_map():
-        with contextlib.suppress(Unlinkable):  # LLVM can
-            return _Compiled(code, *link(code, name))
+    code = compiled(text, target)
+    with contextlib.suppress(Unlinkable):  # LLVM can
+        return _Compiled(code, *link(code, name))
     return _Compiled(code)
 
 
@@ -309,9 +333,7 @@ def _loaded(code: bytes, name: str) -> int:
 
 
 def kernel_name(entry: Entry) -> str | None:
-    """The kernel that a file of the folder holds; None for another file, such as what LLVM said of
-    the CPU.
-    """
+    """The kernel that a file of the folder holds; None for another file."""
     try:
         with files.opened(entry.path) as file:
             line = file.read(512).partition(b"\n")[0].decode()
@@ -333,6 +355,8 @@ class Preparation:
 
     def add(self, specs: Iterable[KernelSpec], further: Iterable[Wanted] = ()) -> None:
         """Ask for kernels and functions. Those that no file has are compiled."""
+        if recording() is not None:
+            return  # whoever writes the image compiles what it refers to
         target = self._target
         new = [
             spec for spec in specs if not (spec in self._asked or self._store.knows(spec, target))

@@ -16,7 +16,8 @@ from llvmlite import binding
 from llvmlite.binding import ffi
 
 from uncork.concurrency import ShortLock, held_at_forks, in_child
-from uncork.kernels.runtime.exec_memory import can_map
+from uncork.kernels.runtime import processor
+from uncork.kernels.runtime.target import Target, host_target
 
 #: Passes over each function. Kernels are unrolled, put into vectors, and freed of what does not
 #: change in a loop and of what is the same in a block by whoever writes them: what is left to do is
@@ -30,6 +31,14 @@ _LEVEL = 1
 #: the addresses in loops, for a quarter of all the time; kernels have written them already, and are
 #: as fast without.
 _AS_WRITTEN = "-disable-lsr"
+#: What LLVM calls an architecture and a system. Objects are ELF for all of them: `elf_link` reads
+#: them, and how functions are called is all that code knows of a system.
+_TRIPLES = {
+    ("x86_64", "posix"): "x86_64-unknown-linux-gnu",
+    ("aarch64", "posix"): "aarch64-unknown-linux-gnu",
+    ("x86_64", "windows"): "x86_64-pc-windows-msvc-elf",
+    ("aarch64", "windows"): "aarch64-pc-windows-msvc-elf",
+}
 #: Code lives as long as its engine.
 _engines: list[Any] = []
 #: How many threads want addresses as they are written.
@@ -38,12 +47,12 @@ _count = ShortLock()
 
 
 class _OfThread(threading.local):
-    """The target machines that a thread has made, by CPU and features. Compiling a small kernel
-    costs a third less with one that is used again.
+    """The target machines that a thread has made. Compiling a small kernel costs a third less with
+    one that is used again.
     """
 
     def __init__(self) -> None:
-        self.machines: dict[tuple[str, str], Any] = {}
+        self.machines: dict[Target, Any] = {}
 
 
 _of_thread = _OfThread()
@@ -85,20 +94,26 @@ def host() -> tuple[str, str]:
     return binding.get_host_cpu_name(), text
 
 
-def load() -> None:
-    """Load the library and set it up, which two threads must not do at once."""
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
+def load(arch: str | None = None) -> None:
+    """Load the library and set it up for an architecture, or for this machine's, which two threads
+    must not do at once.
+    """
+    if arch in (None, processor.machine()):
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+    else:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
 
 
-def compiled(text: str, cpu: str, features: str) -> bytes:
+def compiled(text: str, target: Target) -> bytes:
     """The object file of LLVM assembly. Threads that compile at once do so side by side, each in a
     context of its own.
     """
     machines = _of_thread.machines
-    machine = machines.get((cpu, features))
+    machine = machines.get(target)
     if machine is None:
-        machine = machines[cpu, features] = _target_machine(cpu, features)
+        machine = machines[target] = _target_machine(target)
     context = binding.create_context()
     try:
         module = binding.parse_assembly(text, context)
@@ -200,8 +215,8 @@ def loaded(code: bytes, function: str) -> int:
     """The address of a function of an object file, by LLVM's own loader. Raises RuntimeError when
     there is none.
     """
-    target = _target_machine(*host())
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), target)
+    machine = _target_machine(host_target())
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     address = engine.get_function_address(function)
@@ -211,13 +226,10 @@ def loaded(code: bytes, function: str) -> int:
     return int(address)
 
 
-def _target_machine(cpu: str, features: str) -> Any:
-    load()
-    target = binding.Target.from_default_triple()
-    if can_map():  # one piece of code that finds its constants by their distance
-        return target.create_target_machine(
-            cpu=cpu, features=features, opt=_LEVEL, reloc="pic", codemodel="small"
-        )
-    return target.create_target_machine(
-        cpu=cpu, features=features, opt=_LEVEL, jit=True, codemodel="jitdefault"
+def _target_machine(target: Target) -> Any:
+    load(target.arch)
+    triple = _TRIPLES.get((target.arch, target.system))
+    found = binding.Target.from_triple(triple) if triple else binding.Target.from_default_triple()
+    return found.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=_LEVEL, reloc="pic", codemodel="small"
     )

@@ -82,7 +82,7 @@ def zeros(shape: Sequence[int], dtype: type[np.generic] = np.float32) -> Array:
 
 def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
-    if begins_a_line(array) and array.flags.c_contiguous:
+    if array.ctypes.data % _LINE == 0 and array.flags.c_contiguous:
         return array
     return arranged(array, array.dtype.type)
 
@@ -116,13 +116,6 @@ def panels_of(columns: Array, width: int, dtype: type[np.generic] = np.float32) 
             copy[...] = part
             panel[begin : begin + _NEAR, : len(some)] = copy.T
     return panels
-
-
-def begins_a_line(array: Array) -> bool:
-    """Whether the array's first byte is the first one of a cache line: kernels of such tables are
-    others.
-    """
-    return bool(array.ctypes.data % _LINE == 0)
 
 
 _known: weakref.WeakValueDictionary[tuple[Hashable, ...], PackedWeights] = (

@@ -8,6 +8,7 @@ from typing import Any
 
 from uncork.kernels.runtime.entry_method import ENTRY
 from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.target import Target
 
 
 @functools.lru_cache(maxsize=1)
@@ -33,6 +34,6 @@ def entry_functions() -> tuple[Wanted, ...]:
     return _RESIZE, ENTRY
 
 
-def resize_function() -> int:
+def resize_function(target: Target) -> int:
     """The address of the function that binds new sizes."""
-    return STORE.address_of(_RESIZE)
+    return STORE.address_of(_RESIZE, target)

@@ -17,6 +17,7 @@ import numpy as np
 
 from uncork.concurrency import in_child
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.addresses import address_of_words, object_address, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
 from uncork.kernels.runtime.entry_method import bound, native_entry
@@ -32,6 +33,7 @@ from uncork.kernels.runtime.segment_plan import (
     CallTable,
     IdentityGuard,
     KernelArgument,
+    KnownAddress,
     MadeResult,
     SegmentPlan,
     SizeOperand,
@@ -45,7 +47,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.types import Array
 
 
-class _Block(np.ndarray):
+class NativeBlock(np.ndarray):
     """The words of a segment, and what must live as long as they do: `run` keeps its block alive,
     and nothing else.
     """
@@ -60,7 +62,12 @@ class _Block(np.ndarray):
 
 
 #: All segments, by the addresses of their blocks: arrays have no hash.
-_blocks: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDictionary()
+_blocks: weakref.WeakValueDictionary[int, NativeBlock] = weakref.WeakValueDictionary()
+
+
+def keep_block(block: NativeBlock) -> None:
+    """Have a segment be free in child processes, too, for as long as it lives."""
+    _blocks[int(block.ctypes.data)] = block
 
 
 def _let_in() -> None:
@@ -139,8 +146,8 @@ class Segment:
             at[name] = place
             place += sizes[name]
         words_at = place
-        self._block = block = np.zeros(words_at + len(words), np.int64).view(_Block)
-        base = int(block.ctypes.data)
+        self._block = block = np.zeros(words_at + len(words), np.int64).view(NativeBlock)
+        base = address_of_words(block, "segment")
         #: The list of live buffers, from which that of the segment after goes on.
         self.live = base + 8 * (words_at + live_at)
         block.keep = (
@@ -206,16 +213,16 @@ class Segment:
             ],
         }
         head: dict[str, int] = {
-            **functions(), "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(),
-            "context": context.base,
+            **functions(), "busy": 0, "stamp": 0, "release": 0,
+            "resize": resize_function(plan.target), "context": context.base,
             "cost": context.zero if plan.cost is None else slot(plan.cost.index),
             "release_cost": int(release_cost), "array_guards": len(array_guards),
             "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
             "buffers": len(plan.buffers), "live": self.live,
             "live_before": before.live if before else 0, "patches": len(patches),
             "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
-            "array_type": id(np.ndarray), "next": 0, "made": len(results),
-            "none": id(None),
+            "array_type": object_address(np.ndarray), "next": 0, "made": len(results),
+            "none": object_address(None),
             **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
         everything = [head[name] for name in HEAD]
@@ -225,8 +232,12 @@ class Segment:
             words[target] = address(other)
         everything += words
         block[:] = everything
-        _blocks[base] = block
-        self.run: Callable[..., Any] = bound(block) if native_entry() else self.run_by_ctypes
+        self._base = base
+        self.run: Callable[..., Any] = self.run_by_ctypes
+        if recording() is None:
+            keep_block(block)
+            if native_entry(plan.target):
+                self.run = bound(block, plan.target)
 
     def go_on_with(self, following: Sequence[Segment]) -> None:
         """Have one call run these segments, too, one after the other: each reads sizes that those
@@ -242,10 +253,15 @@ class Segment:
         rows: list[int] = []
         for array_guard in self._guarded:
             if isinstance(array_guard, IdentityGuard):
-                rows += [id(array_guard.what), -1, 0, 0]
+                rows += [object_address(array_guard.what), -1, 0, 0]
             else:
                 flags = IN_ORDER | (WRITEABLE if array_guard.written else 0)
-                rows += [id(array_guard.dtype), len(array_guard.shape), flags, len(words)]
+                rows += [
+                    object_address(array_guard.dtype),
+                    len(array_guard.shape),
+                    flags,
+                    len(words),
+                ]
                 words += [-1 if size is None else size for size in array_guard.shape]
         tables["array_guards"] = rows
 
@@ -255,7 +271,7 @@ class Segment:
         rows: list[tuple[int, int, int]] = []
         self._result_words: list[tuple[int, SizeOperand]] = []
         for result in self._results:
-            rows.append((id(result.dtype), len(result.sizes), len(words)))
+            rows.append((object_address(result.dtype), len(result.sizes), len(words)))
             for size in result.sizes:
                 self._result_words.append((len(words), size))
                 words.append(size if isinstance(size, int) else 0)
@@ -321,6 +337,9 @@ class Segment:
                 )
             elif isinstance(word, ArgumentAddress):
                 addresses.append((word.argument, *number(word.offset), target))
+            elif isinstance(word, KnownAddress):
+                slot = context.slot(word.offset.index)
+                patches.append((True, target, 8, word.address, slot, zero, zero))
             elif isinstance(word, BufferAddress):
                 offset, more = number(word.offset)
                 patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
@@ -382,7 +401,12 @@ class Segment:
     @property
     def address(self) -> int:
         """The address of its block, for native code."""
-        return int(self._block.ctypes.data)
+        return self._base
+
+    @property
+    def context(self) -> Context:
+        """The context that it runs in."""
+        return self._context
 
     @property
     def is_bound(self) -> bool:
@@ -391,7 +415,7 @@ class Segment:
 
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
-        return int(prototype()(resize_function())(int(self._block.ctypes.data)))
+        return int(prototype()(resize_function(self._plan.target))(int(self._block.ctypes.data)))
 
     def bind(self, arguments: Sequence[Any]) -> int:
         """Bind the sizes of a call, which is not made: OK or why not."""

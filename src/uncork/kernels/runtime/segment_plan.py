@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, Union
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.addresses import address_of
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import Array
 
 
@@ -50,6 +52,13 @@ class TensorAddress(Struct, frozen=True):
 
     first: int
     offset: int = 0
+
+
+class KnownAddress(Struct, frozen=True):
+    """The address of memory that lies where it lies, plus an offset in bytes that sizes tell."""
+
+    address: int
+    offset: Slot
 
 
 class CallTable(Struct, frozen=True):
@@ -136,6 +145,7 @@ KernelArgument = Union[
     ArgumentAddress,
     BufferAddress,
     TensorAddress,
+    KnownAddress,
     CallTable,
     BodyAddress,
 ]
@@ -292,6 +302,8 @@ class SegmentPlan(Struct, frozen=True):
     buffers: tuple[BufferLifetime, ...] = ()
     cost: Slot | None = None
     tensors: tuple[SizeTensor, ...] = ()
+    #: What its kernels are for, and the functions by which they are called.
+    target: Target = field(default_factory=host_target)
 
     @property
     def runs_bodies(self) -> bool:
@@ -359,7 +371,7 @@ class SegmentPlan(Struct, frozen=True):
             if not isinstance(argument, ArgumentAddress) or argument.argument not in arrays:
                 return argument
             assert isinstance(argument.offset, int)
-            return int(arrays[argument.argument].ctypes.data) + argument.offset
+            return address_of(arrays[argument.argument]) + argument.offset
 
         steps = tuple(step.map_arguments(change) for step in self.steps)
         numbers = tuple(

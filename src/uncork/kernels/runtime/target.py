@@ -1,8 +1,9 @@
 """The target: what kernels depend on beside their specs, and the versions of everything that makes
 them.
 
-LLVM is asked for the CPU once; its answer is kept, by the system's own description of the CPU, so
-that a process that finds all its kernels in the store has no need of llvmlite.
+Targets have names. A level is a set of features that many processors have: kernels that are made
+for it run on all of them, so that they can be made elsewhere. "native" is this very processor as
+LLVM knows it.
 """
 
 from __future__ import annotations
@@ -18,24 +19,20 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from uncork.kernels.runtime.disk_cache import Folder, default_folder
+from uncork.errors import UnsupportedError, ValidationError
+from uncork.kernels.runtime import processor
 
 #: Bytes of a source file that are read at a time; nearly all have fewer.
 _PART = 1 << 16
-#: Lines of /proc/cpuinfo that tell processors apart; others differ from core to core and from
-#: moment to moment.
-_TELLING = frozenset(
-    {"vendor_id", "cpu family", "model", "model name", "stepping", "flags"}
-    | {"Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"}
-)
+NATIVE = "native"
 
 
 class Target(Struct, frozen=True):
-    """A processor, as selecting and emitting kernels see it; whoever asks for another one's kernels
-    makes it by hand.
+    """A processor and its system, as selecting and emitting kernels see them; whoever asks for
+    another one's kernels takes it from `LEVELS` or makes it by hand.
 
-    `cpu` and `features` (`+this,-that`) are LLVM's words. `tiles`: AMX may be used, see
-    `with_tiles`.
+    `cpu` and `features` (`+this,-that`) are LLVM's words. `tiles`: AMX may be used. `system` is
+    "posix" or "windows", whose functions take their arguments in other registers.
     """
 
     arch: str
@@ -44,11 +41,12 @@ class Target(Struct, frozen=True):
     #: f32 numbers in the widest vector register.
     lanes: int
     tiles: bool = False
-    #: The system has a function that lets other threads run, see `release_gil`.
-    yields: bool = True
+    system: str = "posix"
 
     @staticmethod
-    def of(arch: str, cpu: str, features: str, tiles: bool = False, yields: bool = True) -> Target:
+    def of(
+        arch: str, cpu: str, features: str, tiles: bool = False, system: str = "posix"
+    ) -> Target:
         """The target that these features make."""
         names = features.split(",")
         return Target(
@@ -57,48 +55,132 @@ class Target(Struct, frozen=True):
             features,
             16 if "+avx512f" in names else 8 if "+avx" in names else 4,
             tiles,
-            yields,
+            system,
         )
 
     @property
     def vector_registers(self) -> int:
         """Registers for vectors: 32 with AVX-512 and on ARM, else 16."""
-        return 32 if self.has("avx512f") or self.arch in ("aarch64", "arm64") else 16
+        return 32 if self.has("avx512f") or self.arch == "aarch64" else 16
+
+    @property
+    def yields(self) -> bool:
+        """Whether the system has a function that lets other threads run, see `release_gil`."""
+        return self.system == "posix"
 
     def has(self, feature: str) -> bool:
         """Whether it has a feature, by LLVM's name for it."""
         return f"+{feature}" in self.features.split(",")
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """The features that a processor must have to run its kernels: x18 is left alone, as macOS
+        and Windows want it, by any.
+        """
+        words = frozenset(word[1:] for word in self.features.split(",") if word[:1] == "+")
+        return words - {"reserve-x18"}
 
-@functools.lru_cache(maxsize=1)
-def host_target() -> Target:
-    """The processor of this machine, without features that a process must ask the system for
-    (AMX).
+
+# The features of levels, each in full: selecting and emitting ask for them by name.
+_X86_64 = "+cmov,+cx8,+fxsr,+mmx,+sse,+sse2"
+_V2 = f"{_X86_64},+cx16,+sahf,+popcnt,+sse3,+ssse3,+sse4.1,+sse4.2,+crc32"
+_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+# Full vectors: these kernels are wide enough to pay for the clock.
+_V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
+_BF16 = f"{_V4},+avx512vnni,+avx512bf16"
+_ARM = "+fp-armv8,+neon,+reserve-x18"
+
+
+def _levels() -> dict[str, Target]:
+    def x86_64(cpu: str, features: str, tiles: bool = False) -> Target:
+        return Target.of("x86_64", cpu, features, tiles)
+
+    posix = {
+        "x86-64-v4-amx": x86_64("x86-64-v4", f"{_BF16},+amx-tile,+amx-bf16", tiles=True),
+        "x86-64-v4-bf16": x86_64("x86-64-v4", _BF16),
+        "x86-64-v4-vnni": x86_64("x86-64-v4", f"{_V4},+avx512vnni"),
+        "x86-64-v4": x86_64("x86-64-v4", _V4),
+        "x86-64-v3-avxvnni": x86_64("x86-64-v3", f"{_V3},+avxvnni"),
+        "x86-64-v3": x86_64("x86-64-v3", _V3),
+        "x86-64-v2": x86_64("x86-64-v2", _V2),
+        "x86-64": x86_64("x86-64", _X86_64),
+        "aarch64-dotprod": Target.of("aarch64", "generic", f"{_ARM},+dotprod,+lse,+rdm"),
+        "aarch64": Target.of("aarch64", "generic", _ARM),
+    }
+    windows = {f"{name}-windows": replace(t, system="windows") for name, t in posix.items()}
+    return posix | windows
+
+
+#: The levels, by their names: of one architecture and system, those with more features first.
+LEVELS = _levels()
+_NAMES = {target: name for name, target in LEVELS.items()}
+
+
+def level_of(target: Target) -> str | None:
+    """The name of a level; None for another target."""
+    return _NAMES.get(target)
+
+
+def lacking(target: Target) -> str:
+    """What this machine lacks to run the kernels of a target, in words; empty when it runs them."""
+    system = "windows" if os.name == "nt" else "posix"
+    if (target.arch, target.system) != (processor.machine(), system):
+        return f"{target.arch} with functions as on {target.system}"
+    missing = ", ".join(sorted(target.needs - processor.features()))
+    return missing or ("AMX" if target.tiles and not processor.may_use_tiles() else "")
+
+
+@functools.lru_cache(maxsize=2)
+def host_target(tiles: bool = False) -> Target:
+    """The largest level that this machine runs, with AMX only where `tiles` are asked for; a target
+    without features where it runs none.
     """
-    return Target.of(_machine(), *host(), yields=bool(release_gil()))
+    for target in LEVELS.values():
+        if (tiles or not target.tiles) and not lacking(target):
+            return target
+    return Target.of(
+        processor.machine(), "generic", "", system="windows" if os.name == "nt" else "posix"
+    )
 
 
-def with_tiles(target: Target) -> Target:
-    """The same target, with AMX where it multiplies bf16 and the system lets this process use its
-    registers: it is asked for here.
+@functools.lru_cache(maxsize=2)
+def native_target(tiles: bool = False) -> Target:
+    """This very processor, as LLVM knows it."""
+    from uncork.kernels.runtime.llvm import host
+
+    return Target.of(
+        processor.machine(),
+        *host(),
+        tiles and processor.may_use_tiles(),
+        "windows" if os.name == "nt" else "posix",
+    )
+
+
+def target_named(name: str, tiles: bool = False) -> Target:
+    """The target of a name, which this machine need not run. Raises ValidationError for another
+    name.
     """
-    return replace(target, tiles=True) if _has_tiles(target) else target
+    if name == NATIVE:
+        return native_target(tiles)
+    if name not in LEVELS:
+        known = ", ".join(repr(known) for known in (NATIVE, *LEVELS))
+        raise ValidationError(f"target: expected one of {known}, got {name!r}")
+    return LEVELS[name]
 
 
-def _has_tiles(target: Target) -> bool:
-    if not (
-        target.has("amx-tile")
-        and target.has("amx-bf16")
-        and sys.platform == "linux"
-        and target.arch == "x86_64"
-    ):
-        return False
-    import ctypes
-
-    # https://docs.kernel.org/arch/x86/xstate.html: the state of tiles is large, and only kept for
-    # processes that ask for it.
-    arch_prctl, request_permission, tile_data = map(ctypes.c_long, (158, 0x1023, 18))
-    return int(ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)) == 0
+def target_here(name: str | None, tiles: bool = False) -> Target:
+    """The target of a name, or the host's level. Raises UnsupportedError where this machine does
+    not run its kernels.
+    """
+    if name is None:
+        return host_target(tiles)
+    target = target_named(name, tiles)
+    if name != NATIVE and (missing := lacking(target)):
+        raise UnsupportedError(
+            f"target {name!r} needs {missing}, which this machine has not: its own level is "
+            f"{level_of(host_target(tiles))!r}"
+        )
+    return target
 
 
 @functools.lru_cache(maxsize=1)
@@ -109,45 +191,6 @@ def release_gil() -> int:
     import ctypes
 
     return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
-
-
-@functools.lru_cache(maxsize=1)
-def host() -> tuple[str, str]:
-    """The CPU's name and features (`+this,-that`) as LLVM calls them."""
-    described = described_by_system()
-    return asked() if described is None else remembered(Folder(default_folder()), described)
-
-
-def remembered(folder: Folder, described: str) -> tuple[str, str]:
-    """LLVM's words for the CPU that the system describes so, from the folder if they are there."""
-    key = hashlib.sha256(f"host\n{described}\n{versions()}".encode()).hexdigest()[:32]
-    stored = folder.read(key)
-    if stored is not None:
-        title, _, text = stored.decode().partition("\n")
-        name, _, features = text.partition("\n")
-        if title == "uncork host":
-            return name, features
-    name, features = asked()
-    folder.write(key, f"uncork host\n{name}\n{features}".encode())
-    return name, features
-
-
-def asked() -> tuple[str, str]:
-    """The CPU's name and features, as LLVM itself tells them."""
-    from uncork.kernels.runtime.llvm import host
-
-    return host()
-
-
-def described_by_system(path: str = "/proc/cpuinfo") -> str | None:
-    """What Linux says of the first core; None where there is no such thing."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(1 << 15).partition("\n\n")[0].split("\n")
-    except OSError:
-        return None
-    told = [line for line in lines if line.partition(":")[0].strip() in _TELLING]
-    return "\n".join(told) if any(line.startswith(("flags", "Features")) for line in told) else None
 
 
 @functools.lru_cache(maxsize=1)
@@ -162,7 +205,7 @@ def versions() -> str:
     digest = hashlib.sha256(__version__.encode())
     digest.update(digest_of_sources(Path(__file__).parent.parent))
     digest.update(_stated_version() or b"")
-    return f"{digest.hexdigest()} {sys.platform} {_machine()}"
+    return f"{digest.hexdigest()} {sys.platform} {processor.machine()}"
 
 
 def digest_of_sources(folder: Path) -> bytes:
@@ -211,11 +254,3 @@ def _stated_version() -> bytes | None:
         import llvmlite
 
         return f"version='{llvmlite.__version__}'".encode()
-
-
-def _machine() -> str:
-    if hasattr(os, "uname"):
-        return os.uname().machine
-    import platform
-
-    return platform.machine()

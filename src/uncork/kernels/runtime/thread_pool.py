@@ -20,13 +20,16 @@ import ctypes
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from uncork.concurrency import in_child, once
-from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.kernel_spec import KernelSpec, llvm_text
+from uncork.kernels.runtime.addresses import Wanted, symbol
 from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import Array
 
 #: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
@@ -76,6 +79,11 @@ class Serve(KernelSpec, frozen=True):
         return "serve"
 
 
+def wanted(spec: KernelSpec, target: Target) -> Wanted:
+    """A kernel as a function that is wanted for a target."""
+    return Wanted(spec.name, repr(spec), partial(llvm_text, spec, target))
+
+
 #: The kernels of a pool, for whoever has them compiled with those of a model.
 POOL_KERNELS = (Dispatch(), Serve())
 
@@ -122,9 +130,18 @@ class Pool:
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
-        self._words[POOL.index("serve")] = STORE.address(Serve())
         fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
         self.renew_locks()
+
+    def serve_by(self, target: Target) -> None:
+        """Have threads to come serve by the kernel of a target; one that is there already stays."""
+        if not self._words[POOL.index("serve")]:
+            self.serve_at(STORE.address(Serve(), target))
+
+    def serve_at(self, address: int) -> None:
+        """The same by a kernel at an address."""
+        if not self._words[POOL.index("serve")]:
+            self._words[POOL.index("serve")] = address
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
@@ -168,11 +185,26 @@ def made_by(function: int) -> Iterator[None]:
         _makers.remove(function)
 
 
-def dispatch(calls: int, table: Any) -> tuple[int, tuple[int, int, Any]]:
+def dispatch(
+    calls: int, table: Any, target: Target | None = None
+) -> tuple[int, tuple[int, int, Any]]:
     """The kernel, and the words of a step that makes so many calls together, whose table is the
     last word.
     """
     if _makers:
         return _makers[-1], (0, calls, table)
+    target = target or host_target()
+
+    def served() -> int:
+        found = pool()
+        if found is not None:
+            found.serve_by(target)
+        return address()
+
+    return STORE.address(Dispatch(), target), (symbol("pool", served), calls, table)
+
+
+def address() -> int:
+    """The address of the pool; 0 where the system has no such threads."""
     found = pool()
-    return STORE.address(Dispatch()), (0 if found is None else found.address, calls, table)
+    return 0 if found is None else found.address

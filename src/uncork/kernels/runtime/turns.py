@@ -15,9 +15,10 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.addresses import address_of_words, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
@@ -27,7 +28,8 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     SizeOperand,
 )
-from uncork.kernels.runtime.turns_layout import NO_BUFFER, OTHER_SIZES, TURNS_HEAD, UNFIT
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
 from uncork.types import Array
 
 
@@ -76,6 +78,7 @@ class TurnTable:
     ) -> None:
         """`body` is the segments of a turn. Each room takes at most so many bytes."""
         self.context = context
+        self._target = body[0].target
         self._segments: list[Segment] = []
         for plan in body:
             before = self._segments[-1] if self._segments else None
@@ -151,14 +154,14 @@ class TurnTable:
         for name, word in head.items():
             words[TURNS_HEAD.index(name)] = word
         self._block = np.zeros(len(words), np.int64)
-        base = self._address = int(self._block.ctypes.data)
+        base = self._address = address_of_words(self._block, "turns", self._rooms)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
-        if self._rooms:
+        if self._rooms and recording() is None:
             weakref.finalize(self, _free, self._block, self._rooms).atexit = False
         names = functions()
-        call = (turns_function(), base, names["save"], names["restore"])
+        call = (STORE.address_of(TURNS, self._target), base, names["save"], names["restore"])
         self._released_words = np.array(call, np.int64)
-        self._released = int(self._released_words.ctypes.data)
+        self._released = address_of_words(self._released_words, "table")
         #: The same words, which Python reads and writes faster.
         self._words = memoryview(self._block)  # type: ignore[arg-type]
         if turns.counter is not None:
@@ -226,7 +229,7 @@ class TurnTable:
         or are others than it was told.
         """
         status = self._words[TURNS_HEAD.index("status")]
-        return status in _MISFITS or self.bodies_misfit()
+        return status in MISFITS or self.bodies_misfit()
 
     def bodies_misfit(self) -> bool:
         """Whether the last call was not for the plan of a body that a step of the body runs."""
@@ -292,8 +295,8 @@ class TurnTable:
         """
         self._words[0], self._words[1] = turn, stop
         if release:
-            return int(_callable(_released_function())(self._released))
-        return int(_callable(turns_function())(self._address))
+            return int(_callable(STORE.address_of(_RELEASED, self._target))(self._released))
+        return int(_callable(STORE.address_of(TURNS, self._target))(self._address))
 
 
 def _free(block: Array, rooms: range) -> None:
@@ -301,10 +304,6 @@ def _free(block: Array, rooms: range) -> None:
     free = ctypes.pythonapi.PyMem_RawFree
     for room in rooms:
         free(ctypes.c_void_p(int(block[room])))
-
-
-#: Statuses of a body whose plan is not for the sizes of a call.
-_MISFITS = (layout.GUARD_FAILED, NO_BUFFER, OTHER_SIZES, UNFIT)
 
 
 @functools.lru_cache(maxsize=2)
@@ -315,29 +314,27 @@ def _callable(address: int) -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)
 
 
-def _released_function() -> int:
-    """The address of the function that makes a call without the lock of the interpreter."""
+def _released_text() -> str:
+    from uncork.kernels.runtime.emit_turns import emit_released
 
-    def make() -> str:
-        from uncork.kernels.runtime.emit_turns import emit_released
-
-        return emit_released()
-
-    return STORE.function("released", "released", make)
+    return emit_released()
 
 
-def turns_function() -> int:
-    """The address of the function that makes turns."""
-
-    def make() -> str:
-        from uncork.kernels.runtime.emit_turns import emit_turns
-
-        return emit_turns()
-
-    return STORE.function("turns", "turns", make)
+#: The function that makes a call without the lock of the interpreter.
+_RELEASED = Wanted("released", "released", _released_text)
 
 
-def prepare_turns() -> None:
+def _turns_text() -> str:
+    from uncork.kernels.runtime.emit_turns import emit_turns
+
+    return emit_turns()
+
+
+#: The function that makes turns.
+TURNS = Wanted("turns", "turns", _turns_text)
+
+
+def prepare_turns(target: Target) -> None:
     """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
-    turns_function()
-    _released_function()
+    STORE.address_of(TURNS, target)
+    STORE.address_of(_RELEASED, target)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from uncork.kernels.runtime.layout import GUARD_FAILED
+
 #: Why turns end, beyond what a segment says (see `layout`; a step that declines is told by its
 #: number): `REACHED` the turn at which to stop, `STOPPED` by the condition, `NO_BUFFER` for what a
 #: turn gives, `OTHER_SIZES` than the body's Parameters take. A step that runs a body says besides
 #: that the call is `UNFIT` for it, or that a signal has `INTERRUPTED` the loop.
 REACHED, STOPPED, NO_BUFFER, OTHER_SIZES, UNFIT, INTERRUPTED = -1, -20, -21, -22, -23, -24
+#: Statuses of a body whose plan is not for the sizes of a call.
+MISFITS = (GUARD_FAILED, NO_BUFFER, OTHER_SIZES, UNFIT)
 #: More turns than any loop makes.
 NEVER = 1 << 62
 

@@ -28,6 +28,7 @@ from uncork.kernels.kernel_plan import (
 )
 from uncork.kernels.layer import Layer
 from uncork.kernels.movement.nd_copy import Loop, merged, strides
+from uncork.kernels.runtime.addresses import address_of
 from uncork.kernels.scatter.reduction import bytes_of, copied, reduction_of
 from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
 from uncork.ops.gather_nd import GatherND8
@@ -79,7 +80,7 @@ class _Walk(Struct, frozen=True):
         if self.starts is None:
             return In(1, offset)
         assert isinstance(offset, int)
-        return int(self.starts.ctypes.data) + offset
+        return address_of(self.starts) + offset
 
     def kernel_call(
         self,

@@ -1,0 +1,112 @@
+"""`compile_to`: a model compiled into one file, which runs without a compiler."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from uncork.blas import at_most
+from uncork.compiler.compile import Settled, read_model, settled
+from uncork.compiler.compiled_model import executor_of
+from uncork.compiler.execute import Executor
+from uncork.compiler.image.write import write_compiled
+from uncork.compiler.options import Activations, Decompression, Ids, Precision
+from uncork.compiler.tables import GivenTable
+from uncork.errors import CompileError, UncorkError, UnsupportedError
+from uncork.ir.model import Model
+from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.target import host_target, level_of, target_named
+
+
+def compile_to(
+    model: Model | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    targets: Sequence[str] = (),
+    shapes: Sequence[Mapping[str, Sequence[int | None]]] = (),
+    with_source: bool = False,
+    strict: bool = False,
+    threads: int | None = None,
+    precision: Precision = "f32",
+    decompression: Decompression = "as-written",
+    activations: Activations = "f32",
+    loop_limit: int | None = None,
+    tables: Mapping[str, GivenTable] | None = None,
+    ids: Ids = "64-bit",
+    exact_convolutions: bool = False,
+    exact_fake_quantize: bool = False,
+) -> None:
+    """Compile a model into one file, which runs where neither a compiler nor the model is.
+
+    `uncork.load("model.uncork")` maps it: its plan is made, its kernels are linked, its weights are
+    packed. `targets` are the processors that it is for, levels such as "x86-64-v3", "x86-64-v4" and
+    "aarch64" (none: this machine's); of those that a machine runs, `load` takes the largest.
+
+    There is a plan for calls of any size, as far as the model leaves sizes open. With `shapes`
+    there is one for each of them, by names of inputs: `{"image": [1, 3, None, None]}` fixes two
+    sizes, as kernels may need them, and leaves two open. Other options are those of
+    `compile_model`; `threads` is the most threads that a call uses, wherever it runs.
+
+    `with_source` puts the model's files into it, too, for whoever wants to read them.
+
+    What is at `path` is replaced when all went well. Raises UnsupportedError for a model that needs
+    references or Python between its kernels, in an error that names the layer; ValidationError,
+    CompileError and InputError as `compile_model` does.
+    """
+    source = None if isinstance(model, Model) else os.fspath(model)
+    read = model if isinstance(model, Model) else read_model(model, mmap=False)
+    levels = tuple(targets) or (_own_level(),)
+    options: dict[str, Any] = {
+        "strict": strict,
+        "threads": threads,
+        "precision": precision,
+        "decompression": decompression,
+        "activations": activations,
+        "loop_limit": loop_limit,
+        "ids": ids,
+        "exact_convolutions": exact_convolutions,
+        "exact_fake_quantize": exact_fake_quantize,
+    }
+    reshaped = [read.reshape(dict(given)) for given in shapes] or [read]
+    made = {
+        level: [
+            settled(one, **options, tables=tables, target=level, elsewhere=True) for one in reshaped
+        ]
+        for level in dict.fromkeys(levels)
+    }
+
+    def executor(one: Settled) -> Executor:
+        return executor_of(one.target, one.threads, one.precision, ids, None, one.model)
+
+    sources = {} if source is None else _files_of(Path(source))
+    try:
+        with at_most(max(one.threads for ones in made.values() for one in ones)):
+            write_compiled(
+                Path(path),
+                read,
+                {level: [partial(executor, one) for one in ones] for level, ones in made.items()},
+                {level: target_named(level, precision != "f32") for level in made},
+                sources,
+                with_source,
+                {name: value for name, value in options.items() if value is not None},
+            )
+    except CannotCompile as error:
+        raise CompileError(str(error), read.source) from None
+    except OSError as error:
+        raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
+
+
+def _own_level() -> str:
+    level = level_of(host_target())
+    if level is None:
+        raise UnsupportedError("this machine is of no known level: name one (targets)")
+    return level
+
+
+def _files_of(path: Path) -> dict[str, Path]:
+    """The files of a model, by the names that they have in a compiled file."""
+    weights = path.with_suffix(".bin")
+    return {path.name: path, **({weights.name: weights} if weights.is_file() else {})}

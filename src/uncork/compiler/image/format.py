@@ -1,0 +1,374 @@
+"""The format of compiled files (`model.uncork`): what lies where, and what is checked before
+anything of it is used.
+
+A file is a head, sections, and a description of them. Numbers are little-endian.
+
+    head         magic, version of the format, bytes of the file, where the description begins and
+                 its bytes, SHA-256 of all that is not constants (`HEAD`, then 32 bytes)
+    constants    arrays that kernels read, at a page
+    images       for each target: the code of all its functions, at a page; for each plan the words
+                 of a call, then the numbers of those that are addresses, then their bases
+    source       model.xml and model.bin, where they were asked for
+    description  msgpack of `Description`: names, types, shapes, what lies where
+
+A word that is an address holds what is added to its base: the words themselves (0), the constants
+(1), the code (2), or a symbol of the plan (3 and up), which is a function of the process or one of
+its objects, by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from uncork import files
+from uncork.errors import ReadError
+from uncork.reading import COMPILED
+from uncork.types import Array
+
+#: The version of the format; another one is refused.
+VERSION = 1
+#: Magic, version, reserved, bytes of the file, offset and bytes of the description.
+HEAD = struct.Struct("<8sIIQQQ")
+_DIGEST = 32
+#: Where sections begin that are mapped: at multiples of so many bytes, on every system known.
+PAGE = 65536
+_PIECE = 1 << 24
+
+
+class Section(Struct, frozen=True):
+    """A run of bytes of the file."""
+
+    offset: int
+    bytes: int
+
+
+class Port(Struct, frozen=True):
+    """An input or an output: its names, element type and shape as text."""
+
+    names: tuple[str, ...]
+    element_type: str
+    shape: str
+
+
+class Argument(Struct, frozen=True):
+    """What a call is given: the type of the array as NumPy writes it, and its sizes, None for
+    any.
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...]
+
+
+class Result(Struct, frozen=True):
+    """A result: which of the arrays that the call makes, or where `is_given` which of its inputs,
+    and sizes to give it: a number, or where below 0, one more than the slot of the context.
+    """
+
+    number: int
+    is_given: bool = False
+    sizes: tuple[int, ...] | None = None
+
+
+class Condition(Struct, frozen=True):
+    """What sizes of a call must keep: as text, the layer that looks at it, and whether it only
+    decides which plan is used.
+    """
+
+    text: str
+    where: str
+    is_guard: bool
+
+
+class Step(Struct, frozen=True):
+    """A layer as the plan runs it: see `compiler.plan.Step`."""
+
+    layer: str
+    operation: str
+    kernel: str
+    outputs: str
+    place: str
+    note: str
+
+
+class Plan(Struct, frozen=True):
+    """A plan of a model for one target."""
+
+    words: Section
+    relocated: Section
+    bases: Section
+    symbols: tuple[str, ...]
+    contexts: tuple[int, ...]
+    turns: tuple[int, ...]
+    rooms: tuple[int, ...]
+    arguments: tuple[Argument, ...]
+    #: Objects None that follow the inputs.
+    nothing: int
+    results: tuple[Result, ...]
+    conditions: tuple[Condition, ...]
+    steps: tuple[Step, ...]
+    #: Bytes of a buffer by its slot of the context, and the layer that needs it.
+    buffers: tuple[tuple[int, str], ...]
+    #: For variables that grow: the input that is its storage, and its least sizes, as of results.
+    extended: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    threads: int = 1
+
+
+class Picked(Struct, frozen=True):
+    """The rows of a variable that go on: an input of the model tells which, along an axis, as a
+    Gather of this type, opset and strictness takes them.
+    """
+
+    input: int
+    axis: int
+    opset: int
+    strict: bool
+
+
+class Grown(Struct, frozen=True):
+    """A variable that grows along an axis, in a storage with a length."""
+
+    variable: str
+    axis: int
+    picked: Picked | None = None
+    shape_is_read: bool = False
+
+
+class Begin(Struct, frozen=True):
+    """The value that a variable begins with: its sizes and its bytes."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
+class Read(Struct, frozen=True):
+    """A variable that is read or assigned, and the layer that does: its id, element type and shape
+    as text; what it begins with, where no layer computes that.
+    """
+
+    variable: str
+    layer: str
+    element_type: str
+    shape: str
+    begin: Begin | None = None
+
+
+class Variables(Struct, frozen=True):
+    """The variables of a model. Its plans take more after its own inputs: the values that `reads`
+    read, but those of variables that grow, then the storages of these, then their lengths. They
+    give more after its own outputs: the values of the variables `assigned`, then the new lengths.
+    The initial plans take the inputs and give what those of `reads` begin with that layers compute.
+    """
+
+    reads: tuple[Read, ...]
+    assigned: tuple[Read, ...]
+    grown: tuple[Grown, ...] = ()
+
+
+class Image(Struct, frozen=True):
+    """What a file has for one target: features that the processor must have, the code, the entry
+    for calls from Python and the functions of threads as offsets in it, and plans.
+    """
+
+    level: str
+    arch: str
+    features: tuple[str, ...]
+    code: Section
+    functions: dict[str, int]
+    plans: tuple[Plan, ...]
+    #: Plans of what the variables begin with.
+    initial: tuple[Plan, ...] = ()
+
+
+class Description(Struct, frozen=True):
+    """All that a file says of itself."""
+
+    name: str
+    uncork: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    constants: Section
+    #: SHA-256 of the constants, which `uncork check` looks at: loading does not read them.
+    constants_digest: str
+    images: tuple[Image, ...]
+    variables: Variables | None = None
+    #: SHA-256 of the files that it was made of, by name.
+    sources: dict[str, str] = {}
+    #: The files themselves.
+    source: dict[str, Section] = {}
+    #: The options that it was compiled with, as `compile_model` takes them.
+    settings: dict[str, Any] = {}
+
+
+class Writer:
+    """Writes a file: sections one behind the other, the description, then the head."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = 0
+        self._digest = hashlib.sha256()
+        self._write(bytes(HEAD.size + _DIGEST), digested=False)
+
+    def _write(self, data: Any, digested: bool = True) -> None:
+        self._file.write(data)
+        size = memoryview(data).nbytes
+        self._at += size
+        if digested:
+            self._digest.update(data)
+
+    def section(self, parts: Iterator[Any] | list[Any], alignment: int = 64) -> Section:
+        """A section of these bytes."""
+        self._write(bytes(-self._at % alignment), digested=False)
+        first = self._at
+        for part in parts:
+            self._write(part)
+        return Section(first, self._at - first)
+
+    def constants(self, arrays: list[Array]) -> tuple[Section, str]:
+        """The section of constants, which has a digest of its own."""
+        self._write(bytes(-self._at % PAGE), digested=False)
+        first, digest = self._at, hashlib.sha256()
+        for array in arrays:
+            for begin in range(0, array.nbytes, _PIECE):
+                piece = np.ascontiguousarray(array[begin : begin + _PIECE])
+                digest.update(piece)
+                self._write(piece, digested=False)
+        return Section(first, self._at - first), digest.hexdigest()
+
+    def finish(self, description: Description) -> None:
+        """Write the description and the head."""
+        section = self.section([msgspec.msgpack.encode(description)])
+        head = HEAD.pack(COMPILED, VERSION, 0, self._at, section.offset, section.bytes)
+        self._digest.update(head)
+        self._file.seek(0)
+        self._file.write(head + self._digest.digest())
+
+
+def is_compiled(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is a compiled one."""
+    return head[: len(COMPILED)] == COMPILED
+
+
+def read(path: Path, data: Any = None) -> tuple[Description, Any]:
+    """What a file says of itself, and its bytes: mapped, or those that are given. Everything but
+    the constants is held against its digest.
+
+    Raises ReadError for a file that is not whole, of another version, or changed.
+    """
+    where = str(path)
+    if data is None:
+        try:
+            with files.opened(path) as file:
+                data = files.MappedFile.of(path, file)
+        except (OSError, ValueError) as error:  # an empty file cannot be mapped
+            why = files.why_not(error, path) if isinstance(error, OSError) else "is empty"
+            raise ReadError(why, where) from None
+    view = memoryview(data)
+    if len(view) < HEAD.size + _DIGEST or not is_compiled(bytes(view[:8])):
+        raise ReadError("is no compiled model: expected a file that `uncork compile` wrote", where)
+    _, version, _, size, offset, count = HEAD.unpack_from(view, 0)
+    if version != VERSION:
+        raise ReadError(
+            f"has version {version} of the format, this uncork reads {VERSION}: compile the model "
+            "again",
+            where,
+        )
+    if size != len(view):
+        raise ReadError(
+            f"is not whole: it has {len(view):,} bytes of {size:,}: copy it again",
+            where,
+        )
+    if not _lies_within(Section(offset, count), size):
+        raise ReadError("is damaged: its description lies outside of it: copy it again", where)
+    try:
+        description = msgspec.msgpack.decode(view[offset : offset + count], type=Description)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise ReadError(f"is damaged: {error}: copy it again", where) from None
+    for section in _sections(description):
+        if not _lies_within(section, size):
+            raise ReadError("is damaged: a part lies outside of it: copy it again", where)
+    if _digest_of(view, description, Section(offset, count)) != bytes(
+        view[HEAD.size : HEAD.size + _DIGEST]
+    ):
+        raise ReadError("is damaged: its digest is another one: copy it again", where)
+    for image in description.images:
+        for plan in (*image.plans, *image.initial):
+            _check(view, image, plan, description, where)
+    return description, data
+
+
+def _lies_within(section: Section, size: int) -> bool:
+    return 0 <= section.offset <= size and 0 <= section.bytes <= size - section.offset
+
+
+def _sections(description: Description) -> Iterator[Section]:
+    """All sections but the constants, in the order in which they are written; these last."""
+    for image in description.images:
+        yield image.code
+        for plan in (*image.plans, *image.initial):
+            yield from (plan.words, plan.relocated, plan.bases)
+    yield from description.source.values()
+    yield description.constants
+
+
+def _digest_of(view: memoryview, description: Description, own: Section) -> bytes:
+    digest = hashlib.sha256()
+    *digested, _ = _sections(description)
+    for section in sorted({(s.offset, s.bytes) for s in (*digested, own)}):
+        digest.update(view[section[0] : section[0] + section[1]])
+    digest.update(view[: HEAD.size])
+    return digest.digest()
+
+
+def constants_digest(view: memoryview, description: Description) -> str:
+    """The digest of the constants as they are."""
+    section = description.constants
+    return hashlib.sha256(view[section.offset : section.offset + section.bytes]).hexdigest()
+
+
+def array(view: Any, section: Section, dtype: Any) -> Array:
+    """A section as an array."""
+    result: Array = np.frombuffer(
+        view, dtype, section.bytes // np.dtype(dtype).itemsize, section.offset
+    )
+    return result
+
+
+def _check(view: Any, image: Image, plan: Plan, description: Description, where: str) -> None:
+    """Raise ReadError where a word would be an address outside of what it is in."""
+    words = array(view, plan.words, np.int64)
+    relocated, bases = array(view, plan.relocated, np.uint32), array(view, plan.bases, np.uint32)
+    limits = np.full(3 + len(plan.symbols), 1 << 16, np.int64)
+    limits[:3] = plan.words.bytes, description.constants.bytes, image.code.bytes
+    well = (
+        plan.words.offset % 8 == 0
+        and relocated.size == bases.size
+        and words.size > 0
+        and (not relocated.size or (int(relocated.max()) < words.size))
+        and (not bases.size or int(bases.max()) < limits.size)
+        and all(0 <= n < words.size for n in (*plan.contexts, *plan.turns, *plan.rooms))
+        and len(plan.contexts) > 0
+        and all(0 <= offset < image.code.bytes for offset in image.functions.values())
+    )
+    if well:
+        added = words[relocated]
+        well = bool(np.all((added >= 0) & (added <= limits[bases])))
+    if not well:
+        raise ReadError("is damaged: a plan of it reaches outside of it: copy it again", where)
+
+
+def digest_of_file(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with files.opened(Path(path)) as file:
+        for piece in iter(lambda: file.read(_PIECE), b""):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,288 @@
+"""Instances of plan images: the words of one running call, put where they are."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from uncork.compiler.image import format
+from uncork.concurrency import lazy
+from uncork.kernels.runtime import layout, thread_pool
+from uncork.kernels.runtime.addresses import symbol_address
+from uncork.kernels.runtime.entry_method import MethodDefinition, bound_to, lays_out_as_expected
+from uncork.kernels.runtime.exec_memory import mapped
+from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT, HEAD, OK
+from uncork.kernels.runtime.loop_layout import ROOM
+from uncork.kernels.runtime.resize import prototype
+from uncork.kernels.runtime.segment import NativeBlock, keep_block
+from uncork.kernels.runtime.turns_layout import MISFITS, TURNS_HEAD
+from uncork.memory import available
+from uncork.types import Array
+
+_MEMORY, _CAPACITY, _NEEDED, _VERSION, _FAILED = range(len(CONTEXT))
+_STAMP, _BUSY, _NEXT = HEAD.index("stamp"), HEAD.index("busy"), HEAD.index("next")
+_STATUS = TURNS_HEAD.index("status")
+
+
+class LoadedCode:
+    """The code of an image in memory that may be executed, and its functions."""
+
+    def __init__(self, code: bytes, functions: dict[str, int]) -> None:
+        """Raises OSError where such memory is forbidden."""
+        self.memory = mapped(code)
+        self.address = int(self.memory.ctypes.data)
+        pool = thread_pool.pool()
+        if pool is not None and "serve" in functions:
+            pool.serve_at(self.address + functions["serve"])
+        self.functions = {name: self.address + offset for name, offset in functions.items()}
+
+    @lazy
+    def entry(self) -> MethodDefinition | None:
+        """The method table of calls from Python; None where ctypes makes them."""
+        if not lays_out_as_expected():
+            return None
+        return MethodDefinition.of(self.functions["segment_entry"])
+
+
+class LoadedPlan:
+    """A plan of a compiled file, mapped: what instances are made of."""
+
+    def __init__(self, plan: format.Plan, data: Any, constants: Array, code: LoadedCode) -> None:
+        self.plan, self.code = plan, code
+        self._words = format.array(data, plan.words, np.int64)
+        relocated = format.array(data, plan.relocated, np.uint32)
+        bases = format.array(data, plan.bases, np.uint32)
+        # One after the other: a symbol may load what another one stands for.
+        known = [0, int(constants.ctypes.data), code.address, *map(symbol_address, plan.symbols)]
+        self._constants = constants
+        #: The words that are addresses, what is added to each, and which are in the words
+        #: themselves.
+        self._relocated, self._added = relocated, np.array(known, np.int64)[bases]
+        self._inner = relocated[bases == 0]
+
+    def words(self) -> Array:
+        """The words of a new instance, at the beginning of a cache line."""
+        memory = np.empty(self._words.nbytes + ALIGNMENT, np.uint8)
+        first = -memory.ctypes.data % ALIGNMENT
+        words: Array = memory[first : first + self._words.nbytes].view(np.int64)
+        words[:] = self._words
+        words[self._relocated] += self._added
+        words[self._inner] += int(words.ctypes.data)
+        return words
+
+
+class Instance:
+    """The memory of one call at a time.
+
+    `run(*inputs, *nothing)` gives a list of new arrays, or a number: see `layout`.
+    """
+
+    def __init__(self, loaded: LoadedPlan, memory_limit: int | None = None) -> None:
+        """It takes at most `memory_limit` bytes of working memory."""
+        self._loaded, self._memory_limit = loaded, memory_limit
+        self.words = loaded.words()
+        self._base = int(self.words.ctypes.data)
+        self._memories: dict[int, Array] = {}
+        rooms = loaded.plan.rooms
+        for room in rooms:
+            room_bytes = min(available()[0] // 2, memory_limit or 1 << 62) // len(rooms)
+            self.words[room + ROOM.index("most")] = room_bytes
+        block = self.words.view(NativeBlock)
+        block.keep = (loaded, self._memories, _Rooms(self.words, loaded.plan.rooms))
+        keep_block(block)
+        entry = loaded.code.entry
+        self.run: Any = self.run_by_ctypes if entry is None else bound_to(entry, block)
+
+    # ---- memory
+
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        rooms = sum(int(self.words[r + ROOM.index("bytes")]) for r in self._loaded.plan.rooms)
+        return sum(memory.nbytes for memory in self._memories.values()) + rooms
+
+    @property
+    def needed(self) -> int:
+        """The bytes of working memory that the sizes need which were bound last."""
+        return int(self.words[self._loaded.plan.contexts[0] + _NEEDED])
+
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether the last sizes need more working memory than there is."""
+        return bool(self._lacking())
+
+    def bodies_lack_memory(self) -> bool:
+        """Whether a body that a step runs has asked for memory in vain."""
+        return self.lacks_memory
+
+    def _lacking(self) -> list[int]:
+        return [
+            context
+            for context in self._loaded.plan.contexts
+            if self.words[context + _NEEDED] > self.words[context + _CAPACITY]
+        ]
+
+    def grow(self) -> None:
+        """Take the working memory that the sizes need, of bodies too; nobody may be in a call.
+
+        Raises MemoryError where there is not so much, or `memory_limit` forbids it.
+        """
+        limit = self._allowed(sum(int(self.words[c + _NEEDED]) for c in self._lacking()))
+        for context in self._lacking():
+            needed = int(self.words[context + _NEEDED])
+            self.words[context + _CAPACITY] = 0
+            self._memories.pop(context, None)  # the old one goes first
+            memory = np.empty(min(needed + needed // 8, max(needed, limit)) + ALIGNMENT, np.uint8)
+            self._memories[context] = memory
+            self.words[context + _MEMORY] = memory.ctypes.data + -memory.ctypes.data % ALIGNMENT
+            self.words[context + _CAPACITY] = memory.nbytes - ALIGNMENT
+            self.words[context + _VERSION] += 1
+
+    def _allowed(self, needed: int) -> int:
+        limit, whose = available()
+        if self._memory_limit is not None and self._memory_limit < limit:
+            limit, whose = self._memory_limit, "memory_limit"
+        if needed > limit:
+            layer, most = max(
+                ((name, self.slot(slot)) for slot, name in self._loaded.plan.buffers),
+                key=lambda pair: pair[1],
+                default=("", 0),
+            )
+            raise MemoryError(
+                f"it needs {needed:,} bytes of working memory, more than {whose} ({limit:,} bytes)"
+                + (f"; {layer} needs most of it: {most:,} bytes" if layer else "")
+            )
+        return limit
+
+    def copy_needs(self, other: Instance) -> None:
+        """Need as much memory as another instance does."""
+        for context in self._loaded.plan.contexts:
+            self.words[context + _NEEDED] = other.words[context + _NEEDED]
+
+    def shut_out(self) -> bool:
+        """Have calls to come ask for working memory. Whether no call is in the instance."""
+        for context in self._lacking():
+            self.words[context + _CAPACITY] = 0
+        for block in self._blocks():
+            self.words[block + _STAMP] = 0
+        return not self.words[_BUSY]
+
+    def misfits(self) -> bool:
+        """Whether the last call was not for the plan of a body that a step runs."""
+        return any(self.words[turns + _STATUS] in MISFITS for turns in self._loaded.plan.turns)
+
+    # ---- sizes
+
+    def slot(self, number: int) -> int:
+        """The number in a slot of the plan's context."""
+        return int(self.words[self._loaded.plan.contexts[0] + len(CONTEXT) + number])
+
+    @property
+    def failed(self) -> int:
+        """The number of the condition that did not hold."""
+        return int(self.words[self._loaded.plan.contexts[0] + _FAILED])
+
+    def _blocks(self) -> list[int]:
+        """Where the blocks of the segments begin that one call runs, one after the other."""
+        found = [0]
+        while following := int(self.words[found[-1] + _NEXT]):
+            found.append((following - self._base) // 8)
+        return found
+
+    def _table(self, block: int, name: str, width: int) -> list[list[int]]:
+        """The rows of a table of a segment."""
+        count = int(self.words[block + HEAD.index(f"{name}s")])
+        first = (int(self.words[block + HEAD.index(f"{name}_table")]) - self._base) // 8
+        rows: list[list[int]] = (
+            self.words[first : first + count * width].reshape(-1, width).tolist()
+        )
+        return rows
+
+    def bind(self, arguments: Sequence[Any], block: int = 0) -> int:
+        """Bind the sizes of a call for one segment, which does not run: OK or why not."""
+        words, context = self.words, self._loaded.plan.contexts[0]
+        for kind, argument, detail, slot in self._table(block, "bind", len(layout.BIND)):
+            array, at = arguments[argument], (slot - self._base) // 8
+            if kind == layout.BIND_SHAPE:
+                size = array.shape[detail]
+            else:
+                size = int(array.reshape(-1)[detail // array.itemsize])
+            if words[at] != size:
+                words[at] = size
+                words[context + _VERSION] += 1
+        if words[context + _VERSION] == words[block + _STAMP]:
+            return OK
+        return int(prototype()(int(words[block + HEAD.index("resize")]))(self._base + 8 * block))
+
+    # ---- calls without the native entry
+
+    def run_by_ctypes(self, *arguments: Any) -> Any:
+        """`run` for interpreters whose objects the native entry does not know."""
+        plan, words = self._loaded.plan, self.words
+        if len(arguments) != len(plan.arguments) + plan.nothing or not all(
+            _fits(argument, array)
+            for argument, array in zip(plan.arguments, arguments, strict=False)
+        ):
+            return layout.OTHER_ARGUMENTS
+        if words[_BUSY]:
+            return layout.BUSY
+        words[_BUSY] = 1
+        try:
+            made: list[Array] = []
+            for block in self._blocks():
+                if (status := self._run_block(block, arguments, made)) != OK:
+                    return status
+            return made or OK
+        finally:
+            words[_BUSY] = 0
+
+    def _run_block(self, block: int, arguments: Sequence[Any], made: list[Array]) -> int:
+        if (status := self.bind(arguments, block)) < OK:
+            return status
+        words = self.words
+        for dtype, rank, sizes, _ in self._table(block, "result", len(layout.RESULT)):
+            first = (sizes - self._base) // 8
+            of = ctypes.cast(dtype, ctypes.py_object).value
+            made.append(np.empty(words[first : first + rank].tolist(), of))
+        arrays = (*arguments, *made)
+        for argument, offset, more, target in self._table(block, "addresse", len(layout.ADDRESS)):
+            word = int(words[(more - self._base) // 8])
+            words[(target - self._base) // 8] = arrays[argument].ctypes.data + offset + word
+        for index, (function, words_at, condition) in enumerate(
+            self._table(block, "step", len(layout.STEP))
+        ):
+            if words[(condition - self._base) // 8] and prototype()(function)(words_at):
+                return index
+        return OK
+
+
+def _fits(argument: format.Argument, array: Any) -> bool:
+    """Whether an array is as the plan takes it."""
+    return (
+        type(array) is np.ndarray
+        and array.dtype.str == argument.dtype
+        and array.ndim == len(argument.shape)
+        and bool(array.flags.c_contiguous)
+        and all(
+            want is None or want == got
+            for want, got in zip(argument.shape, array.shape, strict=True)
+        )
+    )
+
+
+class _Rooms:
+    """The memory that native code took for what grows as it runs; given back when this goes."""
+
+    def __init__(self, words: Array, rooms: Sequence[int]) -> None:
+        if rooms:
+            weakref.finalize(self, _free, words, rooms).atexit = False
+
+
+def _free(words: Array, rooms: Sequence[int]) -> None:
+    free = ctypes.pythonapi.PyMem_RawFree
+    for room in rooms:
+        free(ctypes.c_void_p(int(words[room])))

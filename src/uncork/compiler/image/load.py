@@ -1,0 +1,186 @@
+"""`load_compiled`: a model from a compiled file, without its layers, passes, planner or LLVM."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+
+from uncork.compiler.compiled_model import CompiledModel
+from uncork.compiler.execute import Executor
+from uncork.compiler.image import format
+from uncork.compiler.image.executor import ImageExecutor, model_of, stateful
+from uncork.compiler.image.instance import LoadedCode, LoadedPlan
+from uncork.compiler.image.plans import ImagePlans
+from uncork.compiler.sharing import Runs
+from uncork.concurrency import lazy
+from uncork.errors import InputError, ReadError, UnsupportedError
+from uncork.ir.model import Model
+from uncork.kernels.runtime.target import LEVELS, Target, lacking
+from uncork.types import Array
+
+#: The code of files that were loaded, by its digest: it stays, since threads may be in it.
+_loaded_code: dict[bytes, LoadedCode] = {}
+
+
+def load_compiled(
+    path: str | os.PathLike[str], memory_limit: int | None = None, target: str | None = None
+) -> CompiledModel:
+    """The model of a compiled file, for the largest of its targets that this machine runs, or the
+    one of this name.
+
+    Its constants are mapped, and shared with other processes that load it. Raises ReadError for a
+    file that is damaged or that others can write to, UnsupportedError where this machine runs none
+    of its targets.
+    """
+    path = Path(path)
+    _check_owner(path)
+    description, data = format.read(path)
+    image = _image(description, str(path), target)
+    view = memoryview(data)
+    code = _code(image, view, str(path))
+    constants = format.array(data, description.constants, np.uint8)
+    model = model_of(description, str(path))
+    runs_on = Target.of(image.arch, "", ",".join(image.features))
+    name = f"model '{description.name}'"
+
+    source = _Source(description, view, str(path)) if description.source else None
+
+    def executor(of: Model, plans: tuple[format.Plan, ...]) -> ImageExecutor:
+        try:
+            loaded = [LoadedPlan(plan, data, constants, code) for plan in plans]
+        except (KeyError, AttributeError, TypeError) as error:
+            raise ReadError(
+                f"refers to {error}, which this process has not: compile the model again", str(path)
+            ) from None
+        threads = max((plan.threads for plan in plans), default=1)
+        calls = ImagePlans(loaded, name, memory_limit, None if source is None else source.run)
+        return ImageExecutor(of, calls, runs_on, threads, memory_limit)
+
+    runs = executor(model, image.plans)
+    if description.variables is not None:
+        main, initial = executor(replace(model), image.plans), executor(model, image.initial)
+        references = None if source is None else source.run_with_state
+        runs.with_variables = stateful(model, description.variables, main, initial, references)
+    return CompiledModel(Runs(model, runs, _remade(str(path))))
+
+
+class _Source:
+    """The model that a file was made of, for calls that its plans do not take."""
+
+    def __init__(self, description: format.Description, view: memoryview, where: str) -> None:
+        self._description, self._view, self._where = description, view, where
+
+    def model(self) -> Model:
+        """The model as it was read."""
+        from uncork.compiler.compile import read_model  # for whoever needs it
+
+        (first, *others) = [
+            self._view[section.offset : section.offset + section.bytes]
+            for section in self._description.source.values()
+        ]
+        return read_model(bytes(first), others[0] if others else None)
+
+    @lazy
+    def _executor(self) -> Executor:
+        from uncork.compiler.compile import compile_model
+
+        return compile_model(self.model(), **self._description.settings).executor
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results of a call."""
+        return self._executor.run(inputs)
+
+    def run_with_state(self, inputs: Sequence[Array], state: Any) -> list[Array]:
+        """The results of a call of a model with variables."""
+        return self._executor.run_with_state(inputs, state)
+
+
+def source_of(path: str | os.PathLike[str]) -> Model:
+    """The model that a compiled file was made of. Raises ReadError where it is not inside."""
+    description, data = format.read(Path(path))
+    if not description.source:
+        raise ReadError(
+            "is a compiled model, which has no layers: give the .xml that it was made of, or "
+            "compile it with its source (--with-source)",
+            str(path),
+        )
+    return _Source(description, memoryview(data), str(path)).model()
+
+
+def describe(path: str | os.PathLike[str]) -> tuple[format.Description, Model]:
+    """What a compiled file says of itself, and a model with its inputs and outputs; nothing of it
+    is loaded.
+    """
+    description, _ = format.read(Path(path))
+    return description, model_of(description, str(path))
+
+
+def _remade(where: str) -> Any:
+    def remade(model: Model) -> ImageExecutor:
+        raise InputError(
+            "is compiled, its constants cannot be exchanged: load the .xml that it was made of",
+            where,
+        )
+
+    return remade
+
+
+def _check_owner(path: Path) -> None:
+    """Refuse a file that others than this user and root can write to: it is code."""
+    if os.name != "posix":
+        return
+    try:
+        status = path.stat()
+    except OSError:
+        return  # which reading it says in its words
+    if status.st_uid not in (0, os.getuid()):
+        raise ReadError("is code and belongs to another user: copy it to a file of your own", path)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ReadError(
+            f"is code and others can write to it: take that away (chmod go-w {path})", path
+        )
+
+
+def _image(description: format.Description, where: str, target: str | None) -> format.Image:
+    """The image for this machine: of the levels that it runs, the largest."""
+    by_level = {image.level: image for image in description.images}
+    if target is not None and target not in by_level:
+        raise UnsupportedError(
+            f"has no plan for '{target}', but for {', '.join(by_level)}: compile the model for it",
+            where,
+        )
+    lacks: dict[str, str] = {}
+    for level in (target,) if target is not None else (*LEVELS, *by_level):
+        if level not in by_level or level in lacks:
+            continue
+        image = by_level[level]
+        known = LEVELS.get(level) or Target.of(image.arch, "", ",".join(image.features))
+        lacks[level] = lacking(known)
+        if not lacks[level]:
+            return image
+    wanted = "; ".join(f"'{level}' needs {missing}" for level, missing in lacks.items())
+    raise UnsupportedError(
+        f"is compiled for other processors: {wanted}: compile the model for this one, or load its "
+        ".xml",
+        where,
+    )
+
+
+def _code(image: format.Image, view: memoryview, where: str) -> LoadedCode:
+    code = bytes(view[image.code.offset : image.code.offset + image.code.bytes])
+    digest = hashlib.sha256(code).digest()
+    if digest not in _loaded_code:
+        try:
+            _loaded_code[digest] = LoadedCode(code, image.functions)
+        except OSError as error:
+            raise UnsupportedError(
+                f"cannot run here: {error.strerror or error}: load its .xml", where
+            ) from None
+    return _loaded_code[digest]
