@@ -61,7 +61,7 @@ def _by_channel(parameter: Array, rank: int) -> Array:
 
 
 class _BatchNorm(Operation):
-    """`data [N, C, ...]`, the others `[C]`; versions have them in orders of their own."""
+    """The base of both versions, which have their inputs in orders of their own."""
 
     output = Output("T")
     epsilon = Attribute(number, check=at_least(0))
@@ -81,7 +81,7 @@ class _BatchNorm(Operation):
 
 @register("BatchNormInference", 5)
 class BatchNormInference5(_BatchNorm):
-    """`data` is the first input."""
+    """`data [N, C, ...]`, the others `[C]`."""
 
     data = Input(REAL, "T")
     gamma = Input(REAL, "T")
@@ -92,7 +92,7 @@ class BatchNormInference5(_BatchNorm):
 
 @register("BatchNormInference", 1)
 class BatchNormInference1(_BatchNorm):
-    """`data` is the third input."""
+    """BatchNormInference-5 with `data` as its third input."""
 
     gamma = Input(REAL, "T")
     beta = Input(REAL, "T")
