@@ -32,6 +32,17 @@ EVERY_FAMILY = (
     "recurrent",
     "reduction",
 )
+#: Tests of rooms of kernels that have other names than theirs.
+KERNELS = {
+    "detection": ("test_proposals.py", "test_detections.py", "test_soft_suppression.py"),
+    "finding": ("test_count_first.py",),
+    "gemm": ("test_matmul.py",),
+    "movement": ("test_gather_elements.py", "test_transpose.py"),
+    "quantized": ("test_quantized_layers.py",),
+    "recurrent": ("test_cells.py",),
+    "reduction": ("test_reduce.py",),
+    "scatter": ("test_open_places.py",),
+}
 #: Tests of what has none of its own, by the beginning of its path; the first that fits.
 ROOMS = {
     "_": ("tests/test_habits.py",),
@@ -107,9 +118,12 @@ def families_of(path: Path) -> list[str]:
 def _named(path: Path) -> list[str]:
     folder, name = Path("tests", *path.parts[:-1]), path.stem.strip("_")
     if path.parts[0] == "kernels" and len(path.parts) > 2:  # they have one folder
-        room = f"tests/kernels/test_{path.parts[1]}.py"
-        own = [test for test in _of_words(set(name.split("_"))) if not test.startswith(f"{room}::")]
-        return [*own, *([room] if (ROOT / room).is_file() else [])]
+        room = KERNELS.get(path.parts[1], (f"test_{path.parts[1]}.py",))
+        files = [
+            f"tests/kernels/{file}" for file in room if (ROOT / "tests/kernels" / file).is_file()
+        ]
+        own = _of_words(set(name.split("_")))
+        return [*(test for test in own if test.partition("::")[0] not in files), *files]
     tests = [folder / f"test_{name}.py", folder / f"test_{folder.name}.py"]
     return [str(test) for test in tests if (ROOT / test).is_file()][:1]
 
