@@ -63,9 +63,12 @@ class ImageCall(Instances[Instance]):
         if status == OVERFLOW:
             return "its sizes are more than 64 bits can count"
         if status in (CHECK_FAILED, GUARD_FAILED) and failed < len(plan.conditions):
+            if failed < 0:
+                return (
+                    "a size is outside of what the plan is for (inputs without elements have plans "
+                    "of their own: --shape NAME=0)"
+                )
             condition = plan.conditions[failed]
-            if not condition.text:
-                return "its results do not fit into the memory"
             if condition.is_guard:
                 return f"the plan is for calls in which {condition.text} ({condition.where})"
             return f"expected {condition.text} ({condition.where})"
