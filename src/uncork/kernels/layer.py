@@ -130,6 +130,13 @@ class Layer(Struct, frozen=True):
         return name
 
 
+def present(spec: TensorSpec | None) -> TensorSpec:
+    """A tensor that must be given."""
+    if spec is None:
+        raise KernelDeclined("no kernel without one of its inputs")
+    return spec
+
+
 def one_call(
     call: KernelCall, cost: float | Size, workspace: Workspace | None = None
 ) -> KernelPlan:
