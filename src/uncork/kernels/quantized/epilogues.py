@@ -72,9 +72,7 @@ class BoundEpilogue(Struct, frozen=True):
                 continue
             size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
             found.append(In(source, size))
-            if kind == CODES:
-                grid = held[source]
-                assert grid is not None
+            if kind == CODES and (grid := held[source]) is not None:
                 keep.append(numbers_of(grid))
                 found.append(address_of(keep[-1]))  # type: ignore[attr-defined]
         return found, keep
