@@ -10,11 +10,11 @@ from pathlib import Path
 from uncork.cli._options import add_threads, rounding
 from uncork.cli._output import counted, emit, emit_json
 from uncork.cli._parser import Parser
+from uncork.compiled_head import COMPILED
 from uncork.compiler.image.compile import compile_to
 from uncork.destination import begins_with, check_destination
 from uncork.errors import InputError
 from uncork.quoting import in_terminal
-from uncork.reading import COMPILED
 
 _EPILOG = """\
 The file has the plan, the kernels and the packed weights: uncork.load and every command take it as

@@ -11,8 +11,9 @@ from uncork.compiler.loop_steps import LoopBody
 from uncork.compiler.planned_parts import dimensions
 from uncork.compiler.rooms import JOINING, FoundPlaces
 from uncork.kernels.kernel_plan import In, Out
+from uncork.kernels.runtime.addresses import Wanted
 from uncork.kernels.runtime.cpython_entry import loop_functions
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import LOOP, LOOP_FUNCTIONS
 from uncork.kernels.runtime.segment_plan import (
     BodyAddress,

@@ -19,7 +19,8 @@ from msgspec import Struct
 from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import accept, match, present
-from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.base_executor import BaseExecutor
+from uncork.compiler.execute import kernel_target
 from uncork.compiler.single_layer import alone, carrier
 from uncork.compiler.work import work
 from uncork.errors import InputError, UncorkError, shortened
@@ -184,7 +185,7 @@ def microseconds(seconds: float) -> str:
 
 def profile(
     compiled: CompiledModel,
-    executor: Executor,
+    executor: BaseExecutor,
     inputs: Sequence[Any],
     progress: Callable[[int, int], None] | None,
     compile_layer: CompileLayer,
@@ -249,7 +250,11 @@ class _Steps:
     """The steps of one call, each by itself, with the values that it has."""
 
     def __init__(
-        self, model: Model, executor: Executor, inputs: Sequence[Array], compile_layer: CompileLayer
+        self,
+        model: Model,
+        executor: BaseExecutor,
+        inputs: Sequence[Array],
+        compile_layer: CompileLayer,
     ) -> None:
         self._model, self._executor, self._compile_layer = model, executor, compile_layer
         self._values: dict[Source, Array] = {

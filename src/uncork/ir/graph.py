@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from uncork.ir.model import Model
 
 
+#: The opset of a layer that stands for all layers of a compiled model.
+COMPILED_LAYERS = "compiled"
+
+
 class XmlElement(Struct, frozen=True):
     """A part of the file that is kept as it is: runtime information, port maps of sub-graphs."""
 

@@ -15,10 +15,10 @@ import numpy as np
 from msgspec import Struct
 
 from uncork.kernels.runtime import layout
-from uncork.kernels.runtime.addresses import address_of_words, recording
+from uncork.kernels.runtime.addresses import Wanted, address_of_words, recording
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import functions
-from uncork.kernels.runtime.kernel_cache import STORE, Wanted
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.loop_layout import ROOM
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import (
