@@ -263,7 +263,7 @@ def settled(
 def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:
     """What runs a model by the references alone."""
     options = pipeline.Options(None, precision, ids, reference=True)
-    runs = pipeline.run(pipeline.AS_READ, model, options)
+    runs = pipeline.apply_passes(pipeline.AS_READ, model, options)
     return Executor(runs, None, threads, mapped_files(model))
 
 

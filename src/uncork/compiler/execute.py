@@ -52,14 +52,14 @@ def kernel_target(precision: str = "f32", name: str | None = None) -> Target | N
 
 def _loaded(target: Target, model: Model) -> Model:
     """The model after the passes that need no sizes."""
-    return pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(target))
+    return pipeline.apply_passes(pipeline.ON_LOAD, model, pipeline.Options(target))
 
 
 def _fused(target: Target | None, model: Model) -> Model:
     """The model after the passes that need every size, as a number or an expression."""
     if target is None:
         return model
-    return pipeline.run(pipeline.WITH_SIZES, model, pipeline.Options(target))
+    return pipeline.apply_passes(pipeline.WITH_SIZES, model, pipeline.Options(target))
 
 
 def _has_bodies(model: Model) -> bool:

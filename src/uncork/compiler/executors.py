@@ -52,5 +52,5 @@ def executor_of(
     """The executor of a checked model for a target."""
     options = pipeline.Options(target, precision, ids)
     # Before anything runs: references too are then given the rows that they need.
-    runs = pipeline.run(pipeline.AS_READ, model, options)
+    runs = pipeline.apply_passes(pipeline.AS_READ, model, options)
     return Executor(runs, target, threads, mapped_files(model), memory_limit=memory_limit)

@@ -202,7 +202,7 @@ def profile(
     fresh = compiled.fork()  # with variables that are nobody's
     with at_most(executor.threads):
         runs, given = executor.without_variables(arrays, compiled.fork().values)
-        steps = _Steps(runs.as_it_runs(given), runs, given, compile_layer).run(progress)
+        steps = _Steps(runs.as_it_runs(given), runs, given, compile_layer).measure(progress)
     return Profile(tuple(steps), smallest(lambda: fresh(*shown)), machine_limits(compile_layer))
 
 
@@ -270,7 +270,7 @@ class _Steps:
             for source in node.inputs:
                 self._left[source] = self._left.get(source, 0) + 1
 
-    def run(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
+    def measure(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
         """The measurements of all steps."""
         result = []
         for number, node in enumerate(self._model.nodes, 1):

@@ -121,6 +121,11 @@ class Graph(Struct, frozen=True, eq=False, dict=True, weakref=True):
     def by_id(self) -> Mapping[int, Node]:
         return {node.id: node for node in self.nodes}
 
+    @property
+    def next_id(self) -> int:
+        """An id that no layer has, nor any above it."""
+        return 1 + max((node.id for node in self.nodes), default=0)
+
     def spec(self, source: Source) -> TensorSpec:
         """The spec of an output."""
         return self.by_id[source.node].outputs[source.output].spec

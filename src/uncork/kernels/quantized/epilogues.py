@@ -73,9 +73,7 @@ class BoundEpilogue(Struct, frozen=True):
                 continue
             size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
             found.append(In(source, size))
-            if kind == CODES:
-                grid = held[source]
-                assert grid is not None
+            if kind == CODES and (grid := held[source]) is not None:
                 numbers = numbers_of(grid)
                 keep.append(numbers)
                 found.append(address_of(numbers))

@@ -288,7 +288,7 @@ class TurnTable:
         """The number of the next turn."""
         return self._words[0]
 
-    def run(self, turn: int, stop: int, release: bool) -> int:
+    def make_turns(self, turn: int, stop: int, release: bool) -> int:
         """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other
         Python
         threads run meanwhile.
