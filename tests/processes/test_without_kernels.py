@@ -134,7 +134,7 @@ def test_an_old_llvmlite_counts_as_none(tmp_path: Path, version: str) -> None:
 
 
 def test_the_oldest_llvmlite_is_the_one_that_is_asked_for() -> None:
-    from uncork.kernels.select import OLDEST_LLVMLITE
+    from uncork.kernels.runtime.target import OLDEST_LLVMLITE
 
     assert (
         f'"llvmlite>={OLDEST_LLVMLITE[0]}.{OLDEST_LLVMLITE[1]},'

@@ -11,9 +11,9 @@ from uncork.collector import collector_paused
 from uncork.compiler.compiled_model import CompiledModel, compile_for, compiled_by
 from uncork.compiler.device import check_device
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.options import Activations, Backend, Decompression, Ids, Precision
+from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.compiler.threads import available_threads
-from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.errors import CompileError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
@@ -22,7 +22,7 @@ from uncork.ir.model import Model
 from uncork.ir.read import where_of
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import warn_if_unavailable
+from uncork.kernels.select import unavailable, warn_if_unavailable
 from uncork.passes import pipeline
 from uncork.reading import read_structure
 
@@ -84,6 +84,7 @@ def compile_model(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -136,6 +137,11 @@ def compile_model(
     processors have (None: the largest that this one has), or "native" for this very one, whose
     kernels are of no use elsewhere.
 
+    Kernels come with the package, for the layers that models use most; others are compiled when
+    they are needed, by llvmlite (`pip install 'uncork[compile]'`). Where that is not there either,
+    references run such layers, with a warning. `kernels="required"` prepares the model at once and
+    raises CompileError instead, now and at calls of sizes that need other kernels.
+
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties
     are options here. Raises ValidationError for unknown options, UnsupportedError for a precision
     that this machine lacks, InputError for wrong tables.
@@ -166,6 +172,11 @@ def compile_model(
     runs_on = kernel_target(precision, target) if backend == "cpu" else None
     if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
+    if kernels not in ("if-available", "required"):
+        raise ValidationError(f"kernels: expected 'if-available' or 'required', got {kernels!r}")
+    if kernels == "required" and runs_on is None:
+        missing = unavailable() or _missing_for("f32", backend, None)
+        raise CompileError(f"kernels are required, and {missing}: pip install 'uncork[compile]'")
     if backend == "cpu" and runs_on is None:
         warn_if_unavailable()
     if precision != "f32" and (missing := _missing_for(precision, backend, runs_on)):
@@ -192,12 +203,16 @@ def compile_model(
         in_f32=exact_fake_quantize,
         decompression=decompression,
         activations=activations,
+        kernels_required=kernels == "required",
     )
     model = configure(model, strict, loop_limit, hints)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         return compiled_by(model, partial(_reference, threads, precision, ids))
-    return compile_for(model, runs_on, threads, precision, ids, memory_limit)
+    compiled = compile_for(model, runs_on, threads, precision, ids, memory_limit)
+    if kernels == "required":
+        compiled.prepare()
+    return compiled
 
 
 def _reference(threads: int, precision: Precision, ids: Ids, model: Model) -> Executor:
@@ -247,6 +262,7 @@ def load(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
     prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
@@ -263,8 +279,10 @@ def load(
     `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
     `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True`
     multiplies what FakeQuantize rounded in f32; `memory_limit` is the most bytes of working memory
-    of a call; `target` is the level of processors that kernels are for, or "native"; `prepare=True`
-    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
+    of a call; `target` is the level of processors that kernels are for, or "native";
+    `kernels="required"` refuses a model one of whose kernels cannot be had, in place of a slow
+    reference; `prepare=True` compiles the kernels now, not at the first call: see
+    `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
@@ -285,6 +303,7 @@ def load(
             exact_fake_quantize=exact_fake_quantize,
             memory_limit=memory_limit,
             target=target,
+            kernels=kernels,
         )
         if prepare:
             compiled.prepare()

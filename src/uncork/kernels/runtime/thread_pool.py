@@ -27,7 +27,7 @@ import numpy as np
 from uncork.concurrency import in_child, once
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 #: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
@@ -110,8 +110,10 @@ def has_threads() -> bool:
 class Pool:
     """The memory of a thread pool, which stays where it is for as long as the process lives."""
 
-    def __init__(self) -> None:
-        """Raises OSError where the system has no such threads."""
+    def __init__(self, target: Target | None = None) -> None:
+        """Its threads serve by the kernel of a target. Raises OSError where the system has no such
+        threads.
+        """
         found, self._initial, fill = _system()
         self._memory = np.zeros(_BYTES // 8 + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(
@@ -123,14 +125,9 @@ class Pool:
         for word, function in found.items():
             self._words[POOL.index(word)] = ctypes.cast(function, ctypes.c_void_p).value or 0
         self._words[POOL.index("set_mask")] = int(signal.SIG_SETMASK)
+        self._words[POOL.index("serve")] = STORE.address(Serve(), target)
         fill(ctypes.c_void_p(self.address + ALL_SIGNALS))
         self.renew_locks()
-
-    def serve_by(self, target: Target) -> None:
-        """Have threads to come serve by the kernel of a target; one that is there already stays."""
-        serve = POOL.index("serve")
-        if not self._words[serve]:
-            self._words[serve] = STORE.address(Serve(), target)
 
     def renew_locks(self) -> None:
         """Begin without threads and without a job: at the start, and in a child process."""
@@ -147,15 +144,21 @@ class Pool:
         return int(self._words[POOL.index("threads")])
 
 
-@once
-def pool() -> Pool | None:
-    """The pool of this process; None where the system has no such threads."""
-    try:
-        made = Pool()
-    except OSError:
-        return None
-    in_child(made.renew_locks)
-    return made
+_pool: dict[None, Pool | None] = {}
+
+
+def pool(target: Target | None = None) -> Pool | None:
+    """The pool of this process, whose threads serve by the kernel of the target that was asked for
+    first; None where the system has no such threads.
+    """
+    if not _pool:
+        try:
+            made = Pool(target)
+        except OSError:
+            made = None
+        if _pool.setdefault(None, made) is made and made is not None:
+            in_child(made.renew_locks)
+    return _pool[None]
 
 
 #: What makes calls together in place of the pool, the last one that was asked for; see `made_by`.
@@ -182,7 +185,5 @@ def dispatch(
     """
     if _makers:
         return _makers[-1], (0, calls, table)
-    found, target = pool(), target or host_target()
-    if found is not None:
-        found.serve_by(target)
+    found = pool(target)
     return STORE.address(Dispatch(), target), (0 if found is None else found.address, calls, table)
