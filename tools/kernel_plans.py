@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import uncork
+from uncork import concurrency
 from uncork.compiler import execute
 from uncork.compiler.compile import compile_for
 from uncork.compiler.plan_set import CallDeclined, PlanSet
@@ -119,3 +120,6 @@ def plan_functions(cases: Iterator[tuple[str, Any]], asked: Asked) -> None:
             with contextlib.suppress(Exception):
                 call()
             asked.next_model()
+            for calls in list(concurrency._owners):
+                if isinstance(calls, _native._Calls):  # a function remembers few kinds of calls
+                    calls._executors.clear()

@@ -52,6 +52,8 @@ class Bundle:
             head = file.read(_HEAD.size)
             if len(head) < _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
                 raise OSError(f"'{path}' has no kernels")
+            self.made_of: bytes
+            self._count: int
             _, self.made_of, self._count, at, length = _HEAD.unpack(head)
             index = self._count * (_KEY + _PLACE)
             if _HEAD.size + index > at or at % _PAGE or at + length != size or not length:
@@ -65,7 +67,7 @@ class Bundle:
             except OSError:  # nothing on this disk may be executed: a copy may be
                 file.seek(at)
                 self._code = mapped(file.read(length))
-        self._base = int(self._code.ctypes.data)
+        self._base: int = self._code.ctypes.data
 
     def __len__(self) -> int:
         return self._count
@@ -82,7 +84,7 @@ class Bundle:
                 high = middle
         if keys[_KEY * low : _KEY * (low + 1)] != key:
             return None
-        place = int.from_bytes(self._places[_PLACE * low : _PLACE * (low + 1)], "little")
+        place: int = int.from_bytes(self._places[_PLACE * low : _PLACE * (low + 1)], "little")
         return self._base + place if place < len(self._code) else None
 
 
