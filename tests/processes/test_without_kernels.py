@@ -115,7 +115,7 @@ def test_without_llvmlite_one_warning_says_that_it_is_slow(tmp_path: Path) -> No
     done = run_child(CALLS + WITHOUT.format(hide=True), home=tmp_path)
     assert done.stdout.startswith(
         "1 UncorkWarning <string> llvmlite is not installed: models run by the NumPy references, "
-        "which is slow; install 'llvmlite>=0.44'"
+        "which is slow; pip install 'uncork[compile]'"
     ), done.stdout + done.stderr
     assert "llvmlite is not installed" in done.stdout.partition("\n")[2]
 

@@ -38,6 +38,7 @@ from uncork.ir.symbols import infer_symbolic
 from uncork.ir.taken_branches import TakenBranches
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.resize import resize_function
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin
 from uncork.types import Array, TensorSpec
@@ -433,6 +434,8 @@ def planned(
         planner.select()
         if kernels.refused and compilers:
             _refuse_or_tell(model, kernels.refused)
+    if compilers:
+        resize_function(target)  # what every segment needs
     return planner.plan()
 
 
