@@ -224,11 +224,11 @@ def asked_by(level: str, folders: Sequence[Path]) -> Iterator[tuple[int, KernelS
         for model in itertools.chain(looked_up_rows(), looked_up_sequences()):
             compile_for(model, target, 4).prepare()
             asked.next_model()
-        wanted = {*asked.specs}
+        before = asked.specs.copy()
         for problem in plan_folders(folders, target, asked):
             print(f"{level}: {problem}", file=sys.stderr)
     for spec, count in asked.specs.items():
-        yield count - (spec in wanted), spec
+        yield count - before[spec], spec
 
 
 def models_in(folders: Sequence[Path]) -> list[Path]:

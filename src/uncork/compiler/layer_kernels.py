@@ -41,8 +41,8 @@ class LayerKernels:
         self._table_bytes = most_table_bytes(memory_limit)
         self.target, self._compilers = target, compilers
         self._works: dict[int, Work] = {}
-        #: Kernels that were selected and cannot be had.
-        self.refused: list[CannotCompile] = []
+        #: Why the kernels that were selected for a layer cannot be had, by its id.
+        self.refused: dict[int, CannotCompile] = {}
         self._preparation: Preparation | None = None
 
     @property
@@ -77,7 +77,7 @@ class LayerKernels:
             for kernel in self.work(node, found).kernels:
                 if (refused := STORE.refusal(kernel, self.target)) is not None:
                     del self._works[node.id]
-                    self.refused.append(refused)
+                    self.refused[node.id] = refused
                     return str(refused)
         return found
 

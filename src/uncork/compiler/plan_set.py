@@ -432,8 +432,8 @@ def planned(
         described, facts = infer_symbolic(model, specs, hints, may_be_empty, branches)
         planner = Planner(rewrite(described), facts, kernels, files)
         planner.select()
-        if kernels.refused and compilers:
-            _refuse_or_tell(model, kernels.refused)
+        if planner.refused and compilers:
+            _refuse_or_tell(model, planner.refused)
     if compilers:
         resize_function(target)  # what every segment needs
     return planner.plan()

@@ -19,7 +19,6 @@ from pathlib import Path
 from uncork import files
 from uncork.kernels.runtime.exec_memory import mapped, mapped_file, shows_files
 from uncork.kernels.runtime.target import (
-    LEVELS,
     Target,
     digest_of_kernels,
     host_target,
@@ -93,9 +92,9 @@ def key_of(name: str, description: str) -> bytes:
     return hashlib.sha256(f"{name}\n{description}".encode()).digest()[:_KEY]
 
 
-def path_of(level: str, folder: Path = FOLDER) -> Path:
-    """The file of a level's kernels."""
-    return folder / (level + SUFFIX)
+def path_of(level: str, folder: Path | None = None) -> Path:
+    """The file of a level's kernels, in the package's folder or another."""
+    return (folder or FOLDER) / (level + SUFFIX)
 
 
 def write(path: Path, target: Target, kernels: Mapping[bytes, tuple[bytes, int]]) -> None:
@@ -121,12 +120,6 @@ def write(path: Path, target: Target, kernels: Mapping[bytes, tuple[bytes, int]]
     os.replace(scratch, path)
 
 
-def has_kernels(target: Target, folder: Path = FOLDER) -> bool:
-    """Whether there is a file for a target. It is not looked at."""
-    level = level_of(target)
-    return level is not None and path_of(level, folder).is_file()
-
-
 _opened: dict[Target, Bundle | None] = {}
 
 
@@ -135,20 +128,14 @@ def bundle_of(target: Target) -> Bundle | None:
     of other sources.
     """
     if target not in _opened:
-        found = None
-        if has_kernels(target):
+        found, level = None, level_of(target)
+        if level is not None:
             with contextlib.suppress(OSError):
-                found = Bundle(path_of(level_of(target) or ""))
-        _opened.setdefault(
-            target, found if found is not None and found.made_of == digest_of_kernels() else None
-        )
+                found = Bundle(path_of(level))
+        if found is not None and found.made_of != digest_of_kernels():
+            found = None
+        _opened.setdefault(target, found)
     return _opened[target]
-
-
-def levels() -> dict[str, Bundle]:
-    """The bundles of the package that can be used here, by level."""
-    found = {name: bundle_of(target) for name, target in LEVELS.items()}
-    return {name: bundle for name, bundle in found.items() if bundle is not None}
 
 
 @functools.lru_cache(maxsize=2)
