@@ -237,6 +237,17 @@ def models_in(folders: Sequence[Path]) -> list[Path]:
     return [*sorted(path.parent for path in ROOT.glob("examples/*/model.xml")), *found]
 
 
+def _kept(path: Path, anew: Sequence[str]) -> dict[str, dict[str, int]]:
+    """What a list has for other levels than these: by spec, the count for each level."""
+    found: dict[str, dict[str, int]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        levels, count, spec = line.split("\t", 2)
+        others = [level for level in levels.split(",") if level not in anew]
+        if others:
+            found[spec] = dict.fromkeys(others, int(count))
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -269,7 +280,7 @@ def main() -> int:
             if process.returncode:
                 raise SystemExit(f"the process for {level} failed: {process.returncode}")
             print(f"{level}: {len(texts[level].splitlines())} kernels")
-    wanted: dict[str, dict[str, int]] = {}
+    wanted = {} if set(levels) == set(BUNDLED) else _kept(options.out, levels)
     for level, text in texts.items():
         for line in text.splitlines():
             count, _, spec = line.partition("\t")
