@@ -115,7 +115,7 @@ def _value(node: ast.expr) -> Any:
 def listed(level: str, path: Path = LIST) -> Iterator[KernelSpec]:
     """The kernels that the list has for a level."""
     for line in path.read_text(encoding="utf-8").splitlines():
-        levels, _, text = line.split("\t", 2)
+        levels, text = line.split("\t")
         if level.removesuffix("-windows") in levels.split(","):
             yield spec_of(text)
 

@@ -2,11 +2,11 @@
 
     python -m tools.kernel_list --models FOLDER [--models FOLDER ..]     # writes tools/kernels.txt
 
-A folder has models in folders, each model.xml with inputs.npz. They are planned for every level
-(`tools/kernel_plans.py`), together with the models of examples/, with calls of all functions of
-`uncork.functional`, and with the cases below: tables and sequences as the four operations that
-uncork exists for have them. A line of the list: the levels that want a kernel, how many of the
-models do, and its spec. `tools/kernel_bundle.py` compiles what the list says.
+A folder has models in folders, each model.xml with inputs.npz. They are planned for every level of
+`PLANNED` (`tools/kernel_plans.py`), together with the models of examples/, with calls of all
+functions of `uncork.functional`, and with the cases below: tables and sequences as the four
+operations that uncork exists for have them. A line of the list: the levels that want a kernel, and its spec.
+`tools/kernel_bundle.py` compiles what the list says.
 """
 
 from __future__ import annotations
@@ -15,20 +15,27 @@ import argparse
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import uncork
-from tools.kernel_bundle import BUNDLED, LIST
+from tools.kernel_bundle import LIST
 from uncork import functional as F
 from uncork.ir.model import Source
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.target import LEVELS
 
 ROOT = Path(__file__).resolve().parent.parent
+#: The levels that models are planned for, and the bundles that have what they want: kernels of f32
+#: are the same where a level only adds instructions for small integers and bf16.
+PLANNED = {
+    "x86-64-v3": ("x86-64-v3", "x86-64-v3-avxvnni"),
+    "x86-64-v4": ("x86-64-v4", "x86-64-v4-vnni", "x86-64-v4-bf16"),
+    "aarch64-dotprod": ("aarch64", "aarch64-dotprod"),
+}
 #: Numbers in a row of an embedding table.
 WIDTHS = (
     *(1, 2, 4, 8, 10, 12, 16, 20, 24, 32, 40, 48, 50, 64, 80, 96, 100, 128, 150, 160, 192, 200),
@@ -213,22 +220,19 @@ def looked_up_rows() -> Iterator[uncork.Model]:
         yield m.builder.model()
 
 
-def asked_by(level: str, folders: Sequence[Path]) -> Iterator[tuple[int, KernelSpec]]:
-    """The kernels of a level, each with the number of models that want it; problems are told."""
+def asked_by(level: str, folders: Sequence[Path]) -> list[KernelSpec]:
+    """The kernels of a level; what cannot be planned is told."""
     from tools.kernel_plans import plan_folders, plan_functions, planning_for
     from uncork.compiler.compile import compile_for
 
     target = LEVELS[level]
     with planning_for(target) as asked:
-        plan_functions(itertools.chain(lookups(), sequences(), examples_of_operations()), asked)
+        plan_functions(itertools.chain(lookups(), sequences(), examples_of_operations()))
         for model in itertools.chain(looked_up_rows(), looked_up_sequences()):
             compile_for(model, target, 4).prepare()
-            asked.next_model()
-        before = asked.specs.copy()
-        for problem in plan_folders(folders, target, asked):
+        for problem in plan_folders(folders, target):
             print(f"{level}: {problem}", file=sys.stderr)
-    for spec, count in asked.specs.items():
-        yield count - before[spec], spec
+    return list(asked.specs)
 
 
 def models_in(folders: Sequence[Path]) -> list[Path]:
@@ -237,60 +241,37 @@ def models_in(folders: Sequence[Path]) -> list[Path]:
     return [*sorted(path.parent for path in ROOT.glob("examples/*/model.xml")), *found]
 
 
-def _kept(path: Path, anew: Sequence[str]) -> dict[str, dict[str, int]]:
-    """What a list has for other levels than these: by spec, the count for each level."""
-    found: dict[str, dict[str, int]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        levels, count, spec = line.split("\t", 2)
-        others = [level for level in levels.split(",") if level not in anew]
-        if others:
-            found[spec] = dict.fromkeys(others, int(count))
-    return found
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", action="append", type=Path, default=[], metavar="FOLDER")
-    parser.add_argument("--level", action="append", choices=BUNDLED, help="default: all")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=LIST)
-    parser.add_argument("--only", choices=BUNDLED, help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=[*PLANNED], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
-        for count, spec in asked_by(options.only, models_in(options.models)):
-            print(f"{count}\t{spec!r}")
+        for spec in asked_by(options.only, models_in(options.models)):
+            print(repr(spec))
         return 0
-    levels = options.level or BUNDLED
-    texts: dict[str, str] = {}
-    waiting = list(levels)
-    while waiting:
-        some, waiting = waiting[: options.jobs], waiting[options.jobs :]
-        command = [sys.executable, "-m", "tools.kernel_list"]
-        command += [f"--models={folder.resolve()}" for folder in options.models]
-        running = {
-            level: subprocess.Popen(
-                [*command, "--only", level], stdout=subprocess.PIPE, text=True, cwd=ROOT
-            )
-            for level in some
-        }
-        for level, process in running.items():
-            texts[level], _ = process.communicate()
-            if process.returncode:
-                raise SystemExit(f"the process for {level} failed: {process.returncode}")
-            print(f"{level}: {len(texts[level].splitlines())} kernels")
-    wanted = {} if set(levels) == set(BUNDLED) else _kept(options.out, levels)
-    for level, text in texts.items():
-        for line in text.splitlines():
-            count, _, spec = line.partition("\t")
-            wanted.setdefault(spec, {})[level] = int(count)
-    lines = [
-        f"{','.join(counts)}\t{max(counts.values())}\t{spec}"
-        for spec, counts in sorted(wanted.items())
-    ]
-    options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "tools.kernel_list"]
+    command += [f"--models={folder.resolve()}" for folder in options.models]
+    running = {
+        level: subprocess.Popen([*command, "--only", level], stdout=subprocess.PIPE, text=True)
+        for level in PLANNED
+    }
+    texts = {level: process.communicate()[0] for level, process in running.items()}
+    if any(process.returncode for process in running.values()):
+        return 1
+    LIST.write_text(listed(texts), encoding="utf-8")
     return 0
+
+
+def listed(texts: Mapping[str, str]) -> str:
+    """The list, from the specs that are wanted for each planned level, a line for each."""
+    wanted: dict[str, list[str]] = {}
+    for level, text in texts.items():
+        for spec in text.splitlines():
+            wanted.setdefault(spec, []).extend(PLANNED[level])
+    return "".join(f"{','.join(levels)}\t{spec}\n" for spec, levels in sorted(wanted.items()))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +35,11 @@ class Asked:
     """What plans have asked for: specs of kernels, and functions that are not for a layer."""
 
     def __init__(self) -> None:
-        self.specs: Counter[KernelSpec] = Counter()
+        self.specs: dict[KernelSpec, None] = {}
         self.functions: dict[str, Wanted] = {}
-        self._model: set[KernelSpec] = set()
 
     def add(self, specs: Sequence[KernelSpec]) -> None:
-        self._model.update(specs)
-
-    def next_model(self) -> None:
-        """Count what the last model has asked for."""
-        self.specs.update(self._model)
-        self._model = set()
+        self.specs.update(dict.fromkeys(specs))
 
 
 @contextlib.contextmanager
@@ -99,7 +92,7 @@ def plan_folder(folder: Path, target: Target, threads: int) -> None:
         compiled.prepare(dict(zip(names, given, strict=True)) if given else {})
 
 
-def plan_folders(folders: Sequence[Path], target: Target, asked: Asked) -> list[str]:
+def plan_folders(folders: Sequence[Path], target: Target) -> list[str]:
     """Plan models for one thread and for several; returns what could not be planned."""
     problems = []
     for folder in folders:
@@ -108,18 +101,16 @@ def plan_folders(folders: Sequence[Path], target: Target, asked: Asked) -> list[
                 plan_folder(folder, target, threads)
             except Exception as error:
                 problems.append(f"{folder.name}: {type(error).__name__}: {error}"[:300])
-        asked.next_model()
     return problems
 
 
-def plan_functions(cases: Iterator[tuple[str, Any]], asked: Asked) -> None:
+def plan_functions(cases: Iterable[tuple[str, Any]]) -> None:
     """Plan calls of `uncork.functional`; those that it refuses ask for nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _, call in cases:
             with contextlib.suppress(Exception):
                 call()
-            asked.next_model()
             for calls in list(concurrency._owners):
                 if isinstance(calls, _native._Calls):  # a function remembers few kinds of calls
                     calls._executors.clear()

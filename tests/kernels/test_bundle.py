@@ -117,8 +117,8 @@ def test_the_list_can_be_read() -> None:
     """Every line is a spec as it is now; `python -m tools.kernel_list` makes the list anew."""
     lines = kernel_bundle.LIST.read_text().splitlines()
     for line in lines:
-        levels, count, text = line.split("\t")
-        assert set(levels.split(",")) <= set(kernel_bundle.BUNDLED) and int(count) >= 0
+        levels, text = line.split("\t")
+        assert set(levels.split(",")) <= set(kernel_bundle.BUNDLED)
         assert isinstance(kernel_bundle.spec_of(text), KernelSpec)
     assert set(kernel_bundle.BUNDLED) == {
         level for line in lines for level in line.split("\t")[0].split(",")
@@ -140,12 +140,12 @@ def test_the_list_has_what_the_readme_and_the_four_operations_ask_for(level: str
     functions = {one.name for one in kernel_bundle.FUNCTIONS}
     with kernel_plans.planning_for(LEVELS[level]) as asked:
         examples = [ROOT / "examples" / name for name in ("word_language", "session_recommender")]
-        assert kernel_plans.plan_folders(examples, LEVELS[level], asked) == []
+        assert kernel_plans.plan_folders(examples, LEVELS[level]) == []
         kernel_plans.plan_functions(
-            (case for n, case in enumerate(kernel_list.lookups()) if n % 17 == 0), asked
+            case for n, case in enumerate(kernel_list.lookups()) if n % 17 == 0
         )
         kernel_plans.plan_functions(
-            (case for n, case in enumerate(kernel_list.sequences()) if n % 5 == 0), asked
+            case for n, case in enumerate(kernel_list.sequences()) if n % 5 == 0
         )
     assert len(asked.specs) > 40
     assert {*asked.specs} <= listed, [s.name for s in {*asked.specs} - listed]
@@ -196,8 +196,8 @@ def few_kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = kernel_bundle.LIST.read_text().splitlines()
     bag = f"DenseRows(stored='f32', columns=8, lanes={lanes})"
     assert LEVEL is not None
-    chosen = {line.split("\t")[2] for line in lines if "\tBag(" in line and bag in line}
-    some.write_text("".join(f"{LEVEL}\t1\t{text}\n" for text in sorted(chosen)))
+    chosen = {line.split("\t")[1] for line in lines if "\tBag(" in line and bag in line}
+    some.write_text("".join(f"{LEVEL}\t{text}\n" for text in sorted(chosen)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel_bundle, "listed", lambda level: _listed(level, some))
         kernel_bundle.make([LEVEL], folder)
