@@ -5,8 +5,8 @@
 A folder has models in folders, each model.xml with inputs.npz. They are planned for every level of
 `PLANNED` (`tools/kernel_plans.py`), together with the models of examples/, with calls of all
 functions of `uncork.functional`, and with the cases below: tables and sequences as the four
-operations that uncork exists for have them. A line of the list: the levels that want a kernel, and its spec.
-`tools/kernel_bundle.py` compiles what the list says.
+operations that uncork exists for have them. A line of the list: the levels that want a kernel, and
+its spec. `tools/kernel_bundle.py` compiles what the list says.
 """
 
 from __future__ import annotations
