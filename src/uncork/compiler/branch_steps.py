@@ -171,7 +171,8 @@ def branch_step(
         "other": BodyAddress(branches[1].body),
         "then_words": len(then),
     }
-    return STORE.address_of(_BRANCH, target), (*(head[name] for name in BRANCH), *then, *other)
+    words = (*(head[name] for name in BRANCH), *then, *other)
+    return STORE.address_of(BRANCH_FUNCTION, target), words
 
 
 def copying_step(
@@ -192,7 +193,7 @@ def _branch_text() -> str:
 
 
 #: The function that runs one of two bodies.
-_BRANCH = Wanted("branch", "branch", _branch_text)
+BRANCH_FUNCTION = Wanted("branch", "branch", _branch_text)
 
 
 def cost(branches: Sequence[Branch]) -> int:

@@ -16,9 +16,9 @@ from uncork.compiler.device import check_device
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.executors import compile_for, compiled_by
 from uncork.compiler.load import load
-from uncork.compiler.options import Activations, Backend, Decompression, Ids, Precision
+from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.compiler.threads import available_threads
-from uncork.errors import UnsupportedError, ValidationError
+from uncork.errors import CompileError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.dropped import warn_if_dropped
@@ -26,7 +26,7 @@ from uncork.ir.hints import Hints
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target, target_named
-from uncork.kernels.select import warn_if_unavailable
+from uncork.kernels.select import unavailable, warn_if_unavailable
 from uncork.passes import pipeline
 from uncork.reading import read_structure
 
@@ -92,6 +92,7 @@ def compile_model(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -144,6 +145,11 @@ def compile_model(
     processors have (None: the largest that this one has), or "native" for this very one, whose
     kernels are of no use elsewhere.
 
+    Kernels come with the package, for the layers that models use most; others are compiled when
+    they are needed, by llvmlite (`pip install 'uncork[compile]'`). Where that is not there either,
+    references run such layers, with a warning. `kernels="required"` prepares the model at once and
+    raises CompileError instead, now and at calls of sizes that need other kernels.
+
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties
     are options here. Raises ValidationError for unknown options, UnsupportedError for a precision
     that this machine lacks, InputError for wrong tables.
@@ -170,11 +176,15 @@ def compile_model(
         memory_limit=memory_limit,
         ids=ids,
         target=target,
+        kernels=kernels,
     )
     if backend == "reference":
         remade = partial(_reference, made.threads, made.precision, ids)
         return compiled_by(made.model, remade)
-    return compile_for(made.model, made.target, made.threads, made.precision, ids, memory_limit)
+    compiled = compile_for(made.model, made.target, made.threads, made.precision, ids, memory_limit)
+    if kernels == "required":
+        compiled.prepare()
+    return compiled
 
 
 class Settled(Struct, frozen=True):
@@ -203,6 +213,7 @@ def settled(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
     elsewhere: bool = False,
 ) -> Settled:
     """The options of `compile_model`, checked, and what they make of a model. With `elsewhere` the
@@ -228,6 +239,11 @@ def settled(
     runs_on = _target(precision, target, elsewhere) if backend == "cpu" else None
     if fast and runs_on is not None:
         decompression, activations = "f32", "i8" if activations == "f32" else activations
+    if kernels not in ("if-available", "required"):
+        raise ValidationError(f"kernels: expected 'if-available' or 'required', got {kernels!r}")
+    if kernels == "required" and runs_on is None:
+        missing = unavailable() or _missing_for("f32", backend, None)
+        raise CompileError(f"kernels are required, and {missing}: pip install 'uncork[compile]'")
     if backend == "cpu" and runs_on is None:
         warn_if_unavailable()
     if precision != "f32" and (missing := _missing_for(precision, backend, runs_on)):
@@ -254,6 +270,7 @@ def settled(
         in_f32=exact_fake_quantize,
         decompression=decompression,
         activations=activations,
+        kernels_required=kernels == "required",
     )
     model = configure(model, strict, loop_limit, hints)
     threads = available_threads() if threads is None else threads

@@ -26,7 +26,8 @@ from uncork.ir.model import Model, Source
 from uncork.ir.taken_branches import TakenBranches
 from uncork.ir.validate import infer
 from uncork.kernels import select
-from uncork.kernels.runtime.target import Target, target_here
+from uncork.kernels.runtime.bundle import bundle_of, usable_target
+from uncork.kernels.runtime.target import Target, no_compiler, target_here
 from uncork.ops._body import SubGraphOperation
 from uncork.passes import pipeline
 from uncork.symbolic import Origin
@@ -39,15 +40,19 @@ if TYPE_CHECKING:
 
 
 def kernels_available() -> bool:
-    """Whether llvmlite is there; it is imported when a kernel has to be compiled."""
+    """Whether there are kernels, or what compiles them."""
     return not select.unavailable()
 
 
 def kernel_target(precision: str = "f32", name: str | None = None) -> Target | None:
-    """The target that kernels are selected for on this machine, by its name or the host's level;
+    """The target that kernels are selected for on this machine, by its name or the largest level;
     None where there are no kernels.
     """
-    return target_here(name, precision != "f32") if kernels_available() else None
+    tiles = precision != "f32"
+    if name is None:
+        return usable_target(tiles)
+    target = target_here(name, tiles)
+    return None if no_compiler() and bundle_of(target) is None else target
 
 
 def _loaded(target: Target, model: Model) -> Model:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from uncork.compiled_head import is_compiled_file
-from uncork.compiler.options import Activations, Backend, Decompression, Ids, Precision
+from uncork.compiler.options import Activations, Backend, Decompression, Ids, Kernels, Precision
 from uncork.errors import UncorkError, ValidationError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def load(
     exact_fake_quantize: bool = False,
     memory_limit: int | None = None,
     target: str | None = None,
+    kernels: Kernels = "if-available",
     prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
@@ -59,8 +60,13 @@ def load(
     `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
     `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True`
     multiplies what FakeQuantize rounded in f32; `memory_limit` is the most bytes of working memory
-    of a call; `target` is the level of processors that kernels are for, or "native"; `prepare=True`
-    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
+    of a call; `target` is the level of processors that kernels are for, or "native";
+    `kernels="required"` refuses a model one of whose kernels cannot be had, in place of a slow
+    reference; `prepare=True` compiles the kernels now, not at the first call: see
+    `CompiledModel.prepare`.
+
+    A file that `uncork.compile_to` wrote is mapped; of the options only `memory_limit` and `target`
+    are for it, all others were settled then.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
@@ -101,6 +107,7 @@ def load(
             exact_fake_quantize=exact_fake_quantize,
             memory_limit=memory_limit,
             target=target,
+            kernels=kernels,
         )
         if prepare:
             compiled.prepare()

@@ -64,7 +64,7 @@ class LoopWords(Struct):
             **dict(zip(LOOP_FUNCTIONS, loop_functions(), strict=True)),
         }
         rows = [word for words in self._rows.values() for word in words]
-        return self._function(_LOOP), (*(head[name] for name in LOOP), *rows)
+        return self._function(LOOP_FUNCTION), (*(head[name] for name in LOOP), *rows)
 
     def _function(self, wanted: Wanted) -> int:
         return STORE.address_of(wanted, self.loop.body.segment.target)
@@ -234,4 +234,4 @@ def _loop_text() -> str:
 
 
 #: The function that makes the turns of a loop as a step.
-_LOOP = Wanted("loop", "loop", _loop_text)
+LOOP_FUNCTION = Wanted("loop", "loop", _loop_text)

@@ -42,10 +42,8 @@ class LoadedCode:
         """Raises OSError where such memory is forbidden."""
         self.memory = mapped(code)
         self.address = int(self.memory.ctypes.data)
-        pool = thread_pool.pool()
-        if pool is not None and "serve" in functions:
-            pool.serve_at(self.address + functions["serve"])
         self.functions = {name: self.address + offset for name, offset in functions.items()}
+        thread_pool.pool(lambda: self.functions["serve"])
 
     @lazy
     def entry(self) -> MethodDefinition | None:

@@ -295,7 +295,7 @@ class TurnTable:
         """
         self._words[0], self._words[1] = turn, stop
         if release:
-            return int(_callable(STORE.address_of(_RELEASED, self._target))(self._released))
+            return int(_callable(STORE.address_of(RELEASED, self._target))(self._released))
         return int(_callable(STORE.address_of(TURNS, self._target))(self._address))
 
 
@@ -321,7 +321,7 @@ def _released_text() -> str:
 
 
 #: The function that makes a call without the lock of the interpreter.
-_RELEASED = Wanted("released", "released", _released_text)
+RELEASED = Wanted("released", "released", _released_text)
 
 
 def _turns_text() -> str:
@@ -337,4 +337,4 @@ TURNS = Wanted("turns", "turns", _turns_text)
 def prepare_turns(target: Target) -> None:
     """Have the functions compiled by which a table makes its turns. Raises CannotCompile."""
     STORE.address_of(TURNS, target)
-    STORE.address_of(_RELEASED, target)
+    STORE.address_of(RELEASED, target)
