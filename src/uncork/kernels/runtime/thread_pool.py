@@ -29,7 +29,7 @@ from uncork.concurrency import in_child, once
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.addresses import Wanted, symbol
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.types import Array
 
 #: The words of a pool. The job: its table, the number of its calls, the next one that nobody has
