@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.compiler.state import ExecutorOf, InitialValues, is_computed
@@ -16,6 +15,7 @@ from uncork.ir.ports import ModelPort
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Parameter
 from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
+from uncork.passes.state_rows import Kept, state_rows
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 #: Two numbers of sessions for which shapes are inferred: an axis that has both counts sessions.
@@ -23,20 +23,6 @@ _COUNTS = 5, 7
 #: How often a supposed axis is put right.
 _TRIALS = 4
 _REMEDY = "make the stream of a model with an open batch (uncork reshape), or say it by axes="
-
-
-class Kept(Struct, frozen=True):
-    """What a session keeps of a variable: an array of `shape`, in which `axis` is of size 1 and
-    counts sessions in a batch.
-
-    Without such an axis all rows of a batch share the value: sessions in which it differs are not
-    of one batch.
-    """
-
-    name: str
-    element_type: ElementType
-    shape: tuple[int, ...]
-    axis: int | None
 
 
 class SessionModel:
@@ -64,42 +50,46 @@ class SessionModel:
         found = self._variables(lifted)
         #: What a session keeps, once for each variable.
         self.kept: tuple[Kept, ...] = tuple({kept.name: kept for kept in found}.values())
-        #: The variable of each value that a call takes behind the inputs, by position in `kept`.
         names = [kept.name for kept in self.kept]
-        self.taken = tuple(names.index(variable_of(node)) for node in self.reads)
-        #: The value of each of `kept` among those that a call gives behind the results.
-        self.assigned = tuple(lifted.assigned.index(name) for name in names)
+        #: The variable of each of `reads`, by position in `kept`.
+        self._taken = tuple(names.index(variable_of(node)) for node in self.reads)
         opened = self._opened(lifted, {k.name: k.axis for k in self.kept})
         self.result_axes = self._result_axes(lifted, found)
         self.inputs = tuple(
             replace(port, shape=opened.inputs[port.position].shape) for port in model.inputs
         )
-        self.executor = executor_of(opened, ())
+        #: Runs a batch: frames, rows and tables to results; see `state_rows`.
+        self.executor = executor_of(self._on_rows(opened, lifted), ())
         self._initial = InitialValues(model, self.reads, executor_of)
-        self._constant = not any(is_computed(model, node) for node in self.reads)
+        self.begins_alike = not any(is_computed(model, node) for node in self.reads)
         self._begun: list[Array] | None = None
 
     # ---- initial values
 
     def begun(self, inputs: Callable[[], Sequence[Array]]) -> list[Array]:
-        """What the first call of a session reads, for each of `reads`; where the model computes it,
-        of `inputs`, those of the session alone.
+        """What the first call of a session reads of each variable; where the model computes it, of
+        `inputs`, those of the session alone.
         """
         if self._begun is not None:
             return self._begun
-        values = self._initial.of_unset([] if self._constant else inputs(), ())
+        values = self._initial.of_unset([] if self.begins_alike else inputs(), ())
         if values is None:
             raise self._refusal("computes what its variables begin with of other variables")
-        rows = []
-        for node, number in zip(self.reads, self.taken, strict=True):
+        found: dict[int, Array] = {}
+        for node, number in zip(self.reads, self._taken, strict=True):
             kept, value = self.kept[number], values[node.id]
             if value.shape != kept.shape:
                 raise self._refusal(
                     f"begins variable '{shortened(kept.name)}' with shape {list(value.shape)}, and "
                     f"a session keeps {list(kept.shape)} of it"
                 )
-            rows.append(value)
-        if self._constant:
+            if found.setdefault(number, value).tobytes() != value.tobytes():
+                raise self._refusal(
+                    f"begins variable '{shortened(kept.name)}' with two values, and a session has "
+                    "one of it"
+                )
+        rows = [found[number] for number in range(len(self.kept))]
+        if self.begins_alike:
             self._begun = rows
         return rows
 
@@ -262,6 +252,16 @@ class SessionModel:
             raise self._refusal(
                 f"does not take batches of sessions: {problems[0].where} {problems[0].message}"
             )
+        return model
+
+    def _on_rows(self, opened: Model, lifted: Lifted) -> Model:
+        """The model of a batch, whose variables are rows of tables."""
+        results = len(self.model.results)
+        given = [results + lifted.assigned.index(kept.name) for kept in self.kept]
+        rows = state_rows(opened, results, self.kept, self._taken, given)
+        model, problems = infer(rows, trust_ports=True)
+        if problems:
+            raise self._refusal(f"does not keep states of one size: {problems[0].message}")
         return model
 
     def _refusal(self, why: str) -> InputError:

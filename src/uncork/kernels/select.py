@@ -122,6 +122,7 @@ SELECTORS: Mapping[str, str] = {
     "scatter:select_elements": "ScatterElementsUpdate",
     "scatter:select_gather_nd": "GatherND",
     "scatter:select_slices": "ScatterUpdate",
+    "scatter:select_store": "StoreRows",
     "scatter:select_tuples": "ScatterNDUpdate",
     "scatter.counts:select_counts": "ScatteredCounts",
     "search:select_buckets": "Bucketize",

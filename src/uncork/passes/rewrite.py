@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from uncork.internal_ops.packed_const import PackedConst
-from uncork.ir.model import Model, Node, Source
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops import Operation
 from uncork.ops.convert import Convert1
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -84,6 +85,42 @@ def constant_of_floats(model: Model, source: Source) -> Array | None:
         spec = replace(model.spec(before), value=value)
         return node.operation.evaluate([spec])[0].value
     return known_value(model, source)
+
+
+class NewNodes:
+    """Nodes of one output that a pass adds to those of a model, in order."""
+
+    def __init__(self, model: Model) -> None:
+        self.nodes: list[Node] = []
+        #: What is known of each tensor, those of the model included.
+        self.specs = {
+            Source(node.id, n): port.spec
+            for node in model.nodes
+            for n, port in enumerate(node.outputs)
+        }
+        self._next = max(node.id for node in model.nodes) + 1
+
+    def add(
+        self, operation: Operation, *inputs: Source, name: str = "", place: int | None = None
+    ) -> Source:
+        """The output of a new node, or of one that takes the `place` of a node of the model."""
+        outputs = operation.describe([self.specs[source] for source in inputs])
+        number = self._next if place is None else place
+        self._next += place is None
+        self.nodes.append(
+            Node(
+                number,
+                name or f"{operation.type_name} {number}",
+                operation.type_name,
+                "opset1",
+                {},
+                inputs,
+                tuple(map(Port, outputs)),
+                operation,
+            )
+        )
+        self.specs.update({Source(number, n): spec for n, spec in enumerate(outputs)})
+        return Source(number, 0)
 
 
 def replaced(model: Model, new: Mapping[int, Node]) -> Model:
