@@ -23,8 +23,8 @@ from uncork.ops._memory import check_memory
 from uncork.passes.state_rows import Kept
 from uncork.types import Array, PartialShape, TensorSpec
 
-#: Spare rows: one for so many sessions, but these at least.
-_SESSIONS_FOR_SPARE, _LEAST_SPARE = 12, 64
+#: Of so many rows one is nobody's own, but these are at least.
+_SESSIONS_FOR_SPARE, _LEAST_SPARE = 10, 64
 
 #: Held while a step is told: forks wait for it. `with` enters it in C, where no interrupt comes.
 _writing = threading.RLock()
@@ -45,8 +45,8 @@ class SessionMemory:
 
     def __init__(self, kept: Sequence[Kept], capacity: int) -> None:
         self.kept, self.capacity = kept, capacity
-        spare = min(capacity, max(_LEAST_SPARE, capacity // _SESSIONS_FOR_SPARE))
-        # One row more is nobody's: rows that fill a batch up are written there.
+        spare = min(capacity, max(_LEAST_SPARE, capacity // _SESSIONS_FOR_SPARE - 1))
+        # One row more: rows that fill a batch up are written there.
         shape = capacity + spare + 1
         specs = [TensorSpec(k.element_type, PartialShape((shape, *k.row))) for k in kept]
         try:
@@ -60,6 +60,8 @@ class SessionMemory:
             self.fresh = np.ones(capacity, bool)
             #: When each session had its last step.
             self.used = np.zeros(capacity)
+            #: Tables of values that a batch shares.
+            self._common = [t for k, t in zip(kept, self.tables, strict=True) if k.axis is None]
         except (InputError, MemoryError, ValueError) as error:
             raise InputError(
                 f"the states of {capacity:,} sessions do not fit into memory: {error}", "sessions"
@@ -131,16 +133,13 @@ class SessionMemory:
 
     def groups(self, places: Array) -> list[Array]:
         """The positions of sessions that may be of one batch: those whose common values agree."""
-        common = [
-            table for kept, table in zip(self.kept, self.tables, strict=True) if kept.axis is None
-        ]
-        if not common or len(places) < 2:
+        if not self._common or len(places) < 2:
             return [np.arange(len(places))]
         rows = self.rows[places]
         keys = np.concatenate(
             [
                 np.ascontiguousarray(table[rows].reshape(len(rows), -1)).view(np.uint8)
-                for table in common
+                for table in self._common
             ],
             1,
         )

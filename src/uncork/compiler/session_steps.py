@@ -5,6 +5,7 @@ all batches have succeeded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -78,10 +79,8 @@ class _Step:
     def _parts(self, some: Array) -> list[tuple[Array, int]]:
         """Sessions of one group, by their positions, as batches of so many rows."""
         sizes = self._batches.sizes(len(some), self._frames, self._state)
-        ends = np.cumsum(sizes)
-        return [
-            (some[end - size : end], size) for end, size in zip(ends.tolist(), sizes, strict=True)
-        ]
+        ends = accumulate(sizes)
+        return [(some[end - size : end], size) for end, size in zip(ends, sizes, strict=True)]
 
     def _state(self) -> list[Array]:
         return [table[self._old.numbers[0]] for table in self._old.tables]
@@ -144,9 +143,8 @@ class _Step:
         """A result of one batch, of so many sessions, as the caller's own array."""
         if array.shape[axis] != count:
             array = np.ascontiguousarray(array[(slice(None),) * axis + (slice(count),)])
-        if any(np.may_share_memory(array, frame) for frame in self._frames):
-            return array.copy()
-        return array
+        is_own = array.base is None and all(array is not frame for frame in self._frames)
+        return array if is_own else array.copy()
 
 
 def _taken(array: Array, places: Array, axis: int | None) -> Array:

@@ -361,7 +361,6 @@ class _Turn:
 
     def __enter__(self) -> Array:
         of, me = self._sessions, threading.get_ident()
-        inside = of._is_inside(me)
         while True:
             with of._lock:
                 places = of._places_of(self._names)
@@ -373,7 +372,7 @@ class _Turn:
                     work = _AtWork(me, frozenset(places), self.spares, sys._getframe(1), ended)
                     of._at_work[self] = work
                     return np.array(places, np.intp)
-            if inside:
+            if of._is_inside(me):
                 raise InputError(
                     "some of them are in a step of this very thread, or of one that it would wait "
                     "for, and a destructor or a signal handler has interrupted that step: leave "
