@@ -221,6 +221,78 @@ def test_sessions_in_another_axis_and_inputs_that_all_share() -> None:
         compiled.sessions(4, axes={"y": 1})
 
 
+# ---- the memory
+
+
+def test_states_take_a_tenth_more_than_there_is_to_keep() -> None:
+    sessions = opened(sums(width=50), (), 10_000)
+    assert 10_000 * 50 * 4 < sessions.nbytes <= 1.1 * 10_000 * 50 * 4
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_steps_of_more_sessions_than_there_are_spare_rows(backend: Any) -> None:
+    """64 rows are spare; steps of all, of few and of all but one take turns, and rows with them."""
+    sessions = uncork.compile_model(sums(), backend=backend, threads=1).sessions(300)
+    random, expected = np.random.default_rng(0), np.zeros(300)
+    for name in range(300):
+        sessions.open(name)
+    for count in (300, 5, 64, 65, 299, 1, 63, 300, 10):
+        names = random.permutation(300)[:count]
+        x = random.integers(0, 9, (count, 2)).astype(np.float32)
+        got = sessions.step(names.tolist(), x)["total"]
+        expected[names] += x[:, 0]
+        assert got[:, 0].tolist() == expected[names].tolist()
+    assert totals(sessions, range(300)) == expected.tolist()
+
+
+def test_rows_of_a_variable_whose_sessions_are_in_another_axis() -> None:
+    """As the states of layers one behind the other are kept: [layers, sessions, width]."""
+    b = uncork.Builder("layers")
+    x = b.parameter("x", "f32", [None, 2])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    shape = uncork.PartialShape([3, None, 2])
+    start = b.constant(np.arange(6, dtype=np.float32).reshape(3, 1, 2))
+    (before,) = b.add("ReadValue", 6, start, variable_shape=shape, **of)
+    (after,) = b.add("Add", 1, before, x)
+    b.add("Assign", 6, after, variable_id="kept")
+    b.result(b.add("Transpose", 1, after, b.constant(np.array([1, 0, 2])))[0], "y")
+    sessions = opened(b.model(), "abc")
+    assert sessions.step(["b"], ones(1))["y"].tolist() == [[[1, 2], [3, 4], [5, 6]]]
+    got = sessions.step(list("cb"), ones(2, 10))["y"]
+    assert got.tolist() == [[[10, 11], [12, 13], [14, 15]], [[11, 12], [13, 14], [15, 16]]]
+    sessions.load("a", sessions.save("b"))
+    assert sessions.step(["a"], ones(1, 0))["y"].tolist() == [[[11, 12], [13, 14], [15, 16]]]
+
+
+def test_a_variable_that_begins_with_two_values_is_refused() -> None:
+    b = uncork.Builder("two")
+    x = b.parameter("x", "f32", [None, 2])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    shape = uncork.PartialShape([None, 2])
+    reads = [
+        b.add(
+            "ReadValue", 6, b.constant(np.full((1, 2), v, np.float32)), variable_shape=shape, **of
+        )
+        for v in (0, 1)
+    ]
+    (after,) = b.add("Add", 1, b.add("Add", 1, reads[0][0], reads[1][0])[0], x)
+    b.add("Assign", 6, after, variable_id="kept")
+    b.result(after, "y")
+    sessions = opened(b.model())
+    with pytest.raises(uncork.InputError, match="begins variable 'kept' with two values"):
+        sessions.step(["a"], ones(1))
+
+
+def test_a_session_alone_is_a_batch_of_one_row() -> None:
+    """Products add up every row alike, so nothing fills the batch up."""
+    sessions = uncork.compile_model(streaming(gru(), "x", 1, frames=1), threads=1).sessions(4)
+    sessions.open("a")
+    sessions.step(["a"], np.ones((1, 1, 6), np.float32))
+    plan = str(sessions._batched.executor.plan())
+    assert "StoreRows" in plan and "Gather" in plan and "reference" not in plan
+    assert sessions._batches.sizes(1, [np.ones((1, 1, 6), np.float32)], list) == [1]
+
+
 # ---- what is refused, and moves nobody
 
 

@@ -24,8 +24,8 @@ from uncork.types import Array
 _STEPS = 1, 2, 4, 8, 12, 16, 24, 32
 #: The most rows of a batch: more do not make a row cheaper, and leave the cache.
 _MOST = 64
-#: Calls for batches of other shapes that are kept.
-_MOST_BOUND = 64
+#: Calls into results that are given, for other shapes, that are kept: each has working memory.
+_MOST_BOUND = 8
 
 #: Whether rows of a batch of one size are those of a batch of another.
 _Tried = dict[tuple[int, int], bool]
@@ -40,27 +40,21 @@ class Batches:
         self.model = model
         #: By the shapes of frames: the sizes of batches that were tried, and with what outcome.
         self._tried: dict[tuple[object, ...], _Tried] = {}
-        #: By the shapes of what is given: native calls into results that are given, too, or None.
+        #: By the shapes of arrays: native calls into results that are given, or None.
         self._bound: dict[tuple[object, ...], Callable[..., Any] | None] = {}
 
     def call(
         self, frames: Sequence[Array], old: Rows, new: Rows, into: Sequence[Array] = ()
     ) -> Sequence[Array]:
         """The results for some rows of sessions, which go from `old` to `new` rows; written `into`
-        arrays where these are given.
+        arrays where that can be.
         """
         executor, count = self.model.executor, len(self.model.result_axes)
         given = [*frames, old.numbers, new.numbers, *old.tables, *new.tables]
-        if not into:
-            return (executor.run_as_before(given) or executor.run(given))[:count]
-        run = self._call_into(given, into)
+        run = self._call_into(given, into) if into else None
         if run is not None and run(*given, *into, *[_NOTHING] * len(old.tables)) == OK:
             return into
-        made = executor.run_as_before(given) or executor.run(given)
-        for position, (whole, part) in enumerate(zip(into, made[:count], strict=True)):
-            check_shapes(position, whole.shape, part.shape)
-            whole[...] = part
-        return into
+        return (executor.run_as_before(given) or executor.run(given))[:count]
 
     def _call_into(
         self, given: Sequence[Array], into: Sequence[Array]
@@ -68,7 +62,7 @@ class Batches:
         """A native call that writes its results into arrays of these shapes; None where there is
         none.
         """
-        key = tuple([array.shape for array in given])
+        key = (*[array.shape for array in given], *[array.shape for array in into])
         if key not in self._bound:
             if len(self._bound) >= _MOST_BOUND:
                 self._bound.clear()

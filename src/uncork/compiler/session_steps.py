@@ -86,17 +86,19 @@ class _Step:
         return [table[self._old.numbers[0]] for table in self._old.tables]
 
     def _in_order(self, parts: Sequence[tuple[Array, int]]) -> list[Array]:
-        """The results of batches, each written where it stays."""
+        """The results of batches, written where they stay by batches of the usual size."""
         wholes: list[Array] = []
-        room, at = sum(size for _, size in parts), 0
+        room, most, at = sum(size for _, size in parts), parts[0][1], 0
         for some, size in parts:
+            places = [whole[at : at + size] for whole in wholes]
+            made = self._batch(some, size, places if size == most else ())
             if not wholes:
-                made = self._batch(some, size)
                 wholes = [np.empty((room, *array.shape[1:]), array.dtype) for array in made]
-                for whole, array in zip(wholes, made, strict=True):
-                    whole[:size] = array
-            else:
-                self._batch(some, size, [whole[at : at + size] for whole in wholes])
+                places = [whole[:size] for whole in wholes]
+            for position, (place, array) in enumerate(zip(places, made, strict=True)):
+                if place is not array:
+                    check_shapes(position, place.shape, array.shape)
+                    place[...] = array
             at += size
         return [whole[: len(self._old.numbers)] for whole in wholes]
 
