@@ -5,6 +5,7 @@ all batches have succeeded.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -52,14 +53,14 @@ class _Step:
     def _begin(self, places: Array) -> None:
         """Have sessions without a step begin."""
         memory, model = self._memory, self._model
-        fresh = np.flatnonzero(memory.fresh[places])
-        if model.begins_alike and fresh.size:
+        fresh = memory.fresh[places]
+        if not fresh.any():
+            return
+        if model.begins_alike:
             memory.begin(places[fresh], model.begun(list))
             return
-        for at in fresh:
-            memory.begin(
-                int(places[at]), model.begun(lambda own=fresh[fresh == at]: self._given(own))
-            )  # type: ignore[misc]
+        for at in np.flatnonzero(fresh)[:, None]:
+            memory.begin(int(places[at[0]]), model.begun(partial(self._given, at)))
 
     def run(self) -> list[Array]:
         """The results, as the caller's own arrays."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
@@ -27,6 +28,8 @@ class StatelessExecutor(Protocol):
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None: ...
 
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None: ...
 
