@@ -293,6 +293,42 @@ def test_a_session_alone_is_a_batch_of_one_row() -> None:
     assert sessions._batches.sizes(1, [np.ones((1, 1, 6), np.float32)], list) == [1]
 
 
+def one_sequence() -> uncork.Model:
+    """`y`: the sums of all frames so far times a gain, of one sequence; the sum begins as the first
+    frame times 100.
+    """
+    b = uncork.Builder("one sequence")
+    x, gain = b.parameter("x", "f32", [1, 2]), b.parameter("gain", "f32", [])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    (start,) = b.add("Multiply", 1, x, b.constant(np.float32(100)))
+    (before,) = b.add("ReadValue", 6, start, variable_shape=uncork.PartialShape([1, 2]), **of)
+    (after,) = b.add("Add", 1, before, x)
+    b.add("Assign", 6, after, variable_id="kept")
+    (flat,) = b.add("Reshape", 1, after, b.constant(np.array([2])), special_zero=False)
+    b.result(b.add("Multiply", 1, flat, gain)[0], "y")
+    return b.model()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_model_of_one_sequence_has_sessions_that_are_calls_of_their_own(backend: Any) -> None:
+    compiled = uncork.compile_model(one_sequence(), backend=backend, threads=1)
+    with pytest.raises(uncork.InputError, match="or say batched=False"):
+        compiled.sessions(4, axes={"gain": None})
+    sessions = compiled.sessions(4, axes={"gain": None}, batched=False)
+    for name in "abc":
+        sessions.open(name)
+    x, gain = np.array([[[1, 2]], [[3, 4]]], np.float32), np.float32(2)
+    assert sessions.step(["b", "a"], x, gain)["y"].tolist() == [[202, 404], [606, 808]]
+    assert sessions.step(["a"], x[:1], gain)["y"].tolist() == [[608, 812]]
+    sessions.load("c", sessions.save("b"))
+    both = sessions.step(["c", "b"], x, np.float32(1))["y"]
+    assert both.tolist() == [[102, 204], [104, 206]]
+    with pytest.raises(uncork.InputError, match=r"'x': expected 1 rows in axis 0"):
+        sessions.step(["a"], x, gain)
+    with pytest.raises(uncork.InputError, match=r"'x': axes: expected None with batched=False"):
+        compiled.sessions(4, axes={"x": 1}, batched=False)
+
+
 # ---- what is refused, and moves nobody
 
 

@@ -80,6 +80,8 @@ class Batches:
 
         `state` gives a row of every variable, to make trials of.
         """
+        if not self.model.batched:
+            return [1] * count
         tried = self._tried.setdefault(self._shapes(frames), {})
         step = self._step(tried, frames, state)
         if step is None:

@@ -74,6 +74,7 @@ class Sessions:
         capacity: int,
         axes: Mapping[str, int | None] | None = None,
         timeout: float | None = None,
+        batched: bool = True,
     ) -> None:
         """See `CompiledModel.sessions`."""
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
@@ -91,6 +92,7 @@ class Sessions:
                 model, of.target, of.threads, of.files, empty, of.memory_limit
             ),
             axes,
+            batched,
         )
         self._batches = Batches(self._batched)
         self._memory = SessionMemory(self._batched.kept, capacity)

@@ -4,7 +4,7 @@ it assigns into other rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -52,9 +52,41 @@ def state_rows(
     `taken` says which of `kept` each of these parameters is, and `given` which result each of
     `kept` is assigned. The parameters become: the numbers of the rows that are read, those of the
     rows that are written, the tables that are read, the tables that are written. Behind the results
-    comes what the layers that write give. Layers that multiply add up all rows alike.
+    comes what the layers that write give.
     """
     return _Rows(model, results, kept).made(taken, given)
+
+
+def rows_alike(model: Model) -> Model:
+    """The model whose layers add up the products of every row in one order, in any batch."""
+    nodes = [replace(node, hints=replace(node.hints, rows_alike=True)) for node in model.nodes]
+    return replace(model, nodes=tuple(nodes))
+
+
+def with_front_axis(model: Model, shared: Collection[int]) -> Model:
+    """The model with an axis of size 1 in front of every input and result, but for the `shared`
+    inputs, by number.
+    """
+    new = NewNodes(model)
+    front = new.add(
+        Const(element_type=ElementType.i64, shape=PartialShape([1]), value=np.array([0]))
+    )
+    parameters = list(model.parameters)
+    moved = {p for number, p in enumerate(parameters) if number not in shared}
+    for number, old in enumerate(parameters):
+        if old in moved:
+            spec = model.by_id[old].outputs[0].spec
+            shape = PartialShape([1, *spec.shape.dims])
+            given = new.add(Parameter(element_type=spec.element_type, shape=shape))
+            new.add(Squeeze1(), given, front, place=old)
+            parameters[number] = given.node
+    before, new.nodes = new.nodes, []
+    for result in model.results:
+        value = new.add(Unsqueeze1(), model.by_id[result].inputs[0], front)
+        new.add(Result(), value, place=result)
+    gone = {*moved, *model.results}
+    own = [node for node in model.nodes if node.id not in gone]
+    return replace(model, nodes=(*before, *own, *new.nodes), parameters=tuple(parameters))
 
 
 class _Rows:
@@ -87,11 +119,7 @@ class _Rows:
             for number, result in enumerate(given)
         ]
         gone = {*model.parameters[count:]}
-        own = [
-            replace(node, hints=replace(node.hints, rows_alike=True))
-            for node in model.nodes
-            if node.id not in gone
-        ]
+        own = [node for node in model.nodes if node.id not in gone]
         parameters = (self.rows, self.targets, *self.tables, *self.written)
         rewritten = replace(
             model,
