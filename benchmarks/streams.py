@@ -29,6 +29,8 @@ from uncork.types import Array
 #: One frame should take OpenVINO this many times as long, and a session in a batch should be this
 #: many times as fast as a call with OpenVINO's tensors bound, and as its `infer` of a dict.
 GOAL, SESSIONS_GOAL, DICT_GOAL = 1.5, 12.0, 28.0
+#: A frame may take so many times what its cells alone take.
+CELLS_GOAL, _CELLS = 1.2, "uncork, cells alone"
 #: What the largest difference may be, of the largest value.
 _TOLERANCE = 1e-4
 _FRAMES, _SETS, _CAPACITY = 24, 64, 10_000
@@ -94,6 +96,8 @@ def _frames(stream: Stream, openvino: Any, folder: Path, options: Options) -> li
     frames = _random_frames(made, _SETS)
     ours = _ours(made, frames, options)
     contenders = [ours, *_openvinos(openvino, made, frames, folder / "stream.xml", options)]
+    if stream.cells is not None:
+        contenders.append(_cells(stream.cells, frames, options))
     errors = _errors(whole, made, frames, contenders)
     times = measure(contenders, _SETS, options.seconds * 2)
     return [_result(stream.name, c.name, times[c.name], 1, errors[c.name]) for c in contenders]
@@ -122,6 +126,23 @@ def _random_frames(stream: Model, count: int) -> list[list[Array]]:
 def _ours(stream: Model, frames: Sequence[Sequence[Array]], options: Options) -> Contender:
     compiled = compile_model(stream, threads=options.threads)
     return Contender("uncork", "uncork", "direct", lambda i: compiled(*frames[i]), list)
+
+
+def _cells(
+    make: Callable[[], tuple[Model, list[tuple[int, ...]]]],
+    frames: Sequence[Sequence[Array]],
+    options: Options,
+) -> Contender:
+    """Cells that are given their states and give the next ones."""
+    model, shapes = make()
+    compiled = compile_model(model, threads=options.threads)
+    states: list[Array] = [np.zeros(shape, np.float32) for shape in shapes]
+
+    def call(i: int) -> Any:
+        result, *states[:] = compiled(*frames[i], *states)
+        return [result]
+
+    return Contender(_CELLS, "uncork", "direct", call, list)
 
 
 def _openvinos(
@@ -295,6 +316,14 @@ def page(results: Sequence[Result]) -> str:
                 else f" (**misses** {goal:g})"
             )
             cells.append(f"{faster:.2f}{mark}")
+        floor = others.get(_CELLS)
+        if floor is None or r.contender != "uncork":
+            cells.append("")
+        else:
+            slower = r.min_us / floor.min_us
+            kept = f"<= {CELLS_GOAL:g}" if slower <= CELLS_GOAL else f"**misses** {CELLS_GOAL:g}"
+            cells.append(f"{slower:.2f} ({kept})")
         rows.append([*cells, f"{r.error:.1e}"])
-    head = ["stream", "contender", "min us", "median", "bound / min", "dict / min", "difference"]
+    head = ["stream", "contender", "min us", "median", "bound / min", "dict / min", "min / cells"]
+    head.append("difference")
     return markdown_table(head, rows)
