@@ -269,8 +269,6 @@ def owned_values(
 
 
 def _own(array: Array, theirs: set[int]) -> Array:
-    return (
-        array.copy()
-        if array.base is not None or id(array) in theirs
-        else np.ascontiguousarray(array).reshape(array.shape)
-    )
+    if array.base is not None or id(array) in theirs:
+        return array.copy()
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
