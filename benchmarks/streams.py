@@ -10,7 +10,7 @@ are held against the whole sequence, by uncork's references.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from benchmarks.report import Report, markdown_table
 from benchmarks.streams_models import STREAMS, Stream, of_files, recommender
 from benchmarks.timing import Contender, Sample, measure
 from uncork import Model, compile_model, write_model
-from uncork.surgery import reshape, stream_info, streaming
+from uncork.surgery import reshape, stream_info, streaming, with_state
 from uncork.types import Array
 
 #: One frame should take OpenVINO this many times as long, and a session in a batch should be this
@@ -92,13 +92,19 @@ def works(options: Options) -> Iterator[_Work]:
 
 def _frames(stream: Stream, openvino: Any, folder: Path, options: Options) -> list[Result]:
     whole = stream.model()
-    made = streaming(whole, stream.axes, frames=stream.frames)
+    if stream.states is None:
+        made = streaming(whole, stream.axes, frames=stream.frames)
+    else:
+        made = with_state(whole, stream.states)
     frames = _random_frames(made, _SETS)
     ours = _ours(made, frames, options)
     contenders = [ours, *_openvinos(openvino, made, frames, folder / "stream.xml", options)]
     if stream.cells is not None:
         contenders.append(_cells(stream.cells, frames, options))
-    errors = _errors(whole, made, frames, contenders)
+    if stream.states is None:
+        errors = _errors(whole, made, frames, contenders)
+    else:
+        errors = _errors_of_states(whole, stream.states, frames, contenders)
     times = measure(contenders, _SETS, options.seconds * 2)
     return [_result(stream.name, c.name, times[c.name], 1, errors[c.name]) for c in contenders]
 
@@ -230,6 +236,31 @@ def _errors(
             streamed, wanted = got[-1], expected
         scale = float(np.abs(wanted).max()) or 1.0
         found[contender.name] = float(np.abs(streamed - wanted).max()) / scale
+    return found
+
+
+def _errors_of_states(
+    whole: Model,
+    states: Mapping[str, str],
+    frames: Sequence[Sequence[Array]],
+    contenders: Sequence[Contender],
+) -> dict[str, float]:
+    """The same of a model of frames, whose states the caller carries."""
+    reference, carried = compile_model(whole, backend="reference"), dict[str, Array]()
+    for port in whole.inputs:
+        if port.name in states:
+            carried[port.name] = np.zeros(port.shape.static, port.element_type.dtype)
+    own = [port.name for port in whole.inputs if port.name not in states]
+    expected = []
+    for call in range(_FRAMES):
+        results = reference({**dict(zip(own, frames[call], strict=True)), **carried})
+        carried = {state: np.array(results[output]) for state, output in states.items()}
+        expected.append(np.array(results[0]))
+    scale = float(np.abs(expected).max()) or 1.0
+    found = {}
+    for contender in contenders:
+        got = [np.array(contender.results(contender.call(call))[0]) for call in range(_FRAMES)]
+        found[contender.name] = float(np.abs(np.subtract(got, expected)).max()) / scale
     return found
 
 

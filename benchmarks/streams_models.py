@@ -21,14 +21,27 @@ _FILES: dict[str, dict[str, int]] = {
 }
 
 
+#: Files that take a frame and their states, with the output that is each state's next value.
+_STATES: dict[str, dict[str, str]] = {
+    "gtcrn_simple": {
+        "conv_cache": "conv_cache_out",
+        "tra_cache": "tra_cache_out",
+        "inter_cache": "inter_cache_out",
+    }
+}
+
+
 @dataclass(frozen=True)
 class Stream:
-    """A model of whole sequences, with the axis of time of each input, and the frames of a call."""
+    """A model of whole sequences, with the axis of time of each input, and the frames of a call; or
+    one of single frames, with the output that is the next value of each state.
+    """
 
     name: str
     model: Callable[[], Model]
     axes: Mapping[str, int]
     frames: int = 1
+    states: Mapping[str, str] | None = None
     #: The same work without a stream: cells whose states come in behind the frame and go out behind
     #: the result, with the shape of each state.
     cells: Callable[[], tuple[Model, list[tuple[int, ...]]]] | None = None
@@ -194,7 +207,8 @@ def recommender(best: bool) -> Model:
 
 def of_files(folder: Path) -> Iterator[Stream]:
     """The models of `--models` that are known to stream."""
-    for name, axes in _FILES.items():
+    for name in (*_FILES, *_STATES):
         path = folder / name / "model.xml"
         if path.exists():
-            yield Stream(name, lambda path=path: read_model(path), axes)  # type: ignore[misc]
+            axes, states = _FILES.get(name, {}), _STATES.get(name)
+            yield Stream(name, lambda path=path: read_model(path), axes, states=states)  # type: ignore[misc]
