@@ -26,6 +26,8 @@ _STEPS = 1, 2, 4, 8, 12, 16, 24, 32
 _MOST = 64
 #: Calls into results that are given, for other shapes, that are kept: each has working memory.
 _MOST_BOUND = 8
+#: Numbers of rows whose batches are remembered.
+_MOST_SIZES = 256
 
 #: Whether rows of a batch of one size are those of a batch of another.
 _Tried = dict[tuple[int, int], bool]
@@ -40,6 +42,8 @@ class Batches:
         self.model = model
         #: By the shapes of frames: the sizes of batches that were tried, and with what outcome.
         self._tried: dict[tuple[object, ...], _Tried] = {}
+        #: By the number of rows and the shapes of frames: the sizes of batches.
+        self._sizes: dict[tuple[object, ...], list[int]] = {}
         #: By the shapes of arrays: native calls into results that are given, or None.
         self._bound: dict[tuple[object, ...], Callable[..., Any] | None] = {}
 
@@ -82,6 +86,14 @@ class Batches:
         """
         if not self.model.batched:
             return [1] * count
+        key = (count, *[array.shape for array in frames])
+        if key not in self._sizes:
+            if len(self._sizes) >= _MOST_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = self._sizes_of(count, frames, state)
+        return self._sizes[key]
+
+    def _sizes_of(self, count: int, frames: Sequence[Array], state: State) -> list[int]:
         tried = self._tried.setdefault(self._shapes(frames), {})
         step = self._step(tried, frames, state)
         if step is None:

@@ -68,7 +68,12 @@ class _Step:
         parts = [(some, size) for some in self._groups for some, size in self._parts(some)]
         if len(parts) == 1:
             (some, size) = parts[0]
-            made = self._batch(some, size)
+            whole = size == count
+            made = (
+                self._batches.call(self._frames, self._old, self.new)
+                if whole
+                else self._batch(some, size)
+            )
             return [
                 self._own(array, axis, count)
                 for array, axis in zip(made, self._model.result_axes, strict=True)

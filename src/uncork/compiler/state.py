@@ -270,5 +270,6 @@ def owned_values(
 
 def _own(array: Array, theirs: set[int]) -> Array:
     if array.base is not None or id(array) in theirs:
-        return array.copy()
+        copy: Array = array.copy()
+        return copy
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
