@@ -603,16 +603,17 @@ def test_a_step_within_a_step_of_the_same_session_is_refused(
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
-def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> None:
+@pytest.mark.parametrize("count", [40, 100], ids=["spare rows", "rows copied"])
+def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy(count: int) -> None:
     class Interrupt(Exception):
         pass
 
     def interrupt(*_: object) -> None:
         raise Interrupt
 
-    names = list(range(100))
-    sessions = opened(sums(), names, 101)
-    sessions.step(names, ones(100))
+    names = list(range(count))
+    sessions = opened(sums(), names, count + 1)
+    sessions.step(names, ones(count))
     random, interrupted = np.random.default_rng(0), 0
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -620,7 +621,7 @@ def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> No
             try:
                 signal.setitimer(signal.ITIMER_REAL, float(random.uniform(1e-5, 5e-4)))
                 while True:
-                    sessions.step(names, ones(100))
+                    sessions.step(names, ones(count))
             except Interrupt:
                 interrupted += 1
     finally:
@@ -629,7 +630,7 @@ def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> No
     assert interrupted == 400
     found = totals(sessions, names)
     assert found[0] > 1
-    assert found == [found[0]] * 100
+    assert found == [found[0]] * count
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
