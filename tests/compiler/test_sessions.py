@@ -631,6 +631,8 @@ def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy(count: 
     found = totals(sessions, names)
     assert found[0] > 1
     assert found == [found[0]] * count
+    rows = [*sessions._memory.rows, *sessions._memory.spare]
+    assert sorted(rows) == list(range(len(rows)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
