@@ -10,7 +10,7 @@ are held against the whole sequence, by uncork's references.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,14 @@ from benchmarks.report import Report, markdown_table
 from benchmarks.streams_models import STREAMS, Stream, of_files, recommender
 from benchmarks.timing import Contender, Sample, measure
 from uncork import Model, compile_model, write_model
-from uncork.surgery import reshape, stream_info, streaming
+from uncork.surgery import reshape, stream_info, streaming, with_state
 from uncork.types import Array
 
 #: One frame should take OpenVINO this many times as long, and a session in a batch should be this
 #: many times as fast as a call with OpenVINO's tensors bound, and as its `infer` of a dict.
 GOAL, SESSIONS_GOAL, DICT_GOAL = 1.5, 12.0, 28.0
+#: A frame may take so many times what its cells alone take.
+CELLS_GOAL, _CELLS = 1.2, "uncork, cells alone"
 #: What the largest difference may be, of the largest value.
 _TOLERANCE = 1e-4
 _FRAMES, _SETS, _CAPACITY = 24, 64, 10_000
@@ -90,11 +92,19 @@ def works(options: Options) -> Iterator[_Work]:
 
 def _frames(stream: Stream, openvino: Any, folder: Path, options: Options) -> list[Result]:
     whole = stream.model()
-    made = streaming(whole, stream.axes, frames=stream.frames)
+    if stream.states is None:
+        made = streaming(whole, stream.axes, frames=stream.frames)
+    else:
+        made = with_state(whole, stream.states)
     frames = _random_frames(made, _SETS)
     ours = _ours(made, frames, options)
     contenders = [ours, *_openvinos(openvino, made, frames, folder / "stream.xml", options)]
-    errors = _errors(whole, made, frames, contenders)
+    if stream.cells is not None:
+        contenders.append(_cells(stream.cells, frames, options))
+    if stream.states is None:
+        errors = _errors(whole, made, frames, contenders)
+    else:
+        errors = _errors_of_states(whole, stream.states, frames, contenders)
     times = measure(contenders, _SETS, options.seconds * 2)
     return [_result(stream.name, c.name, times[c.name], 1, errors[c.name]) for c in contenders]
 
@@ -122,6 +132,23 @@ def _random_frames(stream: Model, count: int) -> list[list[Array]]:
 def _ours(stream: Model, frames: Sequence[Sequence[Array]], options: Options) -> Contender:
     compiled = compile_model(stream, threads=options.threads)
     return Contender("uncork", "uncork", "direct", lambda i: compiled(*frames[i]), list)
+
+
+def _cells(
+    make: Callable[[], tuple[Model, list[tuple[int, ...]]]],
+    frames: Sequence[Sequence[Array]],
+    options: Options,
+) -> Contender:
+    """Cells that are given their states and give the next ones."""
+    model, shapes = make()
+    compiled = compile_model(model, threads=options.threads)
+    states: list[Array] = [np.zeros(shape, np.float32) for shape in shapes]
+
+    def call(i: int) -> Any:
+        result, *states[:] = compiled(*frames[i], *states)
+        return [result]
+
+    return Contender(_CELLS, "uncork", "direct", call, list)
 
 
 def _openvinos(
@@ -212,6 +239,31 @@ def _errors(
     return found
 
 
+def _errors_of_states(
+    whole: Model,
+    states: Mapping[str, str],
+    frames: Sequence[Sequence[Array]],
+    contenders: Sequence[Contender],
+) -> dict[str, float]:
+    """The same of a model of frames, whose states the caller carries."""
+    reference, carried = compile_model(whole, backend="reference"), dict[str, Array]()
+    for port in whole.inputs:
+        if port.name in states:
+            carried[port.name] = np.zeros(port.shape.static, port.element_type.dtype)
+    own = [port.name for port in whole.inputs if port.name not in states]
+    expected = []
+    for call in range(_FRAMES):
+        results = reference({**dict(zip(own, frames[call], strict=True)), **carried})
+        carried = {state: np.array(results[output]) for state, output in states.items()}
+        expected.append(np.array(results[0]))
+    scale = float(np.abs(expected).max()) or 1.0
+    found = {}
+    for contender in contenders:
+        got = [np.array(contender.results(contender.call(call))[0]) for call in range(_FRAMES)]
+        found[contender.name] = float(np.abs(np.subtract(got, expected)).max()) / scale
+    return found
+
+
 # ---- many sessions
 
 
@@ -295,6 +347,14 @@ def page(results: Sequence[Result]) -> str:
                 else f" (**misses** {goal:g})"
             )
             cells.append(f"{faster:.2f}{mark}")
+        floor = others.get(_CELLS)
+        if floor is None or r.contender != "uncork":
+            cells.append("")
+        else:
+            slower = r.min_us / floor.min_us
+            kept = f"<= {CELLS_GOAL:g}" if slower <= CELLS_GOAL else f"**misses** {CELLS_GOAL:g}"
+            cells.append(f"{slower:.2f} ({kept})")
         rows.append([*cells, f"{r.error:.1e}"])
-    head = ["stream", "contender", "min us", "median", "bound / min", "dict / min", "difference"]
+    head = ["stream", "contender", "min us", "median", "bound / min", "dict / min", "min / cells"]
+    head.append("difference")
     return markdown_table(head, rows)

@@ -11,6 +11,7 @@ import numpy as np
 
 from uncork import Builder, Model, read_model
 from uncork.ir.model import Source
+from uncork.types import Array
 
 #: Files of `--models` that stream, with the axis of time of each input.
 _FILES: dict[str, dict[str, int]] = {
@@ -20,14 +21,30 @@ _FILES: dict[str, dict[str, int]] = {
 }
 
 
+#: Files that take a frame and their states, with the output that is each state's next value.
+_STATES: dict[str, dict[str, str]] = {
+    "gtcrn_simple": {
+        "conv_cache": "conv_cache_out",
+        "tra_cache": "tra_cache_out",
+        "inter_cache": "inter_cache_out",
+    }
+}
+
+
 @dataclass(frozen=True)
 class Stream:
-    """A model of whole sequences, with the axis of time of each input, and the frames of a call."""
+    """A model of whole sequences, with the axis of time of each input, and the frames of a call; or
+    one of single frames, with the output that is the next value of each state.
+    """
 
     name: str
     model: Callable[[], Model]
     axes: Mapping[str, int]
     frames: int = 1
+    states: Mapping[str, str] | None = None
+    #: The same work without a stream: cells whose states come in behind the frame and go out behind
+    #: the result, with the shape of each state.
+    cells: Callable[[], tuple[Model, list[tuple[int, ...]]]] | None = None
 
 
 class _Layers(Builder):
@@ -46,6 +63,12 @@ class _Layers(Builder):
     def w(self, *shape: int) -> Source:
         values = self._random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))
         return self.c(values.astype(np.float32))
+
+    def value(self, source: Source) -> Array:
+        """The value of a constant."""
+        found = self.spec(source).value
+        assert found is not None
+        return found
 
     def length(self, source: Source, axis: int) -> Source:
         shape = self.layer("ShapeOf", 3, source, output_type="i64")
@@ -87,6 +110,24 @@ def _tagger() -> Model:
     y = b.recurrent("GRU", b.recurrent("GRU", x, 64, 256)[0], 256, 256)[0]
     b.result(b.layer("MatMul", 1, y, b.w(10, 256), transpose_b=True), "y")
     return b.model()
+
+
+def _tagger_cells() -> tuple[Model, list[tuple[int, ...]]]:
+    """The tagger's two cells and its dense layer."""
+    b = _Layers("tagger cells")
+    x = b.parameter("x", "f32", [1, 1, 64])
+    states = [b.parameter(f"h{n}", "f32", [1, 256]) for n in range(2)]
+    y = b.layer("Squeeze", 1, x, b.c([1]))
+    after: list[Source] = []
+    for state, width in zip(states, (64, 256), strict=True):
+        w = [b.c(b.value(b.w(1, *shape))[0]) for shape in ((768, width), (768, 256))]
+        bias = b.c(b.value(b.w(1, 768))[0])
+        y = b.layer("GRUCell", 3, y, state, *w, bias, hidden_size=256)
+        after.append(y)
+    y = b.layer("MatMul", 1, y, b.w(10, 256), transpose_b=True)
+    for result in (b.layer("Unsqueeze", 1, y, b.c([1])), *after):
+        b.result(result)
+    return b.model(), [(1, 256)] * 2
 
 
 def _tcn() -> Model:
@@ -141,7 +182,7 @@ def _attention() -> Model:
 STREAMS = (
     Stream("convolution and LSTM gate", _gate, {"x": 1}),
     Stream("TCN, 6 dilated convolutions of 64", _tcn, {"x": 1}),
-    Stream("GRU 2 x 256 tagger", _tagger, {"x": 1}),
+    Stream("GRU 2 x 256 tagger", _tagger, {"x": 1}, cells=_tagger_cells),
     Stream("attention, 4 heads, 64 frames", _attention, {"x": 1}),
 )
 
@@ -166,7 +207,8 @@ def recommender(best: bool) -> Model:
 
 def of_files(folder: Path) -> Iterator[Stream]:
     """The models of `--models` that are known to stream."""
-    for name, axes in _FILES.items():
+    for name in (*_FILES, *_STATES):
         path = folder / name / "model.xml"
         if path.exists():
-            yield Stream(name, lambda path=path: read_model(path), axes)  # type: ignore[misc]
+            axes, states = _FILES.get(name, {}), _STATES.get(name)
+            yield Stream(name, lambda path=path: read_model(path), axes, states=states)  # type: ignore[misc]

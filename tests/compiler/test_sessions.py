@@ -221,6 +221,114 @@ def test_sessions_in_another_axis_and_inputs_that_all_share() -> None:
         compiled.sessions(4, axes={"y": 1})
 
 
+# ---- the memory
+
+
+def test_states_take_a_tenth_more_than_there_is_to_keep() -> None:
+    sessions = opened(sums(width=50), (), 10_000)
+    assert 10_000 * 50 * 4 < sessions.nbytes <= 1.1 * 10_000 * 50 * 4
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_steps_of_more_sessions_than_there_are_spare_rows(backend: Any) -> None:
+    """64 rows are spare; steps of all, of few and of all but one take turns, and rows with them."""
+    sessions = uncork.compile_model(sums(), backend=backend, threads=1).sessions(300)
+    random, expected = np.random.default_rng(0), np.zeros(300)
+    for name in range(300):
+        sessions.open(name)
+    for count in (300, 5, 64, 65, 299, 1, 63, 300, 10):
+        names = random.permutation(300)[:count]
+        x = random.integers(0, 9, (count, 2)).astype(np.float32)
+        got = sessions.step(names.tolist(), x)["total"]
+        expected[names] += x[:, 0]
+        assert got[:, 0].tolist() == expected[names].tolist()
+    assert totals(sessions, range(300)) == expected.tolist()
+
+
+def test_rows_of_a_variable_whose_sessions_are_in_another_axis() -> None:
+    """As the states of layers one behind the other are kept: [layers, sessions, width]."""
+    b = uncork.Builder("layers")
+    x = b.parameter("x", "f32", [None, 2])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    shape = uncork.PartialShape([3, None, 2])
+    start = b.constant(np.arange(6, dtype=np.float32).reshape(3, 1, 2))
+    (before,) = b.add("ReadValue", 6, start, variable_shape=shape, **of)
+    (after,) = b.add("Add", 1, before, x)
+    b.add("Assign", 6, after, variable_id="kept")
+    b.result(b.add("Transpose", 1, after, b.constant(np.array([1, 0, 2])))[0], "y")
+    sessions = opened(b.model(), "abc")
+    assert sessions.step(["b"], ones(1))["y"].tolist() == [[[1, 2], [3, 4], [5, 6]]]
+    got = sessions.step(list("cb"), ones(2, 10))["y"]
+    assert got.tolist() == [[[10, 11], [12, 13], [14, 15]], [[11, 12], [13, 14], [15, 16]]]
+    sessions.load("a", sessions.save("b"))
+    assert sessions.step(["a"], ones(1, 0))["y"].tolist() == [[[11, 12], [13, 14], [15, 16]]]
+
+
+def test_a_variable_that_begins_with_two_values_is_refused() -> None:
+    b = uncork.Builder("two")
+    x = b.parameter("x", "f32", [None, 2])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    shape = uncork.PartialShape([None, 2])
+    reads = [
+        b.add(
+            "ReadValue", 6, b.constant(np.full((1, 2), v, np.float32)), variable_shape=shape, **of
+        )
+        for v in (0, 1)
+    ]
+    (after,) = b.add("Add", 1, b.add("Add", 1, reads[0][0], reads[1][0])[0], x)
+    b.add("Assign", 6, after, variable_id="kept")
+    b.result(after, "y")
+    sessions = opened(b.model())
+    with pytest.raises(uncork.InputError, match="begins variable 'kept' with two values"):
+        sessions.step(["a"], ones(1))
+
+
+def test_a_session_alone_is_a_batch_of_one_row() -> None:
+    """Products add up every row alike, so nothing fills the batch up."""
+    sessions = uncork.compile_model(streaming(gru(), "x", 1, frames=1), threads=1).sessions(4)
+    sessions.open("a")
+    sessions.step(["a"], np.ones((1, 1, 6), np.float32))
+    plan = str(sessions._batched.executor.plan())
+    assert "StoreRows" in plan and "Gather" in plan and "reference" not in plan
+    assert sessions._batches.sizes(1, [np.ones((1, 1, 6), np.float32)], list) == [1]
+
+
+def one_sequence() -> uncork.Model:
+    """`y`: the sums of all frames so far times a gain, of one sequence; the sum begins as the first
+    frame times 100.
+    """
+    b = uncork.Builder("one sequence")
+    x, gain = b.parameter("x", "f32", [1, 2]), b.parameter("gain", "f32", [])
+    of = {"variable_id": "kept", "variable_type": "f32"}
+    (start,) = b.add("Multiply", 1, x, b.constant(np.float32(100)))
+    (before,) = b.add("ReadValue", 6, start, variable_shape=uncork.PartialShape([1, 2]), **of)
+    (after,) = b.add("Add", 1, before, x)
+    b.add("Assign", 6, after, variable_id="kept")
+    (flat,) = b.add("Reshape", 1, after, b.constant(np.array([2])), special_zero=False)
+    b.result(b.add("Multiply", 1, flat, gain)[0], "y")
+    return b.model()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_model_of_one_sequence_has_sessions_that_are_calls_of_their_own(backend: Any) -> None:
+    compiled = uncork.compile_model(one_sequence(), backend=backend, threads=1)
+    with pytest.raises(uncork.InputError, match="or say batched=False"):
+        compiled.sessions(4, axes={"gain": None})
+    sessions = compiled.sessions(4, axes={"gain": None}, batched=False)
+    for name in "abc":
+        sessions.open(name)
+    x, gain = np.array([[[1, 2]], [[3, 4]]], np.float32), np.float32(2)
+    assert sessions.step(["b", "a"], x, gain)["y"].tolist() == [[202, 404], [606, 808]]
+    assert sessions.step(["a"], x[:1], gain)["y"].tolist() == [[608, 812]]
+    sessions.load("c", sessions.save("b"))
+    both = sessions.step(["c", "b"], x, np.float32(1))["y"]
+    assert both.tolist() == [[102, 204], [104, 206]]
+    with pytest.raises(uncork.InputError, match=r"'x': expected 1 rows in axis 0"):
+        sessions.step(["a"], x, gain)
+    with pytest.raises(uncork.InputError, match=r"'x': axes: expected None with batched=False"):
+        compiled.sessions(4, axes={"x": 1}, batched=False)
+
+
 # ---- what is refused, and moves nobody
 
 
@@ -495,16 +603,17 @@ def test_a_step_within_a_step_of_the_same_session_is_refused(
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
-def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> None:
+@pytest.mark.parametrize("count", [40, 100], ids=["spare rows", "rows copied"])
+def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy(count: int) -> None:
     class Interrupt(Exception):
         pass
 
     def interrupt(*_: object) -> None:
         raise Interrupt
 
-    names = list(range(100))
-    sessions = opened(sums(), names, 101)
-    sessions.step(names, ones(100))
+    names = list(range(count))
+    sessions = opened(sums(), names, count + 1)
+    sessions.step(names, ones(count))
     random, interrupted = np.random.default_rng(0), 0
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -512,7 +621,7 @@ def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> No
             try:
                 signal.setitimer(signal.ITIMER_REAL, float(random.uniform(1e-5, 5e-4)))
                 while True:
-                    sessions.step(names, ones(100))
+                    sessions.step(names, ones(count))
             except Interrupt:
                 interrupted += 1
     finally:
@@ -521,7 +630,9 @@ def test_interrupts_at_any_moment_tear_no_step_and_leave_no_session_busy() -> No
     assert interrupted == 400
     found = totals(sessions, names)
     assert found[0] > 1
-    assert found == [found[0]] * 100
+    assert found == [found[0]] * count
+    rows = [*sessions._memory.rows, *sessions._memory.spare]
+    assert sorted(rows) == list(range(len(rows)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

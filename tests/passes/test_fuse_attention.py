@@ -264,3 +264,50 @@ def spellings(draw: st.DrawFn) -> tuple[Model, list[Array]]:
 def test_any_spelling(case: tuple[Model, list[Array]]) -> None:
     model, arrays = case
     kernels(model, *arrays)
+
+
+# ---- masks that select
+
+
+def hidden(
+    masks: list[list[int]], least: float = -np.inf, all_of_a_row: bool = False
+) -> tuple[Model, list[Array]]:
+    """Scores where all masks hold, and a number elsewhere; with the inputs."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+    random, arrays = np.random.default_rng(0), list(INPUTS)
+    given = []
+    for number, shape in enumerate(masks):
+        given.append(builder.parameter(f"mask{number}", "boolean", shape))
+        array = random.random(shape) < 0.7
+        array[..., 0] = not all_of_a_row
+        arrays.append(array)
+    if all_of_a_row:
+        arrays[-1][...] = False
+    number = builder.constant(np.float32(least))
+
+    def masked(scores: Source) -> Source:
+        for mask in given:
+            (scores,) = builder.add("Select", 1, mask, scores, number)
+        return scores
+
+    builder.result(spelled(builder, query, key, value, masked=masked)[0])
+    return builder.model(), arrays
+
+
+@pytest.mark.parametrize(
+    "masks", [[[7, 20]], [[2, 1, 1, 20], [7, 20]], [[1, 3, 7, 1], [2, 1, 7, 20]]]
+)
+@pytest.mark.parametrize("all_of_a_row", [False, True])
+def test_masks_that_select_scores(masks: list[list[int]], all_of_a_row: bool) -> None:
+    """Where a mask hides all of a row, its probabilities are no numbers, with both."""
+    model, arrays = hidden(masks, all_of_a_row=all_of_a_row)
+    assert attends(kernels(model, *arrays))
+
+
+def test_masks_that_select_otherwise_stay() -> None:
+    for model, arrays in (
+        hidden([[7, 20]], least=-1e4),
+        hidden([[7, 20]] * 3),
+    ):
+        assert not attends(kernels(model, *arrays))

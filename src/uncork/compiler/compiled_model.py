@@ -361,18 +361,21 @@ class CompiledModel:
         *,
         axes: Mapping[str, int | None] | None = None,
         timeout: float | None = None,
+        batched: bool = True,
     ) -> Sessions:
         """Room for `capacity` sessions, each with variables of its own: steps of many run as one
         batch. See `Sessions`.
 
         Axis 0 of every input counts sessions, unless `axes` says another one by the input's name,
-        or None for what all share; variables may be named there, too. A session that had no step
+        or None for what all share; variables may be named there, too. With `batched=False` every
+        session is a call of its own, for models that take one sequence and no more: sessions are
+        counted by an axis in front of all that inputs and outputs have. A session that had no step
         for `timeout` seconds is closed. Raises InputError where the model has no variables, or
         where its rows cannot be sessions.
         """
         from uncork.compiler.sessions import Sessions  # for whoever asks
 
-        return Sessions(self, capacity, axes, timeout)
+        return Sessions(self, capacity, axes, timeout, batched)
 
     def create_infer_request(self) -> InferRequest:
         """A request for calls on a thread of its own (`start_async`, `wait`), with variables of its

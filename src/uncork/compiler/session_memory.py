@@ -1,4 +1,9 @@
-"""`SessionMemory`: the states of all sessions, for each variable an array with a row for each."""
+"""`SessionMemory`: the states of all sessions, for each variable a table with a row for each.
+
+Some rows are spare: a step writes what comes after into them, and when it has succeeded they are
+the rows of its sessions, and the old ones are spare. A step of more sessions, or one beside another
+step, writes into tables of its own, which are copied then.
+"""
 
 from __future__ import annotations
 
@@ -10,114 +15,134 @@ from operator import setitem
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
-from uncork.compiler.session_model import Kept
 from uncork.concurrency import held_at_forks
-from uncork.errors import InputError, shortened
+from uncork.errors import InputError
 from uncork.ops._memory import check_memory
+from uncork.passes.state_rows import Kept
 from uncork.types import Array, PartialShape, TensorSpec
 
-#: Which variable, to which rows, what.
-Write = tuple[int, Array, Array]
+#: Of so many rows one is nobody's own, but these are at least.
+_SESSIONS_FOR_SPARE, _LEAST_SPARE = 10, 64
 
-#: Held while a step is written: forks wait for it. `with` enters it in C, where no interrupt comes.
+#: Held while a step is told: forks wait for it. `with` enters it in C, where no interrupt comes.
 _writing = threading.RLock()
 held_at_forks(_writing)
 
 
+class Rows(Struct, frozen=True):
+    """Rows of tables, by their numbers."""
+
+    tables: Sequence[Array]
+    numbers: Array
+
+
 class SessionMemory:
-    """Rows of variables. Nobody reads a row that another thread writes: `Sessions` sees to that."""
+    """Places of sessions, each with a row of every table. Nobody is at work with a place that
+    another thread is at work with: `Sessions` sees to that.
+    """
 
     def __init__(self, kept: Sequence[Kept], capacity: int) -> None:
-        self.kept = kept
-        specs = [
-            TensorSpec(k.element_type, PartialShape((capacity, *_without(k.shape, k.axis))))
-            for k in kept
-        ]
+        self.kept, self.capacity = kept, capacity
+        spare = min(capacity, max(_LEAST_SPARE, capacity // _SESSIONS_FOR_SPARE - 1))
+        # One row more: rows that fill a batch up are written there.
+        shape = capacity + spare + 1
+        specs = [TensorSpec(k.element_type, PartialShape((shape, *k.row))) for k in kept]
         try:
             check_memory(specs)
             #: A row is memory that the process has when it is first written.
             self.tables = [np.zeros(spec.shape.static, spec.element_type.dtype) for spec in specs]
-            #: Rows whose session has had no step: nothing is written in them.
+            #: The row of each place.
+            self.rows = np.arange(capacity)
+            self.spare = np.arange(capacity, capacity + spare)
+            #: Places whose session has had no step: its row is not read.
             self.fresh = np.ones(capacity, bool)
             #: When each session had its last step.
             self.used = np.zeros(capacity)
+            #: Tables of values that a batch shares.
+            self._common = [t for k, t in zip(kept, self.tables, strict=True) if k.axis is None]
         except (InputError, MemoryError, ValueError) as error:
             raise InputError(
                 f"the states of {capacity:,} sessions do not fit into memory: {error}", "sessions"
             ) from None
 
     @property
+    def nobody(self) -> int:
+        """The row that is nobody's."""
+        return len(self.rows) + len(self.spare)
+
+    @property
     def nbytes(self) -> int:
-        """The bytes of all states."""
+        """The bytes of all states, the spare ones included."""
         return sum(table.nbytes for table in self.tables)
 
-    def read(self, number: int, rows: Array) -> Array:
-        """The values of a variable for a batch of these rows."""
-        kept, table = self.kept[number], self.tables[number]
-        if kept.axis is None:
-            value: Array = table[rows[0]].copy()
-            return value
-        found = table.take(rows, 0, mode="clip")
-        if kept.axis == 0:
-            return found
-        return np.ascontiguousarray(np.moveaxis(found, 0, kept.axis))
+    def of(self, places: Array) -> Rows:
+        """The rows of some sessions."""
+        return Rows(self.tables, self.rows[places])
 
-    def as_rows(self, number: int, values: Array, count: int) -> Array:
-        """The first rows of a batch's values, as the table has them; it may look at the values.
-
-        Raises InputError where they are of another size.
+    def room(self, count: int, may_spare: bool) -> Rows:
+        """Rows for what comes after a step of so many sessions; of `spare` where that is the
+        caller's alone.
         """
-        kept, table = self.kept[number], self.tables[number]
-        axis = kept.axis
-        rows = values[None] if axis is None else values
-        if axis:
-            rows = np.moveaxis(values, axis, 0)
-        if rows.shape[1:] != table.shape[1:] or rows.dtype != table.dtype:
-            raise InputError(
-                f"the model assigned shape {list(values.shape)} to it, and sessions keep "
-                f"{list(kept.shape)}: states of one size",
-                f"variable '{shortened(kept.name)}'",
-            )
-        return rows[:count]
+        if may_spare and count <= len(self.spare):
+            return Rows(self.tables, self.spare[:count].copy())
+        return Rows([np.empty_like(table) for table in self.tables], np.arange(count))
 
-    def write(self, writes: Sequence[Write], rows: Array) -> None:
-        """Write values of variables; then `rows` have had a step.
+    # ---- values
 
-        No signal handler comes between, as Python runs none inside of one function of its own, and
-        no fork: all rows are written, or none is.
-        """
-        targets = [self.tables[number] for number, _, _ in writes]
-        places = [where for _, where, _ in writes]
-        values = [value for _, _, value in writes]
-        now = time.monotonic()
-        assign: Any = setitem
-        with _writing:
-            deque(
-                map(
-                    assign,
-                    (*targets, self.fresh, self.used),
-                    (*places, rows, rows),
-                    (*values, False, now),
-                ),
-                maxlen=0,
-            )
+    def read(self, number: int, place: int) -> Array:
+        """The value of a variable for one session."""
+        kept, row = self.kept[number], self.tables[number][self.rows[place]]
+        return row.copy() if kept.axis is None else np.expand_dims(row, kept.axis)
 
-    def groups(self, rows: Array) -> list[Array]:
-        """The positions of rows that may be of one batch: those whose common values agree."""
-        common = [
-            table.reshape(len(table), -1)
-            for kept, table in zip(self.kept, self.tables, strict=True)
-            if kept.axis is None
+    def begin(self, place: int | Array, values: Sequence[Array]) -> None:
+        """Write what fresh sessions begin with into their rows; they stay fresh."""
+        for table, row in zip(self.tables, self._as_rows(values), strict=True):
+            table[self.rows[place]] = row
+
+    def set(self, place: int, values: Sequence[Array]) -> None:
+        """Write the values of all variables of a session."""
+        row = self.rows[place]
+        writes = [
+            (table, row, v) for table, v in zip(self.tables, self._as_rows(values), strict=True)
         ]
-        if not common or len(rows) < 2:
-            return [np.arange(len(rows))]
-        own = [
-            np.ascontiguousarray(table[rows]).view(np.uint8).reshape(len(rows), -1)
-            for table in common
-        ]
-        keys = np.concatenate([*own, self.fresh[rows][:, None].view(np.uint8)], 1)
-        keys[self.fresh[rows], :-1] = 0
+        _written([*writes, *self._told(place)])
+
+    def _as_rows(self, values: Sequence[Array]) -> list[Array]:
+        """Values of variables of one session as rows of the tables."""
+        return [value.reshape(kept.row) for kept, value in zip(self.kept, values, strict=True)]
+
+    # ---- steps
+
+    def keep(self, places: Array, new: Rows) -> None:
+        """Have sessions go on with the rows that a step has written."""
+        old = self.rows[places]
+        if new.tables is self.tables:
+            first = slice(0, len(places))
+            writes: list[_Write] = [(self.rows, places, new.numbers), (self.spare, first, old)]
+        else:
+            writes = [
+                (table, old, own[: len(places)])
+                for table, own in zip(self.tables, new.tables, strict=True)
+            ]
+        _written([*writes, *self._told(places)])
+
+    def _told(self, places: int | Array) -> list[_Write]:
+        return [(self.fresh, places, False), (self.used, places, time.monotonic())]
+
+    def groups(self, places: Array) -> list[Array]:
+        """The positions of sessions that may be of one batch: those whose common values agree."""
+        if not self._common or len(places) < 2:
+            return [np.arange(len(places))]
+        rows = self.rows[places]
+        keys = np.concatenate(
+            [
+                np.ascontiguousarray(table[rows].reshape(len(rows), -1)).view(np.uint8)
+                for table in self._common
+            ],
+            1,
+        )
         if (keys == keys[0]).all():
             return [np.arange(len(rows))]
         _, group = np.unique(keys, axis=0, return_inverse=True)
@@ -125,5 +150,14 @@ class SessionMemory:
         return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
 
 
-def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-    return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
+#: An array, which of it, what.
+_Write = tuple[Array, Any, Any]
+
+
+def _written(writes: Sequence[_Write]) -> None:
+    """Write into arrays, one after the other. No signal handler comes between, as Python runs none
+    inside of one function of its own, and no fork: all is written, or nothing is.
+    """
+    assign: Any = setitem
+    with _writing:
+        deque(map(assign, *zip(*writes, strict=True)), maxlen=0)

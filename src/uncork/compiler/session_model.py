@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.compiler.state import ExecutorOf, InitialValues, is_computed
@@ -16,41 +15,36 @@ from uncork.ir.ports import ModelPort
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Parameter
 from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
+from uncork.passes.state_rows import Kept, rows_alike, state_rows, with_front_axis
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 #: Two numbers of sessions for which shapes are inferred: an axis that has both counts sessions.
 _COUNTS = 5, 7
 #: How often a supposed axis is put right.
 _TRIALS = 4
-_REMEDY = "make the stream of a model with an open batch (uncork reshape), or say it by axes="
-
-
-class Kept(Struct, frozen=True):
-    """What a session keeps of a variable: an array of `shape`, in which `axis` is of size 1 and
-    counts sessions in a batch.
-
-    Without such an axis all rows of a batch share the value: sessions in which it differs are not
-    of one batch.
-    """
-
-    name: str
-    element_type: ElementType
-    shape: tuple[int, ...]
-    axis: int | None
+_REMEDY = (
+    "make the stream of a model with an open batch (uncork reshape), say it by axes=, or say "
+    "batched=False: each session is a call of its own then"
+)
 
 
 class SessionModel:
     """A checked model with variables, for calls of any number of sessions."""
 
     def __init__(
-        self, model: Model, executor_of: ExecutorOf, axes: Mapping[str, int | None] | None = None
+        self,
+        model: Model,
+        executor_of: ExecutorOf,
+        axes: Mapping[str, int | None] | None = None,
+        batched: bool = True,
     ) -> None:
         """`axes` says which axis counts sessions where the model does not tell, by the names of
         inputs and variables: None for what all sessions share.
 
-        Raises InputError where a session cannot be a row of a batch.
+        If not `batched`, a call is of one session, and sessions are counted by an axis in front of
+        all that the model has. Raises InputError where a session cannot be a row of a batch.
         """
-        self.model, self._said = model, dict(axes or {})
+        self.model, self._said, self.batched = model, dict(axes or {}), batched
         self._where = f"model '{model.name}'"
         self._check_names()
         lifted = functionalize_variables(model, in_place=False)
@@ -61,47 +55,68 @@ class SessionModel:
         self.reads = lifted.reads
         #: The axis of each input; None for those that all sessions share.
         self.input_axes = [self._input_axis(port) for port in model.inputs]
-        found = self._variables(lifted)
+        found = self._variables(lifted) if batched else self._values(lifted)
         #: What a session keeps, once for each variable.
         self.kept: tuple[Kept, ...] = tuple({kept.name: kept for kept in found}.values())
-        #: The variable of each value that a call takes behind the inputs, by position in `kept`.
         names = [kept.name for kept in self.kept]
-        self.taken = tuple(names.index(variable_of(node)) for node in self.reads)
-        #: The value of each of `kept` among those that a call gives behind the results.
-        self.assigned = tuple(lifted.assigned.index(name) for name in names)
-        opened = self._opened(lifted, {k.name: k.axis for k in self.kept})
-        self.result_axes = self._result_axes(lifted, found)
+        #: The variable of each of `reads`, by position in `kept`.
+        self._taken = tuple(names.index(variable_of(node)) for node in self.reads)
+        if batched:
+            opened = self._opened(lifted, {k.name: k.axis for k in self.kept})
+            self.result_axes = self._result_axes(lifted, found)
+        else:
+            shared = [number for number, axis in enumerate(self.input_axes) if axis is None]
+            opened, _ = infer(with_front_axis(lifted.model, shared), trust_ports=True)
+            self.result_axes = [0] * len(model.results)
+        #: What frames are, for any number of sessions.
         self.inputs = tuple(
-            replace(port, shape=opened.inputs[port.position].shape) for port in model.inputs
+            replace(port, shape=_with(opened.inputs[port.position].shape, axis, Dimension()))
+            for port, axis in zip(model.inputs, self.input_axes, strict=True)
         )
-        self.executor = executor_of(opened, ())
+        #: Runs a batch: frames, rows and tables to results; see `state_rows`.
+        self.executor = executor_of(self._on_rows(opened, lifted), ())
         self._initial = InitialValues(model, self.reads, executor_of)
-        self._constant = not any(is_computed(model, node) for node in self.reads)
+        self.begins_alike = not any(is_computed(model, node) for node in self.reads)
         self._begun: list[Array] | None = None
 
     # ---- initial values
 
     def begun(self, inputs: Callable[[], Sequence[Array]]) -> list[Array]:
-        """What the first call of a session reads, for each of `reads`; where the model computes it,
-        of `inputs`, those of the session alone.
+        """What the first call of a session reads of each variable; where the model computes it, of
+        `inputs`, those of the session alone.
         """
         if self._begun is not None:
             return self._begun
-        values = self._initial.of_unset([] if self._constant else inputs(), ())
+        values = self._initial.of_unset([] if self.begins_alike else self._alone(inputs()), ())
         if values is None:
             raise self._refusal("computes what its variables begin with of other variables")
-        rows = []
-        for node, number in zip(self.reads, self.taken, strict=True):
+        found: dict[int, Array] = {}
+        for node, number in zip(self.reads, self._taken, strict=True):
             kept, value = self.kept[number], values[node.id]
+            value = value if self.batched else value[None]
             if value.shape != kept.shape:
                 raise self._refusal(
                     f"begins variable '{shortened(kept.name)}' with shape {list(value.shape)}, and "
                     f"a session keeps {list(kept.shape)} of it"
                 )
-            rows.append(value)
-        if self._constant:
+            if found.setdefault(number, value).tobytes() != value.tobytes():
+                raise self._refusal(
+                    f"begins variable '{shortened(kept.name)}' with two values, and a session has "
+                    "one of it"
+                )
+        rows = [found[number] for number in range(len(self.kept))]
+        if self.begins_alike:
             self._begun = rows
         return rows
+
+    def _alone(self, frames: Sequence[Array]) -> Sequence[Array]:
+        """The frames of one session as the model takes them."""
+        if self.batched:
+            return frames
+        return [
+            array if axis is None else array[0]
+            for array, axis in zip(frames, self.input_axes, strict=True)
+        ]
 
     # ---- axes
 
@@ -122,9 +137,17 @@ class SessionModel:
             raise InputError(
                 "has a shape of unknown rank: reshape it first", f"input '{port.name}'"
             )
-        axis = said[0] if said else (0 if rank else None)
+        axis = said[0] if said else (0 if rank or not self.batched else None)
         if axis is None:
             return None
+        if not self.batched:
+            if said:
+                raise InputError(
+                    f"axes: expected None with batched=False, where an axis in front of all others "
+                    f"counts sessions, got {axis!r}",
+                    f"input '{port.name}'",
+                )
+            return 0
         return self._checked(f"input '{port.name}'", port.shape, axis)
 
     def _checked(self, where: str, shape: PartialShape, axis: int) -> int:
@@ -138,6 +161,11 @@ class SessionModel:
                 where,
             )
         return axis % rank
+
+    def _values(self, lifted: Lifted) -> list[Kept]:
+        """What sessions keep of each variable that is read, with an axis in front."""
+        alone = [self._kept(node, node.outputs[0].spec, None) for node in lifted.reads]
+        return [replace(kept, shape=(1, *kept.shape), axis=0) for kept in alone]
 
     def _variables(self, lifted: Lifted) -> list[Kept]:
         """What sessions keep of each variable that is read."""
@@ -263,6 +291,16 @@ class SessionModel:
                 f"does not take batches of sessions: {problems[0].where} {problems[0].message}"
             )
         return model
+
+    def _on_rows(self, opened: Model, lifted: Lifted) -> Model:
+        """The model of a batch, whose variables are rows of tables."""
+        results = len(self.model.results)
+        given = [results + lifted.assigned.index(kept.name) for kept in self.kept]
+        rows = state_rows(opened, results, self.kept, self._taken, given)
+        model, problems = infer(rows, trust_ports=True)
+        if problems:
+            raise self._refusal(f"does not keep states of one size: {problems[0].message}")
+        return rows_alike(model) if self.batched else model
 
     def _refusal(self, why: str) -> InputError:
         return InputError(why, self._where)

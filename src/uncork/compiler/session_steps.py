@@ -1,129 +1,169 @@
-"""A step of sessions: their rows taken from the memory, run in batches, and what is to be written
-when all of them have succeeded.
+"""A step of sessions: their rows go from the memory through batches into rows that are kept when
+all batches have succeeded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
-from uncork.compiler.session_batches import Batches
-from uncork.compiler.session_memory import SessionMemory, Write
-from uncork.errors import InputError
+from uncork.compiler.session_batches import Batches, check_shapes
+from uncork.compiler.session_memory import Rows, SessionMemory
 from uncork.types import Array
 
 
 def stepped(
-    batches: Batches, memory: SessionMemory, rows: Array, frames: Sequence[Array]
-) -> tuple[list[Array], list[Write]]:
-    """The results of a step of the sessions in these rows of the memory, and what the memory is to
-    hold after it. `frames` are carriers.
+    batches: Batches,
+    memory: SessionMemory,
+    places: Array,
+    frames: Sequence[Array],
+    may_spare: bool,
+) -> list[Array]:
+    """The results of a step of the sessions in these places of the memory, which holds what comes
+    after it then. `frames` are carriers; `may_spare`: nobody else uses the memory's spare rows.
     """
-    step = _Step(batches, memory, rows, frames)
-    for places in memory.groups(rows):
-        step.run(places)
-    return step.joined(), step.writes
+    step = _Step(batches, memory, places, frames, may_spare)
+    results = step.run()
+    memory.keep(places, step.new)
+    return results
 
 
 class _Step:
-    """What a step has made so far."""
+    """A step before it is told."""
 
     def __init__(
-        self, batches: Batches, memory: SessionMemory, rows: Array, frames: Sequence[Array]
+        self,
+        batches: Batches,
+        memory: SessionMemory,
+        places: Array,
+        frames: Sequence[Array],
+        may_spare: bool,
     ) -> None:
         self._batches, self._memory, self._model = batches, memory, batches.model
-        self._rows, self._frames = rows, frames
-        self.writes: list[Write] = []
-        #: The results so far, with the sessions in axis 0.
-        self.results: list[Array] = []
+        self._frames = frames
+        self._begin(places)
+        self._old = memory.of(places)
+        #: The rows that the step writes.
+        self.new = memory.room(len(places), may_spare)
+        self._groups = memory.groups(places)
 
-    def run(self, places: Array) -> None:
-        """Run rows that may be of one batch, by their positions."""
-        sizes = self._batches.sizes(
-            len(places), self._frames, lambda: self._states(places[:1], self._rows[places[:1]])
-        )
-        at = 0
-        for size in sizes:
-            self._batch(places[at : at + size], size)
+    def _begin(self, places: Array) -> None:
+        """Have sessions without a step begin."""
+        memory, model = self._memory, self._model
+        fresh = memory.fresh[places]
+        if not fresh.any():
+            return
+        if model.begins_alike:
+            memory.begin(places[fresh], model.begun(list))
+            return
+        for at in np.flatnonzero(fresh)[:, None]:
+            memory.begin(int(places[at[0]]), model.begun(partial(self._given, at)))
+
+    def run(self) -> list[Array]:
+        """The results, as the caller's own arrays."""
+        count = len(self._old.numbers)
+        parts = [(some, size) for some in self._groups for some, size in self._parts(some)]
+        if len(parts) == 1:
+            (some, size) = parts[0]
+            whole = size == count
+            made = (
+                self._batches.call(self._frames, self._old, self.new)
+                if whole
+                else self._batch(some, size)
+            )
+            return [
+                self._own(array, axis, count)
+                for array, axis in zip(made, self._model.result_axes, strict=True)
+            ]
+        if len(self._groups) == 1 and not any(self._model.result_axes):
+            return self._in_order(parts)
+        return self._scattered(parts)
+
+    def _parts(self, some: Array) -> list[tuple[Array, int]]:
+        """Sessions of one group, by their positions, as batches of so many rows."""
+        sizes = self._batches.sizes(len(some), self._frames, self._state)
+        ends = accumulate(sizes)
+        return [(some[end - size : end], size) for end, size in zip(ends, sizes, strict=True)]
+
+    def _state(self) -> list[Array]:
+        return [table[self._old.numbers[0]] for table in self._old.tables]
+
+    def _in_order(self, parts: Sequence[tuple[Array, int]]) -> list[Array]:
+        """The results of batches, written where they stay by batches of the usual size."""
+        wholes: list[Array] = []
+        room, most, at = sum(size for _, size in parts), parts[0][1], 0
+        for some, size in parts:
+            places = [whole[at : at + size] for whole in wholes]
+            made = self._batch(some, size, places if size == most else ())
+            if not wholes:
+                wholes = [np.empty((room, *array.shape[1:]), array.dtype) for array in made]
+                places = [whole[:size] for whole in wholes]
+            for position, (place, array) in enumerate(zip(places, made, strict=True)):
+                if place is not array:
+                    check_shapes(position, place.shape, array.shape)
+                    place[...] = array
             at += size
+        return [whole[: len(self._old.numbers)] for whole in wholes]
 
-    def _batch(self, places: Array, size: int) -> None:
+    def _scattered(self, parts: Sequence[tuple[Array, int]]) -> list[Array]:
+        """The results of batches, put into the order of the sessions."""
+        axes, count = self._model.result_axes, len(self._old.numbers)
+        wholes: list[Array] = []
+        for some, size in parts:
+            made = [
+                array.swapaxes(0, axis)
+                for array, axis in zip(self._batch(some, size), axes, strict=True)
+            ]
+            if not wholes:
+                wholes = [np.empty((count, *array.shape[1:]), array.dtype) for array in made]
+            for position, (whole, array) in enumerate(zip(wholes, made, strict=True)):
+                check_shapes(position, whole.shape[1:], array.shape[1:])
+                whole[some] = array[: len(some)]
+        return [
+            np.ascontiguousarray(whole.swapaxes(0, axis))
+            for whole, axis in zip(wholes, axes, strict=True)
+        ]
+
+    def _batch(self, some: Array, size: int, into: Sequence[Array] = ()) -> Sequence[Array]:
         """Run a batch of so many rows; the first row comes again where there are fewer sessions,
         for nobody.
         """
-        model, count = self._model, len(places)
-        filled = places
-        if count < size:
-            filled = np.concatenate([places, np.repeat(places[:1], size - count)])
-        given = [
-            _taken(array, filled, axis)
-            for array, axis in zip(self._frames, model.input_axes, strict=True)
-        ]
-        made = self._batches.call(given, self._states(filled, self._rows[filled]))
-        first, own = len(model.result_axes), self._rows[places]
-        for number, source in enumerate(model.assigned):
-            value = self._memory.as_rows(number, made[first + source], count)
-            self.writes.append((number, own, value))
-        self._keep(places, made[:first])
+        old, new, more = self._old, self.new, size - len(some)
+        targets = new.numbers[some]
+        if more:
+            some = np.concatenate([some, np.repeat(some[:1], more)])
+            targets = np.concatenate([targets, np.full(more, self._memory.nobody)])
+        return self._batches.call(
+            self._given(some), Rows(old.tables, old.numbers[some]), Rows(new.tables, targets), into
+        )
 
-    def _states(self, places: Array, rows: Array) -> list[Array]:
-        """What a batch reads of the variables."""
-        model, memory = self._model, self._memory
-        states = [memory.read(number, rows) for number in model.taken]
-        for place in np.flatnonzero(memory.fresh[rows]):
-            begun = model.begun(lambda row=places[place : place + 1]: self._alone(row))  # type: ignore[misc]
-            for index, (number, value) in enumerate(zip(model.taken, begun, strict=True)):
-                axis = model.kept[number].axis
-                if axis is None:
-                    states[index] = value
-                else:
-                    states[index][(slice(None),) * axis + (slice(place, place + 1),)] = value
-        return states
-
-    def _alone(self, place: Array) -> list[Array]:
-        """The frames of one session."""
-        axes = self._model.input_axes
-        return [_taken(array, place, axis) for array, axis in zip(self._frames, axes, strict=True)]
-
-    def _keep(self, places: Array, made: Sequence[Array]) -> None:
-        """Put the results of a batch among those of the step, in the order of the sessions."""
-        count = len(self._rows)
-        for position, (array, axis) in enumerate(zip(made, self._model.result_axes, strict=True)):
-            part = array.swapaxes(0, axis)[: len(places)]
-            if len(places) == count:  # one batch, in order
-                others = (*self._frames, *self.results)
-                alone = not any(np.may_share_memory(part, other) for other in others)
-                self.results.append(part if alone else part.copy())
-                continue
-            if position == len(self.results):
-                self.results.append(np.empty((count, *part.shape[1:]), part.dtype))
-            whole = self.results[position]
-            if part.shape[1:] != whole.shape[1:]:
-                raise InputError(
-                    f"sessions give shapes {list(whole.shape[1:])} and {list(part.shape[1:])}: "
-                    "step them one by one",
-                    f"output {position}",
-                )
-            first, last = int(places[0]), int(places[-1])
-            if last - first == len(places) - 1:
-                whole[first : last + 1] = part
-            else:
-                whole[places] = part
-
-    def joined(self) -> list[Array]:
-        """The results as the caller's own arrays."""
+    def _given(self, some: Array) -> list[Array]:
+        """The frames of some sessions."""
         return [
-            np.ascontiguousarray(array.swapaxes(0, axis))
-            for array, axis in zip(self.results, self._model.result_axes, strict=True)
+            _taken(array, some, axis)
+            for array, axis in zip(self._frames, self._model.input_axes, strict=True)
         ]
+
+    def _own(self, array: Array, axis: int, count: int) -> Array:
+        """A result of one batch, of so many sessions, as the caller's own array."""
+        if array.shape[axis] != count:
+            array = np.ascontiguousarray(array[(slice(None),) * axis + (slice(count),)])
+        is_own = array.base is None and all(array is not frame for frame in self._frames)
+        return array if is_own else array.copy()
 
 
 def _taken(array: Array, places: Array, axis: int | None) -> Array:
     """The rows of an array at some places."""
     if axis is None:
         return array
-    first, last = int(places[0]), int(places[-1])
-    if axis == 0 and last - first == len(places) - 1:
-        return array[first : last + 1]  # places ascend, or repeat the first one at the end
+    count = len(places)
+    if axis == 0:
+        first = int(places[0])
+        if (
+            int(places[-1]) - first == count - 1
+        ):  # places ascend, or repeat the first one at the end
+            return array if count == len(array) else array[first : first + count]
     return np.ascontiguousarray(array.take(places, axis))

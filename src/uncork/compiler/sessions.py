@@ -6,7 +6,7 @@ import hashlib
 import sys
 import threading
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,9 @@ class _AtWork(Struct, frozen=True):
     """Sessions that a thread is at work with, in a call of a function."""
 
     thread: int
-    rows: frozenset[int]
+    places: frozenset[int]
+    #: Whether nobody else uses the spare rows meanwhile.
+    spares: bool
     frame: FrameType
     #: Held until it has ended, for those who wait.
     ended: Any
@@ -72,6 +74,7 @@ class Sessions:
         capacity: int,
         axes: Mapping[str, int | None] | None = None,
         timeout: float | None = None,
+        batched: bool = True,
     ) -> None:
         """See `CompiledModel.sessions`."""
         if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
@@ -89,10 +92,11 @@ class Sessions:
                 model, of.target, of.threads, of.files, empty, of.memory_limit
             ),
             axes,
+            batched,
         )
         self._batches = Batches(self._batched)
         self._memory = SessionMemory(self._batched.kept, capacity)
-        self._rows: dict[Hashable, int] = {}
+        self._places: dict[Hashable, int] = {}
         self._free = list(range(capacity - 1, -1, -1))
         self._at_work: dict[object, _AtWork] = {}
         self.renew_locks()
@@ -111,16 +115,16 @@ class Sessions:
 
     def __len__(self) -> int:
         """How many sessions are open; those that timed out count until they are closed."""
-        return len(self._rows)
+        return len(self._places)
 
     def __contains__(self, session: Hashable) -> bool:
         """Whether a session is open and has not timed out."""
-        row = self._rows.get(session)
-        return row is not None and not self._is_late(row)
+        place = self._places.get(session)
+        return place is not None and not self._is_late(place)
 
     def __iter__(self) -> Iterator[Hashable]:
         """The names of all sessions."""
-        return iter(list(self._rows))
+        return iter(list(self._places))
 
     @property
     def nbytes(self) -> int:
@@ -135,29 +139,29 @@ class Sessions:
         """
         _check_name(session)
         with self._lock:
-            if session in self._rows:
+            if session in self._places:
                 if session in self:
                     raise InputError("is open already: close() or reset() it", _named(session))
                 self._close(session)
             self._place(session)
 
     def _place(self, session: Hashable) -> int:
-        """A row for a session, which has had no step."""
+        """A place for a session, which has had no step."""
         if not self._free:
             self.close_late()
         if not self._free:  # what an interrupt has left out
-            self._free = sorted({*range(self.capacity)} - {*self._rows.values()}, reverse=True)
+            self._free = sorted({*range(self.capacity)} - {*self._places.values()}, reverse=True)
         if not self._free:
             raise InputError(
                 f"there are {self.capacity:,} sessions, and room for no more: close() some, give a "
                 "timeout, or make sessions() with a larger capacity",
                 _named(session),
             )
-        row = self._free.pop()
-        self._memory.fresh[row] = True
-        self._memory.used[row] = time.monotonic()
-        self._rows[session] = row
-        return row
+        place = self._free.pop()
+        self._memory.fresh[place] = True
+        self._memory.used[place] = time.monotonic()
+        self._places[session] = place
+        return place
 
     def close(self, session: Hashable) -> None:
         """End a session, after the step that it is in. Raises InputError where it is not open."""
@@ -165,18 +169,17 @@ class Sessions:
             self._close(session)
 
     def _close(self, session: Hashable) -> None:
-        row = self._rows.pop(session)
-        self._free.append(row)
+        self._free.append(self._places.pop(session))
 
     def reset(self, session: Hashable) -> None:
         """Have a session begin anew. Raises InputError where it is not open."""
-        with self._alone([session]) as (row,):
-            self._memory.fresh[row] = True
-            self._memory.used[row] = time.monotonic()
+        with self._alone([session]) as (place,):
+            self._memory.fresh[place] = True
+            self._memory.used[place] = time.monotonic()
 
     def late(self) -> list[Hashable]:
         """The names of sessions that timed out: they had no step for `timeout` seconds."""
-        return [name for name, row in list(self._rows.items()) if self._is_late(row)]
+        return [name for name, place in list(self._places.items()) if self._is_late(place)]
 
     def close_late(self) -> list[Hashable]:
         """Close the sessions that timed out; their names. Those that are in a step stay."""
@@ -186,11 +189,11 @@ class Sessions:
                 self._close(name)
             return found
 
-    def _is_late(self, row: int) -> bool:
+    def _is_late(self, place: int) -> bool:
         if self.timeout is None:
             return False
-        late = time.monotonic() - float(self._memory.used[row]) > self.timeout
-        return late and self._at_work_with([row]) is None
+        late = time.monotonic() - float(self._memory.used[place]) > self.timeout
+        return late and self._at_work_with([place]) is None
 
     # ---- steps
 
@@ -205,14 +208,14 @@ class Sessions:
         arrays = self._accepted(names, match(self.model.inputs, inputs, named))
         for file in self._files:
             file.check()
-        with self._alone(names) as rows, at_most(self._threads):
+        turn = self._alone(names, stepping=True)
+        with turn as places, at_most(self._threads):
             try:
-                made, writes = stepped(self._batches, self._memory, rows, arrays)
+                made = stepped(self._batches, self._memory, places, arrays, turn.spares)
             except MemoryError as error:
                 raise InputError(
                     f"not enough memory for this step: {error}", f"model '{self.model.name}'"
                 ) from None
-            self._memory.write(writes, rows)
         ports = self.model.outputs
         return Results(
             ports, [present(p.element_type, array) for p, array in zip(ports, made, strict=True)]
@@ -235,51 +238,50 @@ class Sessions:
 
     # ---- turns
 
-    def _alone(self, names: Sequence[Hashable]) -> _Turn:
-        return _Turn(self, names)
+    def _alone(self, names: Sequence[Hashable], stepping: bool = False) -> _Turn:
+        return _Turn(self, names, stepping)
 
-    def _at_work_with(self, rows: Iterable[int]) -> _AtWork | None:
-        """Who is at work with one of these rows."""
+    def _at_work_with(self, places: Iterable[int]) -> _AtWork | None:
+        """Who is at work with one of these places."""
+        return self._whose(lambda work: not work.places.isdisjoint(places))
+
+    def _is_inside(self, thread: int) -> bool:
+        """Whether a thread is at work already, in a call that something has interrupted."""
+        return self._whose(lambda work: work.thread == thread) is not None
+
+    def _whose(self, wanted: Callable[[_AtWork], bool]) -> _AtWork | None:
+        """Somebody at work of whom that holds."""
         for token, work in list(self._at_work.items()):
-            if not work.rows.isdisjoint(rows):
+            if wanted(work):
                 if work.goes_on:
                     return work
                 self._at_work.pop(token, None)
         return None
 
-    def _is_inside(self, thread: int) -> bool:
-        """Whether a thread is at work already, in a call that something has interrupted."""
-        for token, work in list(self._at_work.items()):
-            if work.thread == thread:
-                if work.goes_on:
-                    return True
-                self._at_work.pop(token, None)
-        return False
-
-    def _rows_of(self, names: Sequence[Hashable]) -> list[int]:
-        """The rows of sessions. Raises InputError where one is not open, or comes twice."""
+    def _places_of(self, names: Sequence[Hashable]) -> list[int]:
+        """The places of sessions. Raises InputError where one is not open, or comes twice."""
         try:
-            rows = [self._rows[name] for name in names]
+            places = [self._places[name] for name in names]
         except KeyError:
-            lost = next(name for name in names if name not in self._rows)
+            lost = next(name for name in names if name not in self._places)
             raise InputError("is not open: open() it", _named(lost)) from None
         except TypeError:
             for name in names:
                 _check_name(name)
             raise
-        if len(set(rows)) < len(rows):
+        if len(set(places)) < len(places):
             twice = next(name for i, name in enumerate(names) if name in names[:i])
             raise InputError("comes twice in one step: step it twice", _named(twice))
         if self.timeout is not None:
-            used = self._memory.used[np.array(rows, np.intp)]
+            used = self._memory.used[np.array(places, np.intp)]
             gone = np.flatnonzero(time.monotonic() - used > self.timeout)
-            gone = gone[[self._is_late(rows[place]) for place in gone]]
+            gone = gone[[self._is_late(places[index]) for index in gone]]
             if gone.size:
                 raise InputError(
                     f"had no step for {self.timeout:g} seconds and timed out: open() it anew",
                     _named(names[int(gone[0])]),
                 )
-        return rows
+        return places
 
     # ---- saved sessions
 
@@ -287,11 +289,11 @@ class Sessions:
         """The state of a session as bytes, which `load` takes here, or in another process that has
         the same model.
         """
-        with self._alone([session]) as rows:
+        with self._alone([session]) as (place,):
             values = {}
-            if not self._memory.fresh[rows[0]]:
+            if not self._memory.fresh[place]:
                 for number, kept in enumerate(self._batched.kept):
-                    values[kept.name] = kept.element_type, self._memory.read(number, rows)
+                    values[kept.name] = kept.element_type, self._memory.read(number, place)
         return saved(values, self._digest)
 
     def load(self, session: Hashable, data: bytes) -> None:
@@ -302,8 +304,8 @@ class Sessions:
         """
         _check_name(session)
         values = read_saved(data, self._digest)
-        writes = []
-        for number, kept in enumerate(self._batched.kept if values else ()):
+        state = []
+        for kept in self._batched.kept if values else ():
             kind, array = values.pop(kept.name, (None, np.empty(0)))
             if kind is not kept.element_type or array.shape != kept.shape:
                 raise InputError(
@@ -311,7 +313,7 @@ class Sessions:
                     f"{list(kept.shape)}, got {kind} {list(array.shape)}",
                     "saved session",
                 )
-            writes.append((number, self._memory.as_rows(number, array, 1)))
+            state.append(array)
         if values:
             raise InputError(
                 f"it has a variable '{shortened(next(iter(values)))}', which the model has not",
@@ -320,11 +322,11 @@ class Sessions:
         with self._lock:
             if session not in self:
                 self.open(session)
-        with self._alone([session]) as rows:
-            if writes:
-                self._memory.write([(number, rows, value) for number, value in writes], rows)
+        with self._alone([session]) as (place,):
+            if state:
+                self._memory.set(place, state)
             else:
-                self._memory.fresh[rows] = True
+                self._memory.fresh[place] = True
 
     @lazy
     def _digest(self) -> str:
@@ -348,29 +350,31 @@ class Sessions:
 
 
 class _Turn:
-    """A context in which nobody else is at work with some sessions; it is given their rows.
+    """A context in which nobody else is at work with some sessions; it is given their places.
 
     A thread that is at work already (which a signal handler or a destructor has interrupted) waits
     for no other: it is refused.
     """
 
-    def __init__(self, sessions: Sessions, names: Sequence[Hashable]) -> None:
+    def __init__(self, sessions: Sessions, names: Sequence[Hashable], stepping: bool) -> None:
         self._sessions, self._names = sessions, names
+        #: Whether the spare rows are the turn's as well: where it is one of a step, and the first.
+        self.spares = stepping
 
     def __enter__(self) -> Array:
         of, me = self._sessions, threading.get_ident()
-        inside = of._is_inside(me)
         while True:
             with of._lock:
-                rows = of._rows_of(self._names)
-                other = of._at_work_with(rows)
+                places = of._places_of(self._names)
+                other = of._at_work_with(places)
                 if other is None:
+                    self.spares &= of._whose(lambda work: work.spares) is None
                     ended = threading.Lock()
                     ended.acquire()
-                    work = _AtWork(me, frozenset(rows), sys._getframe(1), ended)
+                    work = _AtWork(me, frozenset(places), self.spares, sys._getframe(1), ended)
                     of._at_work[self] = work
-                    return np.array(rows, np.intp)
-            if inside:
+                    return np.array(places, np.intp)
+            if of._is_inside(me):
                 raise InputError(
                     "some of them are in a step of this very thread, or of one that it would wait "
                     "for, and a destructor or a signal handler has interrupted that step: leave "

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec.structs import replace
 
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
@@ -28,6 +29,8 @@ class StatelessExecutor(Protocol):
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None: ...
 
     def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None: ...
 
@@ -284,8 +287,7 @@ def owned_values(
 
 
 def _own(array: Array, theirs: set[int]) -> Array:
-    return (
-        array.copy()
-        if array.base is not None or id(array) in theirs
-        else np.ascontiguousarray(array).reshape(array.shape)
-    )
+    if array.base is not None or id(array) in theirs:
+        copy: Array = array.copy()
+        return copy
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)

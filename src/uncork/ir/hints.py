@@ -15,6 +15,8 @@ class Hints(Struct, frozen=True):
     precision: str = "f32"
     #: Kernels multiply every pair that the formula has, by no algorithm with fewer products.
     direct_sums: bool = False
+    #: Kernels add up products in the same order for every row, however many rows there are.
+    rows_alike: bool = False
     #: What FakeQuantize makes is multiplied as f32, not as integer codes.
     in_f32: bool = False
     #: Whether weights of few bits are decompressed as they are written, or in f32.

@@ -118,6 +118,7 @@ SELECTORS: Mapping[str, str] = {
     "scatter:select_elements": "ScatterElementsUpdate",
     "scatter:select_gather_nd": "GatherND",
     "scatter:select_slices": "ScatterUpdate",
+    "scatter:select_store": "StoreRows",
     "scatter:select_tuples": "ScatterNDUpdate",
     "scatter.counts:select_counts": "ScatteredCounts",
     "scatter.segments:select_segment_max": "SegmentMax",

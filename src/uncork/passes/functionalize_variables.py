@@ -14,12 +14,11 @@ from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import AppendState, LengthAfter, StateLength, StateValue
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.ops import Operation
 from uncork.ops.concat import Concat1
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.passes.match_appends import Append, appends
-from uncork.passes.rewrite import pruned
+from uncork.passes.rewrite import NewLayers, pruned
 from uncork.types import ElementType, PartialShape
 
 
@@ -111,13 +110,8 @@ class _Lifting:
         self.model, self.values = model, values
         #: What is read in place of an output.
         self.instead = dict(passed)
-        self.next = model.next_id
-        self.nodes: list[Node] = []
-        self.specs = {
-            Source(node.id, n): port.spec
-            for node in model.nodes
-            for n, port in enumerate(node.outputs)
-        }
+        self.new = NewLayers(model)
+        self.nodes = self.new.nodes
         self.reads: list[Node] = []
         self.appended: list[Append] = []
         #: The lengths of the variables that grow, before the call and after it.
@@ -153,7 +147,7 @@ class _Lifting:
             **{append.variable: self.after[append.variable] for append in self.appended},
         }
         results = [
-            self._add(f"{variable} assigned", Result(), self._instead(source)).node
+            self.new.put(Result(), self._instead(source), name=f"{variable} assigned").node
             for variable, source in given.items()
         ]
         parameters = [node.id for node in (*self.reads, *(append.read for append in self.appended))]
@@ -178,12 +172,16 @@ class _Lifting:
         self.nodes.append(
             _parameter(append.read, Parameter(element_type=spec.element_type, shape=shape))
         )
-        storage = self.specs[Source(append.read.id, 0)] = self.nodes[-1].outputs[0].spec
+        storage = self.nodes[-1].outputs[0].spec
+        self.new.know(Source(append.read.id, 0), storage)
         assert storage.rank is not None
         name = append.variable
-        self.before[name] = self._add(f"{name} length", StateLength())
-        value = self._add(
-            f"{name} value", StateValue(append.axis), Source(append.read.id, 0), self.before[name]
+        self.before[name] = self.new.put(StateLength(), name=f"{name} length")
+        value = self.new.put(
+            StateValue(append.axis),
+            Source(append.read.id, 0),
+            self.before[name],
+            name=f"{name} value",
         )
         self.instead[Source(append.read.id, 0)] = value
         if append.selection is not None:  # whoever runs the model has done it
@@ -197,20 +195,22 @@ class _Lifting:
         name, before = append.variable, self.before[append.variable]
         new = node.inputs[1]
         if len(node.inputs) > 2:
-            new = self._add(f"{name} new", Concat1(axis=append.axis), *node.inputs[1:])
+            new = self.new.put(Concat1(axis=append.axis), *node.inputs[1:], name=f"{name} new")
         picks = (
             () if append.selection is None else (self._instead(append.selection.node.inputs[1]),)
         )
         axis = 0 if append.selection is None else append.selection.axis
-        storage = self._add(
-            f"{name} appended",
+        storage = self.new.put(
             AppendState(append.axis, axis),
             Source(append.read.id, 0),
             before,
             new,
             *picks,
+            name=f"{name} appended",
         )
-        self.after[name] = self._add(f"{name} length after", LengthAfter(append.axis), before, new)
+        self.after[name] = self.new.put(
+            LengthAfter(append.axis), before, new, name=f"{name} length after"
+        )
         value = StateValue(append.axis)
         inputs = (storage, self.after[name])
         self.nodes.append(replace(node, inputs=inputs, operation=value, attributes={}))
@@ -219,24 +219,6 @@ class _Lifting:
         while source in self.instead:
             source = self.instead[source]
         return source
-
-    def _add(self, name: str, operation: Operation, *inputs: Source) -> Source:
-        """A new node of one output."""
-        (spec,) = operation.describe([self.specs[source] for source in inputs])
-        node = Node(
-            self.next,
-            name,
-            operation.type_name,
-            "opset1",
-            {},
-            inputs,
-            (Port(spec),),
-            operation,
-        )
-        self.next += 1
-        self.nodes.append(node)
-        self.specs[Source(node.id, 0)] = spec
-        return Source(node.id, 0)
 
 
 def variable_of(node: Node) -> str:

@@ -3,6 +3,8 @@ layers that only move queries, keys, values and the result.
 
     SoftMax(MatMul(query, key) [* number] [+ mask]) MatMul value
 
+A mask may also select scores, and -infinity elsewhere; of two such masks both must hold.
+
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and
 parts of one tensor are read where they lie; so are those in the storage of a variable. A layer is
 part of it by what it does to shapes, whoever wrote it.
@@ -11,20 +13,21 @@ part of it by what it does to shapes, whoever wrote it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import FusedAttention, Move, Transposed
-from uncork.ir.model import Model, Node, Source
+from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.extents import same_extents
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import select_kernel
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
+from uncork.ops.logical import LogicalAnd
 from uncork.ops.matmul import MatMul
 from uncork.passes.match_moves import moves_to, order_of, sizes_of
 from uncork.passes.rewrite import only_reader, readers, replaced
@@ -46,6 +49,8 @@ class _Match(Struct, frozen=True):
     factor: float | None = None
     #: Of keys and values that lie in the storage of a variable: their axis, and how many there are.
     counted: tuple[tuple[int, Source] | None, tuple[int, Source] | None] = (None, None)
+    #: The layer that makes one mask of two, in the place of one that nothing reads any more.
+    joined: Node | None = None
 
 
 def fuse_attention(model: Model, target: Target) -> Model:
@@ -63,6 +68,8 @@ def fuse_attention(model: Model, target: Target) -> Model:
             fused = _fused(model, variant, target)
             if fused is not None:
                 new[fused.id] = fused
+                if variant.joined is not None:
+                    new[variant.joined.id] = variant.joined
                 break
     return replaced(model, new)
 
@@ -103,7 +110,13 @@ def _fused(model: Model, found: _Match, target: Target) -> Node | None:
     operation = FusedAttention(found.attention, found.moves, found.order, found.factor, axes)
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
-    choice = select_kernel(operation, [model.spec(source) for source in inputs], [output], target)
+    specs = [
+        found.joined.outputs[0].spec
+        if found.joined is not None and source.node == found.joined.id
+        else model.spec(source)
+        for source in inputs
+    ]
+    choice = select_kernel(operation, specs, [output], target)
     if not isinstance(choice, KernelPlan):
         return None
     return replace(found.last, inputs=inputs, operation=operation)
@@ -122,7 +135,16 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
     if not _is_softmax(model, weights) or only_reader(read_by, weights) is not node:
         return None
     layer, mask, factor = _only_before(model, read_by, weights, 0), None, 1.0
-    if layer is not None and layer.type_name == "Add":
+    shown: list[Node] = []
+    while layer is not None and _shows(model, layer):
+        shown.append(layer)
+        layer = _only_before(model, read_by, layer, 1)
+    joined = _joined(model, shown) if len(shown) == 2 else None
+    if len(shown) > 2 or (shown and layer is not None and layer.type_name == "Add"):
+        return None
+    if shown:
+        mask = shown[0].inputs[0] if joined is None else Source(joined.id, 0)
+    elif layer is not None and layer.type_name == "Add":
         place = next((i for i in (0, 1) if _is_scores(model, layer, layer.inputs[i])), None)
         if place is None:
             return None
@@ -147,7 +169,30 @@ def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> 
         _turned(model, value) if node.operation.transpose_b else (),
     )
     inputs = (layer.inputs[0], key, value, *([] if mask is None else [mask]))
-    return _Match(node, inputs, ScaledDotProductAttention(causal=False), moves, (), factor)
+    attention = ScaledDotProductAttention(causal=False)
+    return _Match(node, inputs, attention, moves, (), factor, joined=joined)
+
+
+def _shows(model: Model, node: Node) -> bool:
+    """Whether a layer gives scores where a mask holds, and -infinity elsewhere."""
+    if node.type_name != "Select" or getattr(node.operation, "auto_broadcast", "") != "numpy":
+        return False
+    shape, whole = sizes_of(model, node.inputs[1]), sizes_of(model, Source(node.id, 0))
+    return (
+        _constant_scalar(model, node.inputs[2]) == -math.inf
+        and shape is not None
+        and whole is not None
+        and same_extents(shape, whole)
+    )
+
+
+def _joined(model: Model, shown: Sequence[Node]) -> Node:
+    """A layer that holds where both masks do, in the place of the later of the layers."""
+    masks = tuple(layer.inputs[0] for layer in shown)
+    both = LogicalAnd()
+    outputs = both.describe([model.spec(mask) for mask in masks])
+    ports = tuple(map(Port, outputs))
+    return replace(shown[0], operation=both, attributes={}, inputs=masks, outputs=ports)
 
 
 def _is_product(model: Model, node: Node) -> bool:

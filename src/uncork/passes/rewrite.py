@@ -142,6 +142,27 @@ class NewLayers:
         self._added |= {Source(number, position): spec for position, spec in enumerate(specs)}
         return Source(number, 0)
 
+    def put(
+        self, operation: Operation, *inputs: Source, name: str = "", place: int | None = None
+    ) -> Source:
+        """The output of a layer that takes the `place` of a node of the old model, or of one that
+        is added, and is called by its operation and number unless it has a `name`.
+        """
+        if place is None:
+            return self.add(name or f"{operation.type_name} {self._next}", operation, inputs)
+        outputs = operation.describe([self.spec(source) for source in inputs])
+        name = name or f"{operation.type_name} {place}"
+        ports = tuple(map(Port, outputs))
+        self.nodes.append(
+            Node(place, name, operation.type_name, "opset1", {}, inputs, ports, operation)
+        )
+        self.know(Source(place, 0), outputs[0])
+        return Source(place, 0)
+
+    def know(self, source: Source, spec: TensorSpec) -> None:
+        """Take a tensor of the old model for what a new layer in its place gives."""
+        self._added[source] = spec
+
     def model(self) -> Model:
         """The new model, without what nothing needs."""
         return pruned(replace(self.old, nodes=tuple(self.nodes)))

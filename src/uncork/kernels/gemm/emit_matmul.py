@@ -53,6 +53,7 @@ def emit_matmul(spec: Matmul, machine: Target) -> str:
         long=is_long(spec.end),
         prefetches=spec.ahead,
         pairs=spec.pairs,
+        alike=spec.alike,
     )
     full, tail = of_panels(
         k,

@@ -78,6 +78,8 @@ class RegisterTile(Struct, frozen=True):
     resumed: bool = False
     #: No block has more rows.
     most_rows: int = 8
+    #: Every sum is one chain, in the order of the inner dimension, in blocks of any number of rows.
+    alike: bool = False
     #: The end of a row is written once for all rows, whose sums go through memory.
     long: bool = False
     #: The largest blocks ask for the next panel while they multiply this one: at the extra argument
@@ -131,6 +133,8 @@ class Microkernel:
         """Sums in turn for each number: a sum waits for the addition before it, so few rows need
         several to keep the multipliers busy, as many as registers hold.
         """
+        if self.tile.alike:
+            return 1
         wanted = 4 if rows * self.used <= 4 else 2 if rows * self.used <= 12 else 1
         while wanted > 1 and (wanted * rows + 1) * self.used + 1 > self.registers:
             wanted //= 2

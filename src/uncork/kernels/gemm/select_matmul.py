@@ -65,6 +65,7 @@ def specialised(
     rows: SizeLike = 0,
     pairs: bool = False,
     narrow: bool = False,
+    alike: bool = False,
 ) -> Matmul:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows
     it, the last panel is masked.
@@ -76,7 +77,9 @@ def specialised(
     numbers = inner * columns
     large = isinstance(numbers, int) and numbers * size > _SECOND_CACHE
     ahead = packed and large and not deep and not one_row
-    return Matmul(vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, narrow)
+    return Matmul(
+        vectors, tail, width, end, packed, size, deep, one_row, ahead, pairs, narrow, alike
+    )
 
 
 def pack(spec: Matmul, matrix: Array) -> Array:
@@ -108,7 +111,8 @@ def select_linear(layer: Layer) -> Selection:
         return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     constant = b.value if shape.is_one_product else None
-    return _Maker(shape, constant, end, others, target, size).native()
+    alike = layer.hints.rows_alike
+    return _Maker(shape, constant, end, others, target, size, alike=alike).native()
 
 
 def select_held(layer: Layer) -> Selection:
@@ -203,6 +207,7 @@ class _Maker:
         size: int,
         pairs: bool = False,
         narrow: bool = False,
+        alike: bool = False,
     ) -> None:
         self.shape, self.others, self.target, self.size = shape, others, target, size
         #: One matrix is brought into panels before all rows are multiplied; of several, and of f64
@@ -218,6 +223,7 @@ class _Maker:
             rows=shape.rows,
             pairs=pairs,
             narrow=narrow,
+            alike=alike,
         )
         self.packed_weights = None
         if constant is not None:
@@ -226,7 +232,7 @@ class _Maker:
             self.packed_weights = packed(
                 [constant],
                 (
-                    replace(spec, end=PLAIN, one_row=False, ahead=False, narrow=False),
+                    replace(spec, end=PLAIN, one_row=False, ahead=False, narrow=False, alike=False),
                     shape.turned_second,
                 ),
                 lambda: [(pack_pairs if pairs else pack)(spec, turned)],

@@ -49,6 +49,8 @@ class Matmul(EpilogueSpec, frozen=True):
     pairs: bool = False
     #: Results, and operands of elements, are bf16.
     narrow: bool = False
+    #: Rows are added up in one order, however many there are.
+    alike: bool = False
 
     @property
     def name(self) -> str:
@@ -58,6 +60,7 @@ class Matmul(EpilogueSpec, frozen=True):
         kind = ("_deep" if self.deep else "") + ("_row" if self.one_row else "")
         kind += "_ahead" if self.ahead else ""
         kind += ("_pairs" if self.pairs else "") + ("_narrow" if self.narrow else "")
+        kind += "_alike" if self.alike else ""
         return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{packed}{double}{kind}"
 
     @property

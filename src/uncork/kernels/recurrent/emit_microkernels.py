@@ -25,7 +25,13 @@ class Microkernels:
     ) -> Microkernel | tiles.TileMicrokernel:
         if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
             return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
-        tile = RegisterTile(self.spec.lanes, vectors, self.number, pairs=self.spec.parts > 0)
+        tile = RegisterTile(
+            self.spec.lanes,
+            vectors,
+            self.number,
+            pairs=self.spec.parts > 0,
+            alike=self.spec.alike,
+        )
         return Microkernel(self.k, name, tile, extra, end)
 
 

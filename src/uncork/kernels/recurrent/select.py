@@ -138,6 +138,7 @@ def planned(
         precision,
         tiles,
         size=size,
+        alike=hints.rows_alike,
     )
     if lookup is not None:
         if len(values) < 3 or precision != "f32":

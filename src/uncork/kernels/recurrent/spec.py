@@ -40,6 +40,7 @@ class Recurrent(KernelSpec, frozen=True):
     wraps: bool = False  # negative ids count from the end
     strict: bool = False  # ids that are outside are refused; otherwise they stand for zeros
     size: int = SINGLE  # bytes of a number: of f32, or of f64
+    alike: bool = False  # rows are added up in one order, however many there are
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -52,7 +53,9 @@ class Recurrent(KernelSpec, frozen=True):
         )
         flags += "_f64" if self.size == DOUBLE else ""
         flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
-        flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(self, "wraps", "strict")
+        flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(
+            self, "wraps", "strict", "alike"
+        )
         lengths = self.lengths or "whole"
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{lengths}{flags}"
 

@@ -173,6 +173,26 @@ def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     )
 
 
+def select_store(layer: Layer) -> Selection:
+    """The rows of a table of states, written where they are."""
+    table, rows = layer.input(0), layer.input(1)
+    shape, count = extents(table), product(extents(rows))
+    run, item = product(shape[1:]), table.element_type.dtype.itemsize
+    walk = _Walk(rows, [(shape[0], run)], count, run, False)
+    action = _move("put", run * item)
+
+    def part(first: SizeLike, some: SizeLike) -> KernelCall:
+        new = In(2, first * (run * item))
+        return walk.call(action, item, In(0), walk.indices(first), new, item, 1, some)
+
+    def split(threads: int) -> Stages:
+        return Stages([[part(*share) for share in shares(count, threads)]], 0)
+
+    call = part(0, count)
+    cost = nanoseconds(count * run * item, 1 / 8)
+    return KernelPlan(call[0].name, [call], cost=cost, split=split)
+
+
 def _by_runs(walk: _Walk) -> _Walk:
     """The same walk by indices of longer runs, where indices are constants: tuples whose places
     follow each other are one, and several indices of a tuple become one.
