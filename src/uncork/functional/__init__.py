@@ -46,7 +46,7 @@ from uncork.functional._operations import (
     rnn_cell,
     rnn_sequence,
 )
-from uncork.functional._torch import embedding, embedding_bag, gru
+from uncork.functional._torch.arrays import embedding, embedding_bag, gru
 
 __all__ = [
     "embedding",
@@ -70,16 +70,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from uncork.functional._generated import TYPES, function_of
+    from uncork.functional._names import function_of
 
-    if name not in TYPES:
-        raise AttributeError(f"module 'uncork.functional' has no attribute {name!r}", name=name)
     made = globals()[name] = function_of(name)
     return made
 
 
 def __dir__() -> list[str]:
     """The names of all functions."""
-    from uncork.functional._generated import TYPES
+    from uncork.functional._names import names
 
-    return sorted({*__all__, *TYPES})
+    return sorted({*__all__, *names()})

@@ -58,15 +58,11 @@ def name_of(type_name: str) -> str:
 
 
 #: Types of operations by the names of their functions.
-TYPES = {
-    **{name_of(type_name): type_name for type_name in MODULES if type_name not in _NO_FUNCTIONS},
-    # as torch.nn.functional calls them
-    **{"silu": "Swish", "hardswish": "HSwish", "hardsigmoid": "HSigmoid"},
-}
+TYPES = {name_of(type_name): type_name for type_name in MODULES if type_name not in _NO_FUNCTIONS}
 
 
-def function_of(name: str) -> Callable[..., Any]:
-    """The function of a name."""
+def operation_function(name: str) -> Callable[..., Any]:
+    """The function of the operation of a name."""
     versions = versions_of(TYPES[name])
     operation = versions[max(versions)]
     describe = _described(name, operation)
