@@ -391,6 +391,7 @@ def test_names_and_signatures_are_those_of_torch() -> None:
             "cross_entropy: ",
         ),
         (lambda: F.cross_entropy(some(2, 4), np.array([1, 4])), "cross_entropy: .*4"),
+        (lambda: F.cross_entropy(some(2, 4), [1.0, 0.5]), "target: expected whole numbers"),
         (lambda: F.l1_loss(X, X, reduction="men"), "reduction: expected 'none', 'mean', 'sum'"),
         (lambda: F.l1_loss(X, X, reduce=True), "reduce=True is not supported: give reduction="),
         (lambda: F.one_hot(np.array([0, 5]), 3), r"tensor\[1\] is 5, expected 0 to 2, a class"),

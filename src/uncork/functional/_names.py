@@ -1,7 +1,7 @@
 """Every function by its name: those of `torch.nn.functional`, and those of operations.
 
 A name that both have takes what torch's takes. Arguments that only the operation has (`axis=`,
-`pads_begin=`, `strict=`) call the operation.
+`pads_begin=`, `strict=`), or more than torch's takes, call the operation.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _either(layers: Callable[..., Any], operation: Callable[..., Any]) -> Callab
 
     @functools.wraps(layers)
     def function(*args: Any, **options: Any) -> Any:
-        if options and not others.isdisjoint(options):
+        if len(args) > len(own) or (options and not others.isdisjoint(options)):
             return operation(*args, **options)
         return layers(*args, **options)
 

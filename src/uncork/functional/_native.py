@@ -137,6 +137,8 @@ class _Calls:
         self._lock = WorkLock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
+        if len(args) > len(self._names):
+            self._describe(*args, **options)  # which says so
         given = Arguments(
             tuple(map(seen, args)), {name: seen(value) for name, value in options.items()}
         )

@@ -5,15 +5,15 @@
         return ...
 
 The arguments that are arrays are annotated `Source`: tensors of the graph `g`. `Fixed` are those
-whose sizes belong to a plan, such as weights; `Ids` are integers of any width. Everything else
-comes as the caller gave it.
+whose sizes belong to a plan, such as weights; `Ids` are integers of any width; `Classes` may be
+such or of the type of the others. Everything else comes as the caller gave it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from uncork.types import Array, ElementType, TensorSpec
 
 Ids: TypeAlias = Source
 Fixed: TypeAlias = Source
+Classes: TypeAlias = Source
 Layers = Callable[..., Any]
+Written = TypeVar("Written", bound=Layers)
 
 #: What each function is written as, by its name.
 LAYERS: dict[str, Layers] = {}
@@ -42,7 +44,7 @@ _REFUSED = {
 }
 
 
-def named(layers: Layers) -> Layers:
+def named(layers: Written) -> Written:
     """Offer what is written as layers under its name."""
     LAYERS[layers.__name__] = layers
     return layers
@@ -105,7 +107,7 @@ def _signature(layers: Layers) -> inspect.Signature:
 def _kind(parameter: inspect.Parameter) -> str:
     """Which kind of array an argument is; "" for what is none."""
     word = str(parameter.annotation).partition(" ")[0]
-    return word if word in ("Source", "Fixed", "Ids") else ""
+    return word if word in ("Source", "Fixed", "Ids", "Classes") else ""
 
 
 def _kept(name: str, value: Any) -> Any:
@@ -135,6 +137,8 @@ class LayeredCall(Call):
             return
         first = next((own for own in self.arrays if self.specs[own] is not None), None)
         self.arrays.append(name)
+        if kind == "Classes" and value is not None:
+            kind = "Ids" if self._array(name, value).dtype.kind in "iu" else "Source"
         if value is None:
             self._add(name, ElementType.i64, None)
         elif kind == "Ids":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from uncork.functional._torch.layered import Ids, choice, named, refuse
+from uncork.functional._torch.layered import Classes, Ids, choice, named, refuse
 from uncork.functional._torch.normalisation import cosine_similarity, norm
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
@@ -226,7 +226,7 @@ def _picked(
 def cross_entropy(
     g: Graph,
     input: Source,
-    target: Source,
+    target: Classes,
     weight: Source | None = None,
     size_average: bool | None = None,
     ignore_index: int = -100,
@@ -245,6 +245,11 @@ def cross_entropy(
     if weight is not None:
         by_class = g.reshape(weight, [-1] + [1] * (g.rank(input) - axis - 1))
     if g.type(target).is_float:
+        if g.rank(target) != g.rank(input):
+            raise refuse(
+                f"target: expected whole numbers, which are classes, or probabilities of shape "
+                f"{g.spec(input).shape}, got shape {g.spec(target).shape}"
+            )
         shares = g.times(target, 1 - label_smoothing)
         if label_smoothing:
             shares = g.plus(shares, g.over(g.like(label_smoothing, input), count))

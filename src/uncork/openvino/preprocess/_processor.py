@@ -12,8 +12,9 @@ from uncork.openvino._node import Parameter, Result
 from uncork.openvino._ports import Output
 from uncork.openvino._shapes import Dimension, PartialShape
 from uncork.openvino._types import element_of
-from uncork.openvino.preprocess import _steps as steps
-from uncork.openvino.preprocess._formats import ColorFormat, PaddingMode
+from uncork.openvino.preprocess._nodes import custom, stage_of
+from uncork.preprocessing import steps
+from uncork.preprocessing.formats import ColorFormat, PaddingMode
 from uncork.types import ElementType
 
 
@@ -101,7 +102,9 @@ class PreProcessSteps:
 
     def convert_element_type(self, type: Any = None) -> PreProcessSteps:
         """To another type; without one, to the model's."""
-        self.all.append(self._info.to_model_type if type is None else steps.converted(type))
+        self.all.append(
+            self._info.to_model_type if type is None else steps.converted(element_of(type))
+        )
         return self
 
     def mean(self, value: Any) -> PreProcessSteps:
@@ -160,7 +163,7 @@ class PreProcessSteps:
 
     def custom(self, operation: Callable[[Output], Any]) -> PreProcessSteps:
         """What a function makes of it."""
-        self.all.append(steps.custom(operation))
+        self.all.append(custom(operation))
         return self
 
 
@@ -276,12 +279,12 @@ class InputInfo:
         element = self._tensor.element or old.operation.element_type
         new = Parameter(element, self._tensor_shape(), old.get_friendly_name())
         new.layout = self._tensor_layout
-        stage = steps.Stage(new.output(0), self._tensor_layout, self._tensor.color)
+        stage = stage_of(new.output(0), self._tensor_layout, self._tensor.color)
         for step in self._steps.all:
             step(stage)
         self.to_model_type(stage)
         self.to_model_layout(stage)
-        if not stage.output.spec.shape.compatible(old.operation.shape):
+        if not stage.spec.shape.compatible(old.operation.shape):
             raise invalid(
                 f"input '{old.get_friendly_name()}': the steps give {stage.output.partial_shape}, "
                 f"the model takes {old.partial_shape}"
@@ -335,7 +338,9 @@ class PostProcessSteps:
 
     def convert_element_type(self, type: Any = None) -> PostProcessSteps:
         """To another type; without one, to the tensor's."""
-        self.all.append(self._info.to_tensor_type if type is None else steps.converted(type))
+        self.all.append(
+            self._info.to_tensor_type if type is None else steps.converted(element_of(type))
+        )
         return self
 
     def convert_layout(self, layout: Any = None) -> PostProcessSteps:
@@ -350,7 +355,7 @@ class PostProcessSteps:
 
     def custom(self, operation: Callable[[Output], Any]) -> PostProcessSteps:
         """What a function makes of it."""
-        self.all.append(steps.custom(operation))
+        self.all.append(custom(operation))
         return self
 
 
@@ -389,7 +394,7 @@ class OutputInfo:
         result = self._result
         source = result.sources[0]
         layout = self._model.layout or result.layout
-        stage = steps.Stage(source, layout, ColorFormat.UNDEFINED)
+        stage = stage_of(source, layout, ColorFormat.UNDEFINED)
         for step in self._steps.all:
             step(stage)
         self.to_tensor_type(stage)
@@ -406,7 +411,7 @@ class OutputInfo:
             stage.output.add_names(names)
             result.set_argument(0, stage.output)
             result.validate_and_infer_types()
-        result.layout = stage.layout
+        result.layout = Layout(stage.layout.to_string())
 
 
 class PrePostProcessor:
