@@ -105,7 +105,7 @@ def test_the_input_keeps_its_name_and_place(tmp_path: Path) -> None:
     np.testing.assert_allclose(slow([pixels, 1])["values"], first, rtol=1e-5, atol=1e-3)
     # As another input, of a picture with a name that layers have already:
     twice = preprocess(model([1, 3, 8, 8]), {"0": Pictures()})
-    with pytest.raises(InputError, match="takes pixels|does not tell its layout|expected"):
+    with pytest.raises(InputError, match=r"is of u8, which takes pixels as they are"):
         preprocess(twice, {"image": Pictures(mean=(1.0,))})
 
 

@@ -20,12 +20,14 @@ Every function that is an operation takes `strict=True`, which refuses tolerated
 segment ids, a first offset above 0, indices that Gather fills with zeros). What does not fit raises
 InputError, which names the argument.
 
-There is a function for every operation, named as OpenVINO's and PyTorch's Python name it
-(`reduce_sum`, `matmul`, `topk`, `silu`): inputs by position, attributes by keyword. An array keeps
-its own type; numbers and lists take that of the argument that they go with.
+There is a function for every operation, named as OpenVINO's Python names it (`reduce_sum`,
+`matmul`, `topk`): inputs by position, attributes by keyword. An array keeps its own type; numbers
+and lists take that of the argument that they go with.
 
-`embedding`, `embedding_bag` and `gru` are these operations called as PyTorch calls them, with its
-signatures.
+The names of `torch.nn.functional` take what torch's take: `F.conv2d(x, weight, stride=2)`,
+`F.linear`, `F.layer_norm`, `F.interpolate`, `F.cross_entropy`; `docs/functional.md` has them all.
+Where an operation has the name, too, arguments that only the operation has call it:
+`F.softmax(x, axis=1)`. `gru` is `torch.gru`.
 """
 
 from typing import Any

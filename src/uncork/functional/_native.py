@@ -87,7 +87,10 @@ def one_or_several(
     def function(*args: Any, **options: Any) -> Any:
         found = _nothing() if options else calls.last(*args)
         if type(found) is not list:
-            found = calls(*prepared(args, options))
+            args, options = prepared(args, options)
+            found = _nothing() if options else calls.last(*args)
+        if type(found) is not list:
+            found = calls(args, options)
         return found[0] if len(found) == 1 else tuple(found)
 
     return function

@@ -110,10 +110,18 @@ def _kind(parameter: inspect.Parameter) -> str:
     return word if word in ("Source", "Fixed", "Ids", "Classes") else ""
 
 
+#: Tuples that came before: equal ones are the same object, by which a native call knows them.
+_tuples: dict[str, tuple[Any, ...]] = {}
+_MOST_TUPLES = 256
+
+
 def _kept(name: str, value: Any) -> Any:
     """An argument that is no array in a form that stays: lists as tuples, types by their names."""
-    if isinstance(value, list):
-        return tuple(_kept(name, item) for item in value)
+    if isinstance(value, (list, tuple)):
+        if len(_tuples) >= _MOST_TUPLES:
+            _tuples.clear()
+        made = tuple(_kept(name, item) for item in value)
+        return _tuples.setdefault(repr(made), made)
     if name == "dtype" and value is not None:
         return str(getattr(value, "__name__", value)).removeprefix("torch.")
     return value
