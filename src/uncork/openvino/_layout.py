@@ -17,6 +17,14 @@ class Layout(layouts.Layout):
         with as_runtime_errors():
             super().__init__(text)
 
+    @staticmethod
+    def scalar() -> Layout:
+        """The layout of a tensor without axes."""
+        return Layout("**SCALAR**")
+
+    def __str__(self) -> str:
+        return "[...]" if self.empty else self.to_string()
+
     def get_index_by_name(self, name: str) -> int:
         """The axis of a name; negative behind `...`. Raises RuntimeError where there is none."""
         with as_runtime_errors():

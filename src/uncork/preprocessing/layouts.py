@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from uncork.errors import ValidationError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Layout:
@@ -24,10 +20,10 @@ class Layout:
         if twice:
             raise ValidationError(f"layout {text!r}: '{twice[0]}' names two axes")
 
-    @classmethod
-    def scalar(cls) -> Self:
+    @staticmethod
+    def scalar() -> Layout:
         """The layout of a tensor without axes."""
-        return cls("**SCALAR**")
+        return Layout("**SCALAR**")
 
     @property
     def empty(self) -> bool:

@@ -34,6 +34,8 @@ class Stage(Struct):
     output: Any
     layout: Layout
     color: ColorFormat
+    #: Tensors with the other planes of a picture that has several.
+    planes: Sequence[Any] = ()
 
     @property
     def spec(self) -> TensorSpec:
@@ -42,6 +44,11 @@ class Stage(Struct):
 
     def add(self, type_name: str, opset: int, *others: Any, **attributes: Any) -> None:
         """Put a layer behind it; other inputs that are arrays become constants."""
+        if self.planes:
+            raise ValidationError(
+                f"the picture has {len(self.planes) + 1} planes ({self.color.name}): "
+                "convert_color goes before other steps"
+            )
         inputs = [
             self.writer.constant(other, None) if isinstance(other, np.ndarray) else other
             for other in others
@@ -242,12 +249,15 @@ def reversed_channels(stage: Stage) -> None:
     stage.color = swap.get(stage.color, stage.color)
 
 
-#: What a picture of one plane becomes, by the layer that does it.
+#: What a picture of planes becomes, by the layer that does it.
 _PLANES = {
-    (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.RGB): "NV12toRGB",
-    (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.BGR): "NV12toBGR",
-    (ColorFormat.I420_SINGLE_PLANE, ColorFormat.RGB): "I420toRGB",
-    (ColorFormat.I420_SINGLE_PLANE, ColorFormat.BGR): "I420toBGR",
+    (color, target): f"{name}to{target.name}"
+    for name, colors in {
+        "NV12": (ColorFormat.NV12_SINGLE_PLANE, ColorFormat.NV12_TWO_PLANES),
+        "I420": (ColorFormat.I420_SINGLE_PLANE, ColorFormat.I420_THREE_PLANES),
+    }.items()
+    for color in colors
+    for target in (ColorFormat.RGB, ColorFormat.BGR)
 }
 _PLAIN = {
     ColorFormat.RGBX: ColorFormat.RGB,
@@ -264,7 +274,8 @@ def coloured(target: Any) -> Step:
         if stage.color is target:
             return
         if (stage.color, target) in _PLANES:
-            stage.add(_PLANES[stage.color, target], 8)
+            planes, stage.planes = stage.planes, ()
+            stage.add(_PLANES[stage.color, target], 8, *planes)
             stage.color = target
             return
         if stage.color in _PLAIN and target in (ColorFormat.RGB, ColorFormat.BGR):
