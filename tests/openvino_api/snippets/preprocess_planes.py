@@ -23,7 +23,7 @@ for color, names, shapes in (
     compiled = ov.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     planes = {
         f"image/{name}": rng.integers(0, 256, shape, dtype=np.uint8)
-        for name, shape in zip(names, shapes)
+        for name, shape in zip(names, shapes, strict=True)
     }
     result.append([list(port.shape) for port in model.inputs])
     result.append(compiled(planes)[0])
