@@ -390,7 +390,24 @@ def test_names_and_signatures_are_those_of_torch() -> None:
             lambda: F.cross_entropy(some(5, 4), whole(4, 4)),
             "cross_entropy: ",
         ),
-        (lambda: F.cross_entropy(some(2, 4), np.array([1, 4])), "cross_entropy: .*4"),
+        (
+            lambda: F.cross_entropy(some(2, 4), np.array([1, 4])),
+            r"cross_entropy: target\[1\] is 4, expected 0 to 3, or ignore_index",
+        ),
+        (lambda: F.nll_loss(some(2, 4), np.array([-1, 0])), r"target\[0\] is -1, expected 0 to 3"),
+        (lambda: F.linear(None, some(2, 4)), "linear: input 'input' is missing"),
+        (
+            lambda: F.linear(some(2, 4), some(3, 4), some(4)),
+            r"bias: expected 3 numbers, one for each row of the weight, got shape \[4\]",
+        ),
+        (
+            lambda: F.conv1d(some(1, 3, 5), some(4, 3, 3), some(3)),
+            "bias: expected 4 numbers, one for each channel of the result",
+        ),
+        (
+            lambda: F.batch_norm(some(2, 3), some(4), probable(4)),
+            r"running_mean: expected 3 numbers, one for each channel, got shape \[4\]",
+        ),
         (lambda: F.cross_entropy(some(2, 4), [1.0, 0.5]), "target: expected whole numbers"),
         (lambda: F.l1_loss(X, X, reduction="men"), "reduction: expected 'none', 'mean', 'sum'"),
         (lambda: F.l1_loss(X, X, reduce=True), "reduce=True is not supported: give reduction="),
@@ -426,6 +443,16 @@ def test_arguments_that_only_the_operation_has_call_the_operation() -> None:
     assert F.one_hot([1, 5], 3, 1.0, 0.0, axis=-1).tolist() == [[0, 1, 0], [0, 0, 0]]
     np.testing.assert_allclose(F.gelu(x, approximation_mode="tanh"), F.gelu(x, "tanh"))
     assert "SoftMax-8" in (F.softmax.__doc__ or "") and "torch" in (F.softmax.__doc__ or "")
+
+
+def test_classes_are_looked_at_by_every_call() -> None:
+    """Also by the native call that served the one before."""
+    losses = np.float32([[1, 2, 3], [4, 5, 6]])
+    for _ in range(3):
+        assert F.nll_loss(losses, np.array([0, 2]), reduction="none").tolist() == [-1, -6]
+        for wrong in (-1, 3):
+            with pytest.raises(uncork.InputError, match=rf"target\[1\] is {wrong}"):
+                F.nll_loss(losses, np.array([0, wrong]), reduction="none")
 
 
 def test_sizes_of_weights_belong_to_a_plan() -> None:

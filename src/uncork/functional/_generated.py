@@ -77,7 +77,10 @@ def _described(name: str, operation: type[Operation]) -> Callable[..., Call]:
     """The function that describes a call, with the signature that callers see."""
 
     def describe(*args: Any, **options: Any) -> Call:
-        bound = signature.bind(*args, **options)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError as error:
+            raise TypeError(f"{name}(): {error}") from None
         bound.apply_defaults()
         values = bound.arguments
         call = Call(name, operation.type_name, operation.opset, values["strict"])

@@ -67,6 +67,9 @@ def function_of(name: str) -> Callable[..., Any] | None:
         return None
     signature = _signature(layers)
     kinds = {p.name: _kind(p) for p in inspect.signature(layers).parameters.values()}
+    optional = {
+        p.name for p in inspect.signature(layers).parameters.values() if "None" in str(p.annotation)
+    }
     names = tuple(signature.parameters)
 
     def describe(*args: Any, **options: Any) -> Call:
@@ -77,6 +80,8 @@ def function_of(name: str) -> Callable[..., Any] | None:
         bound.apply_defaults()
         call = LayeredCall(name, layers)
         for own, value in bound.arguments.items():
+            if value is None and kinds[own] and own not in optional:
+                raise call.error(f"input '{own}' is missing", input=own)
             call.take(own, kinds[own], value)
         return call
 
@@ -259,6 +264,16 @@ def place(g: Graph, source: Source, dim: Any, name: str = "dim") -> int:
     if not isinstance(dim, (int, np.integer)) or not -max(rank, 1) <= dim < max(rank, 1):
         raise refuse(f"{name}: expected an axis from {-rank} to {rank - 1}, got {dim!r}")
     return int(dim) % max(rank, 1)
+
+
+def one_each(g: Graph, name: str, values: Source | None, count: int | None, what: str) -> None:
+    """Refuse what has not one number for each of so many channels."""
+    if values is None:
+        return
+    shape = g.spec(values).shape
+    if shape.rank != 1 or (count is not None and g.sizes(values)[0] not in (None, count)):
+        expected = "one dimension" if count is None else f"{count} numbers, one for each {what}"
+        raise refuse(f"{name}: expected {expected}, got shape {shape}")
 
 
 def batched(g: Graph, source: Source, axes: int) -> tuple[Source, bool]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from uncork.functional._torch.layered import Classes, Ids, choice, named, refuse
 from uncork.functional._torch.normalisation import cosine_similarity, norm
 from uncork.ir.model import Source
@@ -213,6 +215,10 @@ def _picked(
     wide = g.convert(target, ElementType.i64)
     none = g.make("Equal", wide, g.like(int(ignored), wide))
     known = g.select(none, g.like(0, wide), wide)
+    count = g.size_of(losses, axis)
+    _check_classes(g, known, count)
+    # a negative class is none, and not one that is counted from the end
+    known = g.select(_below(g, known, 0), g.reshape(count, []), known)
     taken = g.make("GatherElements", losses, g.unsqueeze(known, axis), axis=axis)
     kind = g.type(losses)
     share = g.convert(g.make("LogicalNot", none), kind)
@@ -220,6 +226,20 @@ def _picked(
         share = g.times(share, g.gather(weight, known, 0))
     zero = g.like(0.0, losses)
     return g.select(none, zero, g.times(g.squeeze(taken, axis), share)), share
+
+
+def _check_classes(g: Graph, classes: Source, count: Source) -> None:
+    """Refuse classes that there are not, where they are known: in a call that is computed now."""
+    values, number = g.known(classes), g.known(count)
+    if values is None or number is None:
+        return
+    wrong = (values < 0) | (values >= int(number[0]))
+    if wrong.any():
+        place = [int(i) for i in np.argwhere(wrong)[0]]
+        raise refuse(
+            f"target{place or ''} is {values[tuple(place)]}, expected 0 to {int(number[0]) - 1}, "
+            "or ignore_index"
+        )
 
 
 @named

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.functional._torch.layered import Fixed, fixed, named, place, refuse, sizes
+from uncork.functional._torch.layered import Fixed, fixed, named, one_each, place, refuse, sizes
 from uncork.ir.model import Source
 from uncork.onnx.graph import Graph
 
@@ -24,6 +24,8 @@ def _scaled(g: Graph, data: Source, weight: Source | None, bias: Source | None) 
 
 def _by_channel(g: Graph, data: Source, weight: Source | None, bias: Source | None) -> Source:
     rank = g.rank(data)
+    for name, values in (("weight", weight), ("bias", bias)):
+        one_each(g, name, values, g.sizes(data)[1], "channel")
     parts = [None if own is None else _of_channels(g, own, rank) for own in (weight, bias)]
     return _scaled(g, data, *parts)
 
@@ -61,6 +63,9 @@ def batch_norm(
         return _by_channel(g, normal, weight, bias)
     if running_mean is None or running_var is None:
         raise refuse("running_mean and running_var: expected both where training=False")
+    parts = {"running_mean": running_mean, "running_var": running_var}
+    for name, values in {**parts, "weight": weight, "bias": bias}.items():
+        one_each(g, name, values, g.sizes(input)[1], "channel")
     ones, zeros = (
         g.broadcast(g.like(number, running_mean), g.shape_of(running_mean)) for number in (1.0, 0.0)
     )

@@ -14,6 +14,7 @@ from uncork.functional._torch.layered import (
     fixed,
     named,
     named_for_axes,
+    one_each,
     refuse,
     sizes,
 )
@@ -35,6 +36,8 @@ def linear(g: Graph, input: Source, weight: Fixed, bias: Fixed | None = None) ->
             f"input: expected a last size of {taken}, which the weight {g.spec(weight).shape} "
             f"takes, got {given}"
         )
+    if bias is not None and g.rank(weight) == 2:
+        one_each(g, "bias", bias, g.sizes(weight)[0], "row of the weight")
     result = g.matmul(input, weight, tb=g.rank(weight) > 1)
     return result if bias is None else g.plus(result, bias)
 
@@ -94,6 +97,7 @@ def _weights(g: Graph, weight: Source, axes: int, groups: Any) -> tuple[list[int
 
 
 def _with_bias(g: Graph, data: Source, bias: Source | None, axes: int) -> Source:
+    one_each(g, "bias", bias, g.sizes(data)[1], "channel of the result")
     return data if bias is None else g.plus(data, g.reshape(bias, [1, -1] + [1] * axes))
 
 
