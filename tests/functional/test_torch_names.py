@@ -411,6 +411,7 @@ def test_names_and_signatures_are_those_of_torch() -> None:
         (lambda: F.cross_entropy(some(2, 4), [1.0, 0.5]), "target: expected whole numbers"),
         (lambda: F.l1_loss(X, X, reduction="men"), "reduction: expected 'none', 'mean', 'sum'"),
         (lambda: F.l1_loss(X, X, reduce=True), "reduce=True is not supported: give reduction="),
+        (lambda: F.l1_loss(X, X, False), "size_average=False is not supported: give reduction="),
         (lambda: F.one_hot(np.array([0, 5]), 3), r"tensor\[1\] is 5, expected 0 to 2, a class"),
         (lambda: F.nll_loss(some(2, 4), [0.5, 1.5]), "nll_loss: input 'target': expected integers"),
         (lambda: F.conv2d(np.array(["a"]), X), "conv2d: "),

@@ -35,7 +35,7 @@ Written = TypeVar("Written", bound=Layers)
 LAYERS: dict[str, Layers] = {}
 #: Arguments that change nothing here.
 _IGNORED = frozenset({"_stacklevel"})
-#: Arguments of which only the default is taken, and what to do instead.
+#: Arguments of which only the default is taken (None, or of `inplace` False), and what to do instead.
 _REFUSED = {
     "inplace": "arrays are not changed: take the result",
     "size_average": "give reduction='mean', 'sum' or 'none'",
@@ -143,7 +143,8 @@ class LayeredCall(Call):
     def take(self, name: str, kind: str, value: Any) -> None:
         """Take an argument."""
         if not kind:
-            if name in _REFUSED and value not in (None, False):
+            is_default = value is None or (name == "inplace" and not value)
+            if name in _REFUSED and not is_default:
                 raise self.error(f"{name}={value!r} is not supported: {_REFUSED[name]}")
             if name not in _IGNORED and name not in _REFUSED:
                 self.attributes[name] = value
