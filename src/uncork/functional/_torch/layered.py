@@ -35,7 +35,7 @@ Written = TypeVar("Written", bound=Layers)
 LAYERS: dict[str, Layers] = {}
 #: Arguments that change nothing here.
 _IGNORED = frozenset({"_stacklevel"})
-#: Arguments of which only the default is taken (None, or of `inplace` False), and what to do instead.
+#: Arguments of which only None is taken, or of `inplace` False, and what to do instead.
 _REFUSED = {
     "inplace": "arrays are not changed: take the result",
     "size_average": "give reduction='mean', 'sum' or 'none'",
