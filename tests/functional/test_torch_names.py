@@ -456,6 +456,17 @@ def test_classes_are_looked_at_by_every_call() -> None:
                 F.nll_loss(losses, np.array([0, wrong]), reduction="none")
 
 
+@pytest.mark.parametrize(
+    "name", ["cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
+)
+def test_targets_are_not_stretched(name: str) -> None:
+    function = getattr(F, name)
+    for _ in range(3):
+        assert function(probable(4, 3), probable(4, 3)).shape == ()
+        with pytest.raises(uncork.InputError, match=r"\[4,3\].*\[1,3\]|\[1,3\].*\[4,3\]"):
+            function(probable(4, 3), probable(1, 3))
+
+
 def test_sizes_of_weights_belong_to_a_plan() -> None:
     """A plan of one call is none for weights or normalised axes of other sizes."""
     for _ in range(3):

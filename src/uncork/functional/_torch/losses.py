@@ -26,6 +26,11 @@ def _below(g: Graph, a: Source, limit: float) -> Source:
     return g.make("Less", a, g.like(limit, a))
 
 
+def _product(g: Graph, a: Source, b: Source) -> Source:
+    """A product of tensors of the same shape: nothing is stretched."""
+    return g.make("Multiply", a, b, auto_broadcast="none")
+
+
 def _positive(g: Graph, data: Source) -> Source:
     return g.make("ReLU", data)
 
@@ -127,7 +132,7 @@ def binary_cross_entropy(
     lowest = g.like(-100.0, input)
     one = g.make("Maximum", g.make("Log", input), lowest)
     other = g.make("Maximum", g.make("Log", g.minus(1.0, input)), lowest)
-    loss = g.plus(g.times(target, one), g.times(g.minus(1.0, target), other))
+    loss = g.plus(_product(g, target, one), g.times(g.minus(1.0, target), other))
     return _reduced(g, _weighted(g, g.make("Negative", loss), weight), reduction)
 
 
@@ -151,7 +156,7 @@ def binary_cross_entropy_with_logits(
     log = _log_sigmoid(g, input)
     if pos_weight is not None:
         log = g.times(log, g.plus(g.times(g.minus(pos_weight, 1.0), target), 1.0))
-    loss = g.minus(g.times(g.minus(1.0, target), input), log)
+    loss = g.minus(_product(g, g.minus(1.0, target), input), log)
     return _reduced(g, _weighted(g, loss, weight), reduction)
 
 
@@ -273,7 +278,7 @@ def cross_entropy(
         shares = g.times(target, 1 - label_smoothing)
         if label_smoothing:
             shares = g.plus(shares, g.over(g.like(label_smoothing, input), count))
-        each = _weighted(g, g.times(losses, shares), by_class)
+        each = _weighted(g, _product(g, losses, shares), by_class)
         loss = g.reduce("ReduceSum", each, [axis], False)
         if reduction != "mean":
             return _reduced(g, loss, reduction)
